@@ -23,6 +23,7 @@ from backfill_assets.capture.landed_files import Format, LandedFile
 from backfill_assets.capture.stream_files import StreamCapture, capture_piece
 from backfill_assets.capture.streams import (
     Captured,
+    FollowsPinned,
     HasGroups,
     KeepsRecords,
     Pace,
@@ -165,6 +166,8 @@ def _resolved(ws: Workspace, table: SourceTable, asked: Asked) -> Iterator[_Reso
             captured = tx.captures.captured(table.name, before[0].stream) if before else ()
         if before:
             stream.require_same(before[0].stream)
+            if isinstance(stream, FollowsPinned):
+                stream.follow(before[0].pinned)
         period = asked.period(table)
         resolution = stream.resolve(period, captured)
         if before and resolution.stream != before[0].stream:  # declared to be another one

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from struct import unpack_from
 
-from backfill_assets.capture.errors import CannotBeCaptured, UnknownValue
+from backfill_assets.capture.errors import CannotBeCaptured, ChangesUnreadable, UnknownValue
+from backfill_assets.capture.postgres_columns import Columns, NamedThen
 
 Row = Mapping[str, str | None]
 
@@ -63,10 +64,17 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class _Relation:
-    """The table as it was when a change was made: its columns, with type and whether they identify the old row."""
+    """The table as it was when a change was made.
 
-    columns: tuple[tuple[str, int, bool], ...]
+    Attributes:
+        columns: Its columns in their order.
+        has_all: Whether changes have the whole old row.
+        complaint: Why its changes do not have the columns of now; null when they have.
+    """
+
+    columns: tuple[NamedThen, ...]
     has_all: bool
+    complaint: str | None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -78,12 +86,19 @@ class Decoder:
         oid: The object that it is in its database.
         key: The columns of the source's key.
         columns: The columns that are wanted.
+        over_time: Those of the table, of now and of the capture before; null where any are taken.
+        base: The types that domains are of, by type.
+        covered_to: Where the last snapshot was taken. Changes of before that cannot be read are left out, because it
+            has what became of them.
     """
 
     name: str
     oid: int
     key: Sequence[str]
     columns: Sequence[str]
+    over_time: Columns | None = None
+    base: Mapping[int, int] = field(default_factory=dict)
+    covered_to: int = 0
     _relation: _Relation | None = field(default=None, init=False)
 
     def changes(self, messages: Iterable[bytes]) -> Iterator[Change]:
@@ -96,10 +111,15 @@ class Decoder:
                     position, committed_at = 0, _BEGINNING + timedelta(microseconds=microseconds)
                     continue
                 case b"R" if self._is_mine(message):
-                    self._relation = _relation(message)
+                    self._relation = self._described(message)
                     continue
                 case b"I" | b"U" | b"D" if self._is_mine(message):
-                    found = list(self._of_row(message, lsn))
+                    try:
+                        found = list(self._of_row(message, lsn))
+                    except (CannotBeCaptured, ChangesUnreadable, UnknownValue):
+                        if lsn >= self.covered_to:
+                            raise
+                        continue
                 case b"T" if self.oid in unpack_from(f"!{unpack_from('!I', message, 1)[0]}I", message, 6):
                     found = [("truncate", {})]
                 case _:
@@ -115,17 +135,19 @@ class Decoder:
         """An update of the key is a delete of the old one and an insert of the new one."""
         relation = self._relation
         assert relation is not None, "the server describes a table before its changes"
+        if relation.complaint is not None:
+            raise ChangesUnreadable(name=self.name, why=relation.complaint)
         kind, at = message[5:6], 6
         old: dict[str, object] = {}
         if kind != b"N":
-            old, at = _tuple(message, at, relation, all_columns=kind == b"O")
+            old, at = self._tuple(message, at, relation, all_columns=kind == b"O")
             kind, at = message[at : at + 1], at + 1
         if message[:1] != b"I":
             self._require_key(relation)
         if message[:1] == b"D":
             yield "delete", self._wanted(old, lsn)
             return
-        new, _ = _tuple(message, at, relation, all_columns=True)
+        new, _ = self._tuple(message, at, relation, all_columns=True)
         row = self._wanted(
             {name: old.get(name, value) if value is _UNCHANGED else value for name, value in new.items()}, lsn
         )
@@ -138,7 +160,7 @@ class Decoder:
             yield "update", row
 
     def _require_key(self, relation: _Relation) -> None:
-        identifying = {name for name, _, identifies in relation.columns if identifies}
+        identifying = {each.name for each in relation.columns if each.identifies}
         if lacking := [name for name in self.key if name not in identifying and not relation.has_all]:
             raise CannotBeCaptured(
                 name=self.name, why=f"its replica identity has no {lacking[0]}, which is its key here"
@@ -154,35 +176,38 @@ class Decoder:
                 found[name] = None if value is None else str(value)
         return found
 
+    def _described(self, message: bytes) -> _Relation:
+        at = 5
+        for _ in ("schema", "name"):
+            at = message.index(b"\0", at) + 1
+        (identity, many), at = unpack_from("!cH", message, at), at + 3
+        columns = []
+        for _ in range(many):
+            end = message.index(b"\0", at + 1)
+            type_oid, modifier = unpack_from("!Ii", message, end + 1)
+            name, identifies = message[at + 1 : end].decode(), bool(message[at] & 1)
+            columns.append(NamedThen(name=name, type_oid=type_oid, modifier=modifier, identifies=identifies))
+            at = end + 9
+        complaint = None if self.over_time is None else self.over_time.complaint_about(columns)
+        return _Relation(columns=tuple(columns), has_all=identity == b"f", complaint=complaint)
 
-def _relation(message: bytes) -> _Relation:
-    at = 5
-    for _ in ("schema", "name"):
-        at = message.index(b"\0", at) + 1
-    (identity, many), at = unpack_from("!cH", message, at), at + 3
-    columns = []
-    for _ in range(many):
-        end = message.index(b"\0", at + 1)
-        (type_oid,) = unpack_from("!I", message, end + 1)
-        columns.append((message[at + 1 : end].decode(), type_oid, bool(message[at] & 1)))
-        at = end + 9
-    return _Relation(columns=tuple(columns), has_all=identity == b"f")
-
-
-def _tuple(message: bytes, at: int, relation: _Relation, *, all_columns: bool) -> tuple[dict[str, object], int]:
-    """The values of a row by column, and where the message goes on. Of an old row that has only what identifies it,
-    the other columns are not null: they are not told."""
-    (many,), at = unpack_from("!H", message, at), at + 2
-    found: dict[str, object] = {}
-    for name, type_oid, identifies in relation.columns[:many]:
-        kind, at = message[at : at + 1], at + 1
-        value: object = None
-        if kind == b"u":
-            value = _UNCHANGED
-        elif kind == b"t":
-            (size,), at = unpack_from("!I", message, at), at + 4
-            value = value_of(message[at : at + size].decode(), type_oid)
-            at += size
-        if all_columns or identifies:
-            found[name] = value
-    return found, at
+    def _tuple(
+        self, message: bytes, at: int, relation: _Relation, *, all_columns: bool
+    ) -> tuple[dict[str, object], int]:
+        """The values of a row by column, and where the message goes on. Of an old row that has only what identifies it,
+        the other columns are not null: they are not told."""
+        (many,), at = unpack_from("!H", message, at), at + 2
+        found: dict[str, object] = {}
+        for column in relation.columns[:many]:
+            kind, at = message[at : at + 1], at + 1
+            value: object = None
+            if kind == b"u":
+                value = _UNCHANGED
+            elif kind == b"t":
+                (size,), at = unpack_from("!I", message, at), at + 4
+                type_oid = self.base.get(column.type_oid, column.type_oid)
+                value = value_of(message[at : at + size].decode(), type_oid)
+                at += size
+            if all_columns or column.identifies:
+                found[column.name] = value
+        return found, at

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from backfill_assets.capture.errors import (
     CannotBeCaptured,
     ChangesGone,
+    ChangesUnreadable,
     NoSnapshot,
     NoStream,
     NotByTime,
@@ -32,6 +33,7 @@ from backfill_assets.capture.errors import (
 )
 from backfill_assets.capture.landed_files import Family, FileKind, Format
 from backfill_assets.capture.pgoutput import Decoder, lsn_number, lsn_text, value_of
+from backfill_assets.capture.postgres_columns import Columns, PinnedColumns, TableColumn
 from backfill_assets.capture.postgres_table import COMMITTED_AT, LSN, OPERATION, POSITION, PostgresTable
 from backfill_assets.capture.streams import (
     Captured,
@@ -54,6 +56,7 @@ T = TypeVar("T")
 WAL = "wal"
 BEGINNING = lsn_text(0)
 _SNAPSHOT = "snapshot"
+_NOT_YET = "-"
 
 _SESSION = {
     # Values are the texts that the server makes of them, so these decide what a capture is.
@@ -61,6 +64,7 @@ _SESSION = {
     "IntervalStyle": "iso_8601",
     "TimeZone": "UTC",
     "bytea_output": "hex",
+    "lc_monetary": "C",
     "extra_float_digits": "1",
     # Instead of a snapshot without the rows that the user may not see, an error.
     "row_security": "off",
@@ -74,8 +78,14 @@ SELECT c.oid::int8 AS oid, c.relkind::text, c.relpersistence::text, c.relreplide
     current_setting('wal_level') AS wal_level, (SELECT system_identifier FROM pg_control_system())::text AS system
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s"""
 _COLUMNS = """
-SELECT attname::text, atttypid::int8, attstorage::text <> 'p', attgenerated::text <> ''
+SELECT attname::text, attnum::int8, atttypid::int8, atttypmod::int8, xmin::text, attstorage::text <> 'p',
+    attgenerated::text <> ''
 FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped"""
+_BASE_TYPES = """
+WITH RECURSIVE base AS (
+    SELECT oid, typbasetype FROM pg_type WHERE typtype = 'd'
+    UNION ALL SELECT b.oid, t.typbasetype FROM base b JOIN pg_type t ON t.oid = b.typbasetype WHERE t.typtype = 'd')
+SELECT b.oid::int8, b.typbasetype::int8 FROM base b JOIN pg_type t ON t.oid = b.typbasetype WHERE t.typtype <> 'd'"""
 _UNIQUE = """
 SELECT i.indisprimary, i.indisreplident, array_agg(a.attname::text)
 FROM pg_index i
@@ -86,8 +96,11 @@ _PUBLICATION = """
 SELECT p.pubinsert AND p.pubupdate AND p.pubdelete AND p.pubtruncate,
     EXISTS (SELECT FROM pg_publication_tables t WHERE t.pubname = p.pubname AND t.schemaname = %s AND t.tablename = %s),
     EXISTS (SELECT FROM pg_publication_rel r WHERE r.prpubid = p.oid
-        AND coalesce(to_jsonb(r) ->> 'prqual', to_jsonb(r) ->> 'prattrs') IS NOT NULL)
+        AND coalesce(to_jsonb(r) ->> 'prqual', to_jsonb(r) ->> 'prattrs') IS NOT NULL),
+    concat_ws('/', p.oid, p.xmin, (SELECT concat_ws('/', r.oid, r.xmin) FROM pg_publication_rel r
+        WHERE r.prpubid = p.oid AND r.prrelid = %s))
 FROM pg_publication p WHERE p.pubname = %s"""
+_TIMELINE = "SELECT substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)"
 _SLOT = """
 SELECT plugin::text, database::text = current_database(), confirmed_flush_lsn::text, wal_status,
     pg_wal_lsn_diff(pg_current_wal_flush_lsn(), restart_lsn)::int8
@@ -127,6 +140,7 @@ class PostgresStream:
         self._temporary = ""
         self._captured: list[Span] = []
         self._before: str | None = None
+        self._pinned: Mapping[str, str] = {}
 
     @property
     def name(self) -> str:
@@ -148,8 +162,12 @@ class PostgresStream:
                 name=self.name, why="its captures are of another server, where positions mean other changes"
             )
 
+    def follow(self, pinned: Mapping[str, str]) -> None:
+        self._pinned = pinned
+
     def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
         self._captured = list(captured)
+        self._require_same_history()
         if period.start is not None or period.end is not None:
             raise NotByTime(name=self.name)
         slot = self._slot()
@@ -173,6 +191,9 @@ class PostgresStream:
                 "slot.wal_status": "-" if slot is None else str(slot[3]),
                 "publication": self._publication,
                 "replica identity": self._table["relreplident"],
+                "timeline": self._timeline,
+                "publication.state": self._publication_state,
+                **PinnedColumns(columns=self._table_columns, stored_as=self._stored_as).text,
             },
             is_compacted=False,
             is_whole=period.is_whole,
@@ -196,10 +217,39 @@ class PostgresStream:
         # Without their values the rows of its changes would be complete all the same, with nulls.
         if lacking := self._lacking:
             raise CannotBeCaptured(name=self.name, why=f"it has no column {', '.join(lacking)}")
+        if generated := self._generated:
+            raise CannotBeCaptured(name=self.name, why=generated)
+        self._require_followed()
         if lsn_number(end) - lsn_number(begin) < self._declared.chunk and not self._has_change(end):
             # Otherwise every look at a quiet table would be a file.
             end = begin
         return self._span(begin, end, size_bytes=lsn_number(end) - lsn_number(begin))
+
+    def _require_same_history(self) -> None:
+        """Refuses a server that took over from another one and does not have everything that was captured."""
+        end = max((each.range_to for each in self._captured), default=BEGINNING)
+        if self._pinned.get("timeline", self._timeline) != self._timeline and self._end_of_log() < end:
+            why = f"its server took over from another one before {end}, which was captured: it is another history"
+            raise CannotBeCaptured(name=self.name, why=why)
+
+    def _require_followed(self) -> None:
+        """Refuses changes whose rows may not have what the table has now, or that may lack some."""
+        self._require_publication()
+        state = self._publication_state
+        if self._pinned.get("publication.state", _NOT_YET) not in (state, _NOT_YET):
+            said = f"the publication {self._publication} was changed or made again since, and may have left out some"
+            raise ChangesUnreadable(name=self.name, why=said)
+        if why := self._columns_over_time.complaint():
+            raise ChangesUnreadable(name=self.name, why=why)
+
+    @property
+    def _columns_over_time(self) -> Columns:
+        return Columns(
+            wanted=self._columns,
+            now={name: each for name, each in self._table_columns.items() if not each.is_generated},
+            before=PinnedColumns.read(self._pinned),
+            stored_as=self._stored_as,
+        )
 
     def _span(self, range_from: str, range_to: str, *, size_bytes: int) -> Resolved:
         return Resolved(
@@ -224,15 +274,16 @@ class PostgresStream:
             "f": set(columns),
         }.get(table["relreplident"], set())
         lacking = self._lacking
-        generated = [name for name in self._columns if name in columns and columns[name][2]]
         unnamed = [name for name in self._key if name not in identity]
-        is_stored_apart = table["toast"] and any(columns[name][1] for name in self._columns if name in columns)
+        is_stored_apart = table["toast"] and any(
+            columns[name].is_toastable for name in self._columns if name in columns
+        )
         mistakes = (
             (table["wal_level"] != "logical", f"the wal_level of its server is {table['wal_level']}, and not logical"),
             (table["relkind"] != "r", "it is no ordinary table: capture a partition of it"),
             (table["relpersistence"] != "p", "it is unlogged or temporary, so that no log has its changes"),
             (lacking, f"it has no column {', '.join(lacking)}"),
-            (generated, f"{', '.join(generated)} is generated, and changes do not have it"),
+            (self._generated, self._generated),
             (unnamed, f"its replica identity has no {', '.join(unnamed)}, which is its key here"),
             (
                 all(set(self._key) != set(names) for _, _, names in unique),
@@ -250,10 +301,10 @@ class PostgresStream:
 
     def _require_publication(self, *, may_lack: bool = False) -> bool:
         """Refuses a publication without some changes of the table; returns whether there is one."""
-        found = self._rows(_PUBLICATION, *self._declared.table.split("."), self._publication)
+        found = self._published
         if not found and may_lack:
             return False
-        every_operation, has_table, filters = found[0] if found else (True, False, False)
+        every_operation, has_table, filters, _ = found[0] if found else (True, False, False, "")
         for is_so, why in (
             (not has_table, "does not have it"),
             (not every_operation, "leaves out inserts, updates, deletes or truncates"),
@@ -262,6 +313,24 @@ class PostgresStream:
             if is_so:
                 raise CannotBeCaptured(name=self.name, why=f"the publication {self._publication} {why}")
         return True
+
+    @property
+    def _published(self) -> list[tuple[Any, ...]]:
+        named = self._declared.table.split(".")
+        return self._rows(_PUBLICATION, *named, self._table["oid"], self._publication)
+
+    @property
+    def _publication_state(self) -> str:
+        found = self._published
+        return str(found[0][3]) if found else _NOT_YET
+
+    @cached_property
+    def _timeline(self) -> str:
+        return str(self._rows(_TIMELINE)[0][0])
+
+    @cached_property
+    def _base_types(self) -> Mapping[int, int]:
+        return dict(self._rows(_BASE_TYPES))
 
     def _slot(self) -> tuple[Any, ...] | None:
         found = self._rows(_SLOT, self._declared.slot)
@@ -313,7 +382,8 @@ class PostgresStream:
         create = f"CREATE_REPLICATION_SLOT {self._temporary} TEMPORARY LOGICAL pgoutput EXPORT_SNAPSHOT"
         ((_, lsn, exported, _),) = self._replication.execute(create.encode()).fetchall()
         columns = ", ".join(map(_quoted, self._columns))
-        types = [self._table_columns[name][0] for name in self._columns]
+        types = [self._table_columns[name].type_oid for name in self._columns]
+        types = [self._base_types.get(each, each) for each in types]
         with self._connected() as connection, connection.cursor() as cursor:
             self._run("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", cursor)
             self._run(f"SET TRANSACTION SNAPSHOT '{exported}'", cursor)
@@ -351,7 +421,16 @@ class PostgresStream:
     def _write_changes(self, piece: Span, copy: Path, pace: Pace) -> Written:
         self._require_publication()
         start, end = lsn_number(piece.range_from), lsn_number(piece.range_to)
-        decoder = Decoder(name=self.name, oid=self._table["oid"], key=self._key, columns=self._columns)
+        snapshots = (lsn_number(each.range_to) for each in self._captured if each.range_from == BEGINNING)
+        decoder = Decoder(
+            name=self.name,
+            oid=self._table["oid"],
+            key=self._key,
+            columns=self._columns,
+            over_time=self._columns_over_time,
+            base=self._base_types,
+            covered_to=max(snapshots, default=0),
+        )
         named = {"slot": self._declared.slot, "publication": self._publication, "upto": _server_lsn(piece.range_to)}
         with self._connection.cursor() as cursor, cursor.copy(_CHANGES.format(**named)) as rows:
             lines = (
@@ -402,9 +481,10 @@ class PostgresStream:
         return found
 
     @cached_property
-    def _table_columns(self) -> Mapping[str, tuple[int, bool, bool]]:
-        """By column its type, whether its values can be stored out of line, and whether they are generated."""
-        return {name: (kind, *facts) for name, kind, *facts in self._rows(_COLUMNS, self._table["oid"])}
+    def _table_columns(self) -> Mapping[str, TableColumn]:
+        names = ("number", "type_oid", "modifier", "row_of", "is_toastable", "is_generated")
+        found = self._rows(_COLUMNS, self._table["oid"])
+        return {name: TableColumn(**dict(zip(names, facts, strict=True))) for name, *facts in found}
 
     @property
     def _lacking(self) -> list[str]:
@@ -412,13 +492,20 @@ class PostgresStream:
         return [name for name in self._columns if name not in self._table_columns]
 
     @property
+    def _generated(self) -> str:
+        """What is to be said of columns of the contract that changes never have; empty without one."""
+        known = self._table_columns
+        found = [name for name in self._columns if name in known and known[name].is_generated]
+        return f"{', '.join(found)} is generated, and changes do not have it" if found else ""
+
+    @property
     def _stream(self) -> str:
         return f"{self._table['system']}/{self._table['oid']}"
 
     @property
-    def _stored_as(self) -> object:
+    def _stored_as(self) -> str:
         """The file that the server keeps the table in; it is another one after a truncate."""
-        return self._rows("SELECT pg_relation_filenode(%s::oid)", self._table["oid"])
+        return str(self._rows("SELECT pg_relation_filenode(%s::oid)", self._table["oid"])[0][0])
 
     def _end_of_log(self) -> str:
         return lsn_text(lsn_number(self._rows("SELECT pg_current_wal_flush_lsn()::text")[0][0]))

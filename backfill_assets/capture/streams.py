@@ -354,6 +354,14 @@ class KeepsRecords(Protocol):
 
 
 @runtime_checkable
+class FollowsPinned(Protocol):
+    """A stream that compares what it is with what it was at the capture before."""
+
+    def follow(self, pinned: Mapping[str, str]) -> None:
+        """The captures are to go on behind one that pinned this."""
+
+
+@runtime_checkable
 class HasGroups(Protocol):
     """A stream whose consumers say how far they are."""
 
