@@ -111,7 +111,7 @@ class Decoder:
                     position, committed_at = 0, _BEGINNING + timedelta(microseconds=microseconds)
                     continue
                 case b"R" if self._is_mine(message):
-                    self._relation = self._described(message)
+                    self._relation = self._relation_of(message)
                     continue
                 case b"I" | b"U" | b"D" if self._is_mine(message):
                     try:
@@ -176,7 +176,7 @@ class Decoder:
                 found[name] = None if value is None else str(value)
         return found
 
-    def _described(self, message: bytes) -> _Relation:
+    def _relation_of(self, message: bytes) -> _Relation:
         at = 5
         for _ in ("schema", "name"):
             at = message.index(b"\0", at) + 1
