@@ -14,7 +14,7 @@ from backfill_assets.domain.gates import (
     RowCount,
     WarmUpProof,
 )
-from backfill_assets.domain.operations import Ties
+from backfill_assets.domain.operations import Ties, UnknownKeys
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.domain.tables import DerivedTable
 from backfill_assets.planning.kept import MONTHS
@@ -75,6 +75,8 @@ def _of_source(table: SourceTable) -> Iterator[Safeguard]:
         yield Safeguard(name="rounds", permits=True)
     if table.ties != Ties.REFUSE:
         yield Safeguard(name="ties", permits=True)
+    if table.unknown != UnknownKeys.BLOCK:
+        yield Safeguard(name="unknown", permits=True, exactly={"unknown": table.unknown})
 
 
 def _of_derived(table: DerivedTable) -> Iterator[Safeguard]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -150,6 +150,8 @@ V1 = replace(TABLE, name="silver.v", publish=versioned(of="silver.t", clean_days
         ("lateness", source(lateness=days(3)), source(lateness=days(4))),
         ("rounds", source(), source(rounds=True)),
         ("ties", source(order=("at",)), source(order=("at",), ties="arrival")),
+        ("unknown", source(), source(unknown="keep")),
+        ("unknown", source(), source(unknown="drop")),
         ("plausible_gap_days", source(), source(plausible_gap_days=32)),
         ("most_withdrawn_percent", source(), source(most_withdrawn_percent=20.5)),
     ],
@@ -161,6 +163,45 @@ def test_a_declaration_that_permits_more_is_looser_and_one_that_permits_less_is_
     assert loosened(strict, strict) == loosened(loose, loose) == ()
     if name not in ("publish", "tolerance"):
         assert loosened(loose, strict) == ()
+
+
+COUNTED = {
+    "gates",
+    "policy",
+    "publish",
+    "tolerance",
+    "replay",
+    "phases",
+    "keep",
+    "lateness",
+    "rounds",
+    "ties",
+    "unknown",
+}
+COUNTED |= {"plausible_gap_days", "most_withdrawn_percent"}
+OF_ROWS = {
+    *("name", "key", "partition", "schema", "description", "transform", "inputs", "window", "windows", "changes"),
+    *("releases", "references", "reference_window", "breakdown", "lineage", "state", "since", "every", "event_time"),
+    *(
+        "json_columns",
+        "timezone",
+        "row_number",
+        "order",
+        "operation",
+        "capture",
+        "upstream",
+        "envelope",
+        "earlier",
+        "lift",
+    ),
+}
+"""What says which rows there are. That they change is what runs, their gates and their approvals are about."""
+
+
+def test_whatever_a_table_can_declare_is_a_safeguard_or_says_which_rows_there_are() -> None:
+    declared = {each.name for table in (DerivedTable, SourceTable) for each in fields(table)}
+    assert declared == COUNTED | OF_ROWS
+    assert not COUNTED & OF_ROWS
 
 
 def test_fewer_kept_snapshots_are_looser() -> None:
