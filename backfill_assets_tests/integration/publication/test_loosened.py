@@ -25,6 +25,8 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.state import Claim
 from backfill_assets.publication.authority import demand_of
+from backfill_assets.report.report import run_report
+from backfill_assets.report.screens.review import review_of
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.alone import COLOURS, FIRST, POLICY, TURNOVER, Alone, begun, unproven
 from backfill_assets_tests.faults.keyed_paper import KeyedPaper, Order
@@ -258,6 +260,8 @@ def test_a_person_of_the_earlier_group_agrees_to_a_looser_policy_once(world: Wor
     run_id = world.planned()
     with world.ws.ledger.read() as tx:
         assert demand_of(world.ws, tx, tx.runs.get(run_id)).loosened == ("policy",)
+    shown = review_of(run_report(world.ws, run_id)).warnings
+    assert any("The declaration is looser than was last agreed to (policy)." in each for each in shown)
     with pytest.raises(NotApproved, match="of finance, and mallory is none"):
         operations.approve(world.ws, run_id, by="mallory")
     operations.approve(world.ws, run_id, by="ben")
