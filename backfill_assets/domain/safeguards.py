@@ -19,12 +19,12 @@ from backfill_assets.domain.sources import SourceTable
 from backfill_assets.domain.tables import DerivedTable
 from backfill_assets.planning.kept import MONTHS
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
-from backfill_assets.planning.safeguards import OF, PUBLISH, Safeguard
+from backfill_assets.planning.safeguards import CUT_OVER, EXPIRE, FOLLOW, LEAVE, OF, PUBLISH, Safeguard
 
 
 def safeguards_of(table: SourceTable | DerivedTable) -> tuple[Safeguard, ...]:
     """Everything that a table declares and that may not be loosened by its author alone."""
-    found = [*map(_gate, table.gates), *_replay(table)]
+    found = [*map(_gate, table.gates)]
     match table:
         case SourceTable():
             found += _of_source(table)
@@ -59,18 +59,12 @@ def _gate(gate: Gate) -> Safeguard:
             return Safeguard(name=name, least={"blocking": blocking}, exactly={**exactly, "demands": gate.demands})
 
 
-def _replay(table: SourceTable | DerivedTable) -> Iterator[Safeguard]:
-    if table.replay is not None:
-        among = {"live": tuple(sorted(table.replay.live))}
-        yield Safeguard(name="replay", permits=True, among=among, exactly={"family": str(table.replay.family)})
-
-
 def _of_source(table: SourceTable) -> Iterator[Safeguard]:
     most = {"most_withdrawn_percent": float(table.most_withdrawn_percent)}
     yield Safeguard(name="most_withdrawn_percent", most=most)
     yield Safeguard(name="plausible_gap_days", most={"days": table.plausible_gap_days})
     if table.lateness is not None:
-        yield Safeguard(name="lateness", permits=True, most={"days": table.lateness.days})
+        yield Safeguard(name=FOLLOW, permits=True, most={"days": table.lateness.days})
     if table.rounds:
         yield Safeguard(name="rounds", permits=True)
     if table.ties != Ties.REFUSE:
@@ -80,23 +74,22 @@ def _of_source(table: SourceTable) -> Iterator[Safeguard]:
 
 
 def _of_derived(table: DerivedTable) -> Iterator[Safeguard]:
-    yield _publish(table.publish)
+    yield from _publish(table.publish)
     if table.keep is not None:
         most = {"months": MONTHS[table.keep.then]}
-        yield Safeguard(name="keep", permits=True, least={"days": table.keep.days}, most=most)
+        yield Safeguard(name=EXPIRE, permits=True, least={"days": table.keep.days}, most=most)
     if table.tolerance is not None:
         tolerance = table.tolerance
         exactly = {"measure": tolerance.measure, "by": canonical_json(list(tolerance.by)), "owner": tolerance.owner}
         most = {"percent": float(tolerance.percent), "at_least": tolerance.at_least}
-        yield Safeguard(name="tolerance", permits=True, most=most, exactly=exactly)
+        yield Safeguard(name=LEAVE, permits=True, most=most, exactly=exactly)
     if table.phases is not None:
         terms = table.phases.terms
         yield Safeguard(name="phases", least={"hold_s": float(terms.hold_s), "each": float(terms.each)})
 
 
-def _publish(mode: PublishMode) -> Safeguard:
-    if mode.kind is not PublishKind.VERSIONED:
-        return Safeguard(name=PUBLISH, exactly={"mode": canonical_json(mode.document)})
-    exactly = {OF: mode.of, "explained": mode.explained}
-    least, among = {"clean_days": mode.clean_days}, {"differs": tuple(sorted(mode.differs))}
-    return Safeguard(name=PUBLISH, least=least, among=among, exactly=exactly)
+def _publish(mode: PublishMode) -> Iterator[Safeguard]:
+    yield Safeguard(name=PUBLISH, exactly={"mode": canonical_json(mode.document), OF: mode.of})
+    if mode.kind is PublishKind.VERSIONED:
+        least, among = {"clean_days": float(mode.clean_days)}, {"differs": tuple(sorted(mode.differs))}
+        yield Safeguard(name=CUT_OVER, least=least, among=among, exactly={"explained": mode.explained})

@@ -118,7 +118,11 @@ class PublicationWrites(PublicationReads, Writes):
             return
         agreed = AgreementReads(self._log.connection).of(manifest.table)
         # A version has no readers until they are cut over to it, and what it loosens is agreed to then.
-        loosened = agreed.loosened_by(manifest.safeguards) if manifest.name_policy is None else ()
+        loosened = (
+            agreed.loosened_for_runs(manifest.safeguards, expires=manifest.expires)
+            if manifest.name_policy is None
+            else ()
+        )
         if loosened or any(each.rule(granted[0]) == "approve" for each in (manifest.policy, *agreed.policies)):
             raise errors.NeedsApproval(run_id=found.run_id)
 

@@ -18,6 +18,11 @@ PUBLISH = "publish"
 OF = "of"
 """What it says of a version: the table that it is a version of."""
 
+CUT_OVER, EXPIRE, FOLLOW, LEAVE = "cut over", "keep", "lateness", "tolerance"
+"""The safeguards that permit one act and say nothing of other runs."""
+
+_OF_ONE_ACT = frozenset({CUT_OVER, EXPIRE, FOLLOW, LEAVE})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Safeguard:
@@ -138,6 +143,11 @@ class Agreed:
         """The names of the safeguards that one of these declarations loosens."""
         found = (name for now in declared for was in self.safeguards for name in _loosened(was, tuple(now)))
         return tuple(dict.fromkeys(found))
+
+    def loosened_for_runs(self, *declared: Iterable[Safeguard], expires: bool = False) -> tuple[str, ...]:
+        """Those of them that concern every run, or every run by which snapshots expire."""
+        others = _OF_ONE_ACT - {EXPIRE} if expires else _OF_ONE_ACT
+        return tuple(name for name in self.loosened_by(*declared) if name not in others)
 
     def was_version_of(self, table: str) -> bool:
         """Whether it was never published as anything but a version of a table."""

@@ -35,7 +35,7 @@ from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, CauseKind
 from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
-from backfill_assets.planning.safeguards import Agreed, AgreedTerms, Safeguard
+from backfill_assets.planning.safeguards import EXPIRE, LEAVE, Agreed, AgreedTerms, Safeguard
 from backfill_assets.publication.errors import (
     ApprovalNotValid,
     CommentMissing,
@@ -151,7 +151,7 @@ def demands_of(ws: Workspace, tx: ReadTransaction, runs: Collection[RunRecord]) 
     found: dict[str, Demand] = {}
     for run in runs:
         manifest, table = run.manifest, tables[run.manifest.table]
-        asked = standing[table.name].demand(_cause(ws, tx, run, table), manifest.terms)
+        asked = standing[table.name].demand(_cause(ws, tx, run, table), manifest.terms, expires=manifest.expires)
         comment_on = gates_of(open_comments(tx, run))
         needs_a_person = bool(comment_on) or _needs_a_person(tx, run, table)
         found[run.run_id] = replace(asked, comment_on=comment_on, policy=None if needs_a_person else asked.policy)
@@ -177,9 +177,15 @@ class Standing:
     last: Agreed
     is_unseen: bool
 
-    def demand(self, cause: Cause, pinned: AgreedTerms) -> Demand:
-        """The approval that a change requires which was pinned under these terms."""
-        loosened = () if self.is_unseen else self.last.loosened_by(self.safeguards, pinned.safeguards)
+    def demand(self, cause: Cause, pinned: AgreedTerms, *, expires: bool = False) -> Demand:
+        """The approval that a run requires which was planned under these terms."""
+        loosened = (
+            ()
+            if self.is_unseen
+            else self.last.loosened_for_runs(
+                self.safeguards, *([pinned.safeguards] if pinned.safeguards else []), expires=expires
+            )
+        )
         return demand(cause, counting=(pinned.policy, *self.declared), agreed=self.agreed, loosened=loosened)
 
     @property
@@ -332,12 +338,12 @@ def grounds_to_leave(
 def _to_loosen_tolerance(ws: Workspace, tx: ReadTransaction, run: RunRecord, by: str) -> Groups:
     """The groups of which a person has to be a member as well where the tolerance is looser than was last agreed to:
     then they need to be somebody who could approve the run."""
-    asked = standing_of(ws, tx, run.manifest.table).demand("backfill", run.manifest.terms)
-    if "tolerance" not in asked.loosened:
+    standing = standing_of(ws, tx, run.manifest.table)
+    if LEAVE not in standing.loosened:
         return ()
     if same_name(by, run.manifest.requested_by):
         raise NeedsAnother(**_subject(run), why=f"requested by {run.manifest.requested_by}", as_well=" as well")
-    return asked.groups
+    return standing.demand("backfill", run.manifest.terms).groups
 
 
 def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> LoadedReference | None:
@@ -501,26 +507,34 @@ def asked(tx: ReadTransaction, name: str) -> AskedRecord:
 def asked_demand(ws: Workspace, tx: ReadTransaction, record: AskedRecord) -> Demand:
     """The approval that an act, a capture or a replay requires now."""
     cause: Cause = "live" if isinstance(record, CaptureRecord) and record.is_live else "backfill"
-    of = [_table_of(record), *([record.table] if isinstance(record, ActRecord) else [])]
-    return demand_to_ask(ws, tx, *of, cause=cause, pinned=record.policy)
+    version = record.table if isinstance(record, ActRecord) else None
+    return demand_to_ask(ws, tx, _table_of(record), version=version, cause=cause, pinned=record.policy)
 
 
 def demand_to_ask(
-    ws: Workspace, tx: ReadTransaction, *tables: str, cause: Cause = "backfill", pinned: Policy | None = None
+    ws: Workspace,
+    tx: ReadTransaction,
+    table: str,
+    *,
+    version: str | None = None,
+    cause: Cause = "backfill",
+    pinned: Policy | None = None,
 ) -> Demand:
-    """The approval that whatever changes these tables otherwise than by a run requires.
+    """The approval that whatever concerns a table otherwise than by a run requires.
 
     Args:
-        tables: The table; of an act the name whose readers it concerns, and the version.
+        table: The table; of an act the name whose readers it concerns.
+        version: Of an act, the version, whose safeguards count from when readers are cut over to it.
         cause: The rule that counts.
         pinned: The policy under which it was asked for; None before it is.
     """
-    standing = [standing_of(ws, tx, each) for each in dict.fromkeys(tables)]
+    standing = [standing_of(ws, tx, each) for each in dict.fromkeys((table, version or table))]
+    loosened = standing[-1].last.loosened_by(standing[-1].safeguards) if version else ()
     return demand(
         cause,
         counting=(*([pinned] if pinned else []), *(policy for each in standing for policy in each.declared)),
         agreed=tuple(policy for each in standing for policy in each.agreed),
-        loosened=tuple(name for each in standing for name in each.loosened),
+        loosened=tuple(name for name in loosened if name not in (EXPIRE, LEAVE)),
     )
 
 

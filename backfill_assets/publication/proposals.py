@@ -18,7 +18,8 @@ from backfill_assets.ledger.states import COUNTING, OPEN_SETS, UNBLOCKED, SetSta
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.proposals import Area, Closure, Decision, Kept, OpenDraft, SourceDay, decide, together
-from backfill_assets.publication.authority import demand_to_ask, standing_of
+from backfill_assets.planning.safeguards import FOLLOW, AgreedTerms
+from backfill_assets.publication.authority import standing_of
 from backfill_assets.publication.drafts import closure_of, days_of_proposal, is_current
 from backfill_assets.staleness.find import SourceChanges, source_changes
 from backfill_assets.staleness.landed_news import (
@@ -201,7 +202,7 @@ def _may_follow(ws: Workspace, tx: ReadTransaction, changes: SourceChanges) -> f
     lateness = {
         source.name: source.lateness.days
         for source in ws.domain.sources
-        if source.lateness is not None and "lateness" not in standing_of(ws, tx, source.name).loosened
+        if source.lateness is not None and FOLLOW not in standing_of(ws, tx, source.name).loosened
     }
     asked = {
         (entry.table, day)
@@ -246,4 +247,6 @@ def days_held_by_moves(ws: Workspace, tx: ReadTransaction) -> Mapping[str, froze
 
 def _follows(ws: Workspace, tx: ReadTransaction, name: str) -> bool:
     table = ws.domain.tables[name]
-    return isinstance(table, DerivedTable) and demand_to_ask(ws, tx, name, cause="follow").policy is not None
+    if not isinstance(table, DerivedTable):
+        return False
+    return standing_of(ws, tx, name).demand("follow", AgreedTerms(policy=table.policy)).policy is not None

@@ -34,7 +34,7 @@ from backfill_assets.core.people import PUBLISHER
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import DerivedTable, Domain, Gate, Policy, days, warm_up_proof
 from backfill_assets.ledger.records import Action, RunRecord
-from backfill_assets.ledger.states import ApprovalState, RunState
+from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import DayRange
@@ -62,12 +62,17 @@ NAMES = (
 """What eve types as her name: her own, another one of no group, those of the system, and some that look like others."""
 
 POLICY = Policy(live="auto", backfill="approve", follow="auto", approvers=("finance",))
+LOOSER = (
+    replace(POLICY, backfill="auto", approvers=()),
+    replace(POLICY, approvers=()),
+    replace(POLICY, backfill="auto"),
+)
 
 EVERYTHING: Mapping[str, int] = {
     **{"lands": 8, "corrects": 3, "moves": 4, "withdraws": 2, "load": 2, "loads_a_day": 2, "waits": 4},
     **{"plan": 1, "run": 2, "approves": 1, "publishes": 2, "rolls_back": 3, "names": 1},
     **{"live": 6, "follow": 6, "propose": 2, "publish_approved": 2, "recover": 1},
-    **{"agree": 2, "agrees_to_a_set": 2, "taken_back": 4, "release": 1},
+    **{"agree": 2, "agrees_to_a_set": 2, "taken_back": 4, "release": 1, "loosens": 2},
 }
 """What may happen, by the name of the method, and how often."""
 
@@ -77,19 +82,19 @@ MOSTLY_THE_NEWEST = (0, 1, 1, 2, 2, 3, 3, 4, 7)
 Partition = tuple[str, date]
 
 
-def domain(version: str) -> Domain:
-    """The story domain with lateness and approvers, and a release of turnover."""
+def domain(version: str, policy: Policy = POLICY) -> Domain:
+    """The story domain with lateness and approvers, a release of turnover, and a policy of its first two tables."""
     source = replace(orders, lateness=days(LATENESS))
     (first_release,) = turnover.releases
     newer = () if version == first_release.version else (replace(first_release, version=version),)
     first = replace(
         turnover,
         inputs={"orders": source},
-        policy=POLICY,
+        policy=policy,
         releases=(*newer, first_release),
         gates=unproven(turnover),
     )
-    second = replace(colours, inputs={"orders": source}, policy=POLICY, gates=unproven(colours))
+    second = replace(colours, inputs={"orders": source}, policy=policy, gates=unproven(colours))
     both = {"turnover": first, "colours": second}
     gold = replace(palette, inputs=both, policy=POLICY, gates=unproven(palette))
     return Domain(
@@ -102,15 +107,15 @@ def unproven(table: DerivedTable) -> tuple[Gate, ...]:
     return (*table.gates, warm_up_proof(partitions=0))
 
 
-def opened(home: Path, time: Time, version: str = "2.0.0") -> Workspace:
-    """A workspace of a release."""
+def opened(home: Path, time: Time, version: str = "2.0.0", policy: Policy = POLICY) -> Workspace:
+    """A workspace of a release, under a policy."""
     environment = {
         "BACKFILL_HOME": str(home),
         "BACKFILL_DOMAIN": "backfill_assets_tests.domains.story",
         "BACKFILL_FIRST_DAY": FIRST.isoformat(),
         **SPARK_ENVIRONMENT,
     }
-    return Workspace(settings=Settings.from_environment(environment), domain=domain(version), clock=time)
+    return Workspace(settings=Settings.from_environment(environment), domain=domain(version, policy), clock=time)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +141,7 @@ class Alone(Teller):
     paper: KeyedPaper = field(default_factory=KeyedPaper)
     time: Time = field(default_factory=lambda: Time(at=BEGUN_AT))
     version: str = "2.0.0"
+    policy: Policy = POLICY
     weights: Mapping[str, int] = field(default_factory=lambda: EVERYTHING)
     days_back: Sequence[int] = MOSTLY_THE_NEWEST
     seen: dict[Partition, Seen] = field(default_factory=dict)
@@ -257,8 +263,14 @@ class Alone(Teller):
         """The author declares a release of turnover."""
         major, minor, patch = self.version.split(".")
         self.version = f"{major}.{minor}.{int(patch) + 1}"
-        self.ws = opened(self.home, self.time, self.version)
+        self.ws = opened(self.home, self.time, self.version, self.policy)
         return f"release {self.version}"
+
+    def loosens(self, _ws: Workspace) -> str:
+        """The author declares turnover and colours under a looser policy, or under the first one again."""
+        self.policy = self.chance.choice((POLICY, *LOOSER))
+        self.ws = opened(self.home, self.time, self.version, self.policy)
+        return f"declare {self.policy}"
 
     # ----------------------------------------------------------------------------------------------- what is looked at
 
@@ -283,6 +295,12 @@ class Alone(Teller):
         self, tx: ReadTransaction, each: Partition, was: Seen | None, now: Seen | None, newest: Mapping[str, date]
     ) -> Iterator[str]:
         table, day = each
+        # What finance has agreed to under a looser policy is as it says from then on.
+        if any(
+            run.manifest.policy != POLICY and run.approved_by in FINANCE
+            for run in tx.runs.records(table=table, states=EVER_PUBLISHED)
+        ):
+            return
         if now is None or (was is not None and now.claim.version < was.claim.version):
             (last, *_) = (
                 record.by

@@ -14,9 +14,11 @@ from backfill_assets.application.follow import follow
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.subjects import subject_of
+from backfill_assets.ledger.agreements import AgreementReads
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.versions import VersionReads
 from backfill_assets.planning.proposals import SourceDay
+from backfill_assets.planning.safeguards import Agreed
 from backfill_assets.publication import proposals, publish
 from backfill_assets.restatements import undo
 from backfill_assets.staleness import find
@@ -74,6 +76,10 @@ def _no_rollback_is_refused(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "rollback_grounds", lambda *_: None)
 
 
+def _nothing_was_agreed_to(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(AgreementReads, "of", lambda *_: Agreed())
+
+
 def _live_publishes_what_was_undone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(VersionReads, "newest", lambda *_: None)
     patch.setattr(VersionReads, "undone_last", lambda *_: frozenset())
@@ -100,6 +106,7 @@ def _what_was_undone_follows_with_the_next_late_event(patch: pytest.MonkeyPatch)
     ("without", "acts"),
     [
         (_no_rollback_is_refused, {"rolls_back": 1}),
+        (_nothing_was_agreed_to, {"corrects": 2, "loosens": 1, "plan": 3, "run": 4, "publishes": 4}),
         (_live_publishes_what_was_undone, {"waits": 1, "live": 2, "taken_back": 2}),
         (_whatever_comes_in_time_follows, {"corrects": 1, "withdraws": 1, "follow": 2}),
         (_live_does_not_mind_moved_keys, {"moves": 2, "waits": 1, "live": 1}),
