@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import assert_never
 
 from backfill_assets.application.recorder import Acting
@@ -18,17 +19,34 @@ from backfill_assets.capture.kinesis_stream import KinesisReplay, KinesisStream
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.progress import Progress
-from backfill_assets.deliver.errors import BadName, LiveTarget, NotReplayable, OtherSink, ProgressLost, TargetGone
+from backfill_assets.deliver.errors import (
+    BadName,
+    LiveTarget,
+    NotCapturedRecords,
+    NotReplayable,
+    OtherSink,
+    ProgressLost,
+    ReplayFailed,
+    TargetGone,
+)
+from backfill_assets.deliver.held_rows import contract_sent
 from backfill_assets.deliver.kafka_out import ReplayTopic
 from backfill_assets.deliver.kinesis_out import ReplayStream
-from backfill_assets.deliver.outgoing import OutgoingRecords, parts_of_run, parts_of_source, parts_of_table
+from backfill_assets.deliver.outgoing import OutgoingRecords
+from backfill_assets.deliver.replay_parts import (
+    Parts,
+    counted,
+    nothing,
+    parts_as_captured,
+    parts_of_run,
+    parts_of_table,
+)
 from backfill_assets.deliver.sinks import Outgoing, Sender, Sink
 from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.ledger.errors import LostWork, NotInLedger, TargetTaken
-from backfill_assets.ledger.records import ReplayPart, ReplayRecord
+from backfill_assets.ledger.records import PartKind, ReplayRecord
 from backfill_assets.ledger.replays import gone_on
 from backfill_assets.ledger.states import ReplayState
-from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.local_days import LocalDays
 from backfill_assets.planning.partitions import DayRange
@@ -50,11 +68,13 @@ class ReplayAsked:
         subject: A run, a source or a derived table.
         into: The topic or the stream.
         days: Only records of these days; None for all.
+        as_captured: The records that were captured of the topic or stream of a source, and not its rows.
     """
 
     subject: str
     into: str
     days: DayRange | None = None
+    as_captured: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +117,7 @@ def replay(
 
     Raises:
         Refused: As `plan_replay`; or the target is gone.
+        ReplayFailed: What was planned cannot be sent: its inputs are gone or changed. It can only be closed.
         NotApproved: The approver is no longer allowed to approve it.
         TakenOver: Another process went on with it, or closed it.
         Retryable: The sink went away: what was sent stays, and the same request goes on behind it.
@@ -108,6 +129,8 @@ def replay(
             found = replace(found, record=tx.replays.begin(found.record))
         ws.reached(Point.REPLAY_ASKED)
     record = found.record
+    if record.failure is not None:
+        raise ReplayFailed(replay_id=record.replay_id, why=record.failure)
     if record.approved_by is not None:
         with ws.ledger.read() as tx:
             require_may_approve(ws, tx, record, record.approved_by)
@@ -117,14 +140,19 @@ def replay(
     with found.sink.sender(record, by=acting.by) as sender:
         done = _begun(ws, found.sink, record, sender, by=acting.by)
         records = OutgoingRecords(ws=ws, replay=record, table=found.table)
-        sent = _sent(ws, record, records, sender, done, pace, acting)
+        try:
+            sent = _sent(ws, record, records, sender, done, pace, acting)
+        except ReplayFailed as error:
+            with ws.ledger.write() as tx:
+                tx.replays.failed(record.replay_id, error.why, by=acting.by)
+            raise
         ends = sender.ends(sent)
         ws.reached(Point.REPLAY_ALL_SENT)
         with ws.ledger.write() as tx:
-            tx.replays.sent(record.replay_id, sent, ends, by=acting.by)
+            tx.replays.sent(record.replay_id, sent, ends, left_out=records.left_out, by=acting.by)
             record = tx.replays.get(record.replay_id)
         ws.reached(Point.REPLAY_SENT)
-    return _report(record, sent_now=sent - done, left_out=records.left_out)
+    return _report(record, sent_now=sent - done)
 
 
 def close_replay(ws: Workspace, replay_id: str, *, by: str, reason: str) -> ReplayClosed:
@@ -165,7 +193,7 @@ def close_replay(ws: Workspace, replay_id: str, *, by: str, reason: str) -> Repl
 
 def _resolved(ws: Workspace, asked: ReplayAsked, *, by: str, reason: str) -> _Resolved:
     """What is asked for, as it would be in the ledger; the replay that has the target, if it is the same."""
-    table, parts = _parts(ws, asked)
+    table = _table(ws, asked)
     sink, declared = _sink(ws, table, asked.into), _declared(table)
     place, there = sink.place, sink.found()
     subject = table.name if asked.subject == table.short_name else asked.subject
@@ -174,12 +202,16 @@ def _resolved(ws: Workspace, asked: ReplayAsked, *, by: str, reason: str) -> _Re
     with ws.ledger.read() as tx:
         held = tx.replays.open_in(place, asked.into)
     if held is not None:
-        if (held.subject, held.period_from, held.period_to) != (subject, begins, ends):
+        same = (held.subject, held.period_from, held.period_to, held.is_as_captured)
+        if same != (subject, begins, ends, asked.as_captured):
             raise TargetTaken(target=asked.into, replay_id=held.replay_id)
         if held.is_live and asked.into not in declared.live:
-            raise _live(sink, held)
+            raise _live(sink, table, asked.into)
         return _Resolved(record=held, table=table, sink=sink)
     is_live = there is not None or asked.into in _captured(ws, declared)
+    if is_live and (there is None or asked.into not in declared.live):
+        raise _live(sink, table, asked.into)
+    parts = _parts(ws, table, asked, None if begins is None or ends is None else (begins, ends))
     record = ReplayRecord(
         replay_id="",
         subject=subject,
@@ -195,45 +227,66 @@ def _resolved(ws: Workspace, asked: ReplayAsked, *, by: str, reason: str) -> _Re
         stream_partitions=there.partitions if there is not None else sink.partitions_of(parts),
         is_live=is_live,
         identity=None,
+        contract="" if asked.as_captured else contract_sent(ws, table),
         state=ReplayState.ASKED,
         sent=None,
+        left_out=None,
+        failure=None,
         ends={},
         by=by,
         reason=reason,
         asked_at=ws.now(),
         policy=table.policy,
     )
-    if is_live and (there is None or asked.into not in declared.live):
-        raise _live(sink, record)
     return _Resolved(record=record, table=table, sink=sink)
 
 
-def _live(sink: Sink, record: ReplayRecord) -> LiveTarget:
-    return LiveTarget(family=record.family, name=sink.name, target=record.target, table=record.table)
+def _live(sink: Sink, table: SourceTable | DerivedTable, target: str) -> LiveTarget:
+    return LiveTarget(family=_declared(table).family, name=sink.name, target=target, table=table.name)
 
 
-def _parts(ws: Workspace, asked: ReplayAsked) -> tuple[SourceTable | DerivedTable, tuple[ReplayPart, ...]]:
-    with ws.ledger.read() as tx:
-        try:
-            table = ws.domain.table(asked.subject)
-        except NoSuchName:
-            return _of_run(ws, tx, asked)
-        _declared(table)
-        if isinstance(table, SourceTable):
-            return table, parts_of_source(tx, table, asked.days)
-        return table, parts_of_table(tx, table, asked.days)
+def _table(ws: Workspace, asked: ReplayAsked) -> SourceTable | DerivedTable:
+    """The table whose records are asked for.
 
-
-def _of_run(
-    ws: Workspace, tx: ReadTransaction, asked: ReplayAsked
-) -> tuple[SourceTable | DerivedTable, tuple[ReplayPart, ...]]:
+    Raises:
+        Refused: It declares no replay.
+        UnknownName: There is no such run or table.
+    """
     try:
-        name = tx.runs.get(asked.subject).manifest.table
-    except NotInLedger:
-        raise NoSuchName(kind="run or table", name=asked.subject, known=tuple(ws.domain.tables)) from None
-    table = ws.domain.table(name)
+        table = ws.domain.table(asked.subject)
+    except NoSuchName:
+        with ws.ledger.read() as tx:
+            try:
+                table = ws.domain.table(tx.runs.get(asked.subject).manifest.table)
+            except NotInLedger:
+                known = tuple(ws.domain.tables)
+                raise NoSuchName(kind="run or table", name=asked.subject, known=known) from None
     _declared(table)
-    return table, parts_of_run(tx, asked.subject, asked.days)
+    return table
+
+
+def _parts(
+    ws: Workspace, table: SourceTable | DerivedTable, asked: ReplayAsked, period: tuple[datetime, datetime] | None
+) -> Parts:
+    """What is sent, pinned.
+
+    Raises:
+        Refused: A run is not what readers see, or a key has several rows.
+        MissingInput: There is nothing, or rows are gone.
+    """
+    of_table = asked.subject in (table.name, table.short_name)
+    with ws.ledger.read() as tx:
+        if asked.as_captured:
+            if not of_table or not isinstance(table, SourceTable):
+                raise NotCapturedRecords(subject=asked.subject)
+            return parts_as_captured(tx, table, asked.days)
+        parts = (
+            parts_of_table(tx, table, asked.days) if of_table else parts_of_run(tx, table, asked.subject, asked.days)
+        )
+    found = counted(ws, table, parts, period)
+    if not any(each.records or each.kind is PartKind.PARTITION for each in found):
+        raise nothing(asked.subject, asked.days)
+    return found
 
 
 def _declared(table: SourceTable | DerivedTable) -> KafkaReplay | KinesisReplay:
@@ -287,7 +340,7 @@ def _with_target(ws: Workspace, found: _Resolved, *, by: str) -> ReplayRecord:
     if there is None:
         there = sink.create(partitions=record.stream_partitions, mark=record.mark)
     elif not record.is_live and sink.mark != record.mark:
-        raise _live(sink, record)
+        raise _live(sink, found.table, record.target)
     ws.reached(Point.REPLAY_CREATED)
     try:
         with ws.ledger.write() as tx:
@@ -337,7 +390,7 @@ def _sent(
     acting: Acting,
 ) -> int:
     """Sends what is not in the target yet, and returns how many records are."""
-    total = sum(each.records for each in record.parts)
+    total = record.records
     number = done
     for batch in _batches(records, done, pace):
         number += len(batch)
@@ -369,7 +422,7 @@ def _batches(records: OutgoingRecords, done: int, pace: Pace) -> Iterator[list[O
         yield batch
 
 
-def _report(record: ReplayRecord, *, waits: bool = False, sent_now: int = 0, left_out: int = 0) -> ReplayReport:
+def _report(record: ReplayRecord, *, waits: bool = False, sent_now: int = 0) -> ReplayReport:
     return ReplayReport(
         replay_id=record.replay_id,
         waits=waits,
@@ -378,6 +431,6 @@ def _report(record: ReplayRecord, *, waits: bool = False, sent_now: int = 0, lef
         identity=record.identity,
         sent=record.sent or 0,
         sent_now=sent_now,
-        left_out=left_out,
+        left_out=record.left_out or 0,
         ends=record.ends,
     )

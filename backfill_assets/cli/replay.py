@@ -36,6 +36,10 @@ def replay(
     into: Annotated[str, text(metavar="TOPIC|STREAM", help="The topic or stream, which is created.")] = "",
     first: Annotated[date | None, first_day(OF_THE_SOURCE, more=", or of partitions; with --to")] = None,
     last: Annotated[date | None, final_day(OF_THE_SOURCE, more=", or of partitions; with --from")] = None,
+    as_captured: Annotated[
+        bool,
+        typer.Option("--as-captured", help="Send the records that were captured of a source, and not its rows."),
+    ] = False,
     by: By = "",
     reason: Reason = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and write nothing.")] = False,
@@ -43,7 +47,7 @@ def replay(
     bytes_per_minute: Annotated[int | None, number("bytes", help="Send at most so many bytes a minute.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Send captured, landed or published records to a topic or stream of their own; `close` deletes it."""
+    """Send the rows of a table, or captured records, to a topic or stream of their own; `close` deletes it."""
     with answering(as_json) as answer:
         from backfill_assets.application import replay as replays
 
@@ -58,7 +62,8 @@ def replay(
             raise NotTogether(why=f"{replay_id!r} follows {subject!r}", leave="the second word", instead="write close")
         if not into:
             raise NotGiven(why="it is not stated where the records go", add="--into TOPIC or STREAM")
-        asked = replays.ReplayAsked(subject=subject, into=into, days=range_given(first, last))
+        days = range_given(first, last)
+        asked = replays.ReplayAsked(subject=subject, into=into, days=days, as_captured=as_captured)
         with opened(quiet=as_json, conditions=False) as session:
             if dry_run:
                 answer(replays.plan_replay(session.ws, asked))

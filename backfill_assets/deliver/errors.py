@@ -21,6 +21,34 @@ class NothingToReplay(MissingInput):
 
 
 @sentence
+class NotCapturedRecords(Refused):
+    """{subject} is not a source, and only records of a source were captured."""
+
+    subject: str
+
+
+@sentence
+class KeyOnSeveralDays(OfTable, Refused):
+    """the key {key} has rows in several partitions of {table}, and a consumer keeps one row for each key."""
+
+    key: str
+
+
+@sentence
+class InputsChanged(Refused):
+    """{what} changed after the replay was planned."""
+
+    what: str
+
+
+@sentence
+class ReplayFailed(Because, Refused):
+    """replay {replay_id} failed, so that its target does not hold all of it: {why}."""
+
+    replay_id: str
+
+
+@sentence
 class RunNotReplayable(OfRun, Refused):
     """run {run_id} is {state}, and only what readers see of a run, or saw, is sent."""
 

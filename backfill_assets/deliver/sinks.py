@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, Protocol
 
 from backfill_assets.ledger.records import ReplayPart, ReplayRecord
 
 Headers = list[tuple[str, str | bytes | None]]
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def milliseconds(at: datetime) -> int:
+    """A time as records have it, since 1970."""
+    return (at - datetime(1970, 1, 1, tzinfo=UTC)) // _MILLISECOND
 
 
 class Outgoing(NamedTuple):

@@ -436,12 +436,14 @@ class EventRecord:
 
 
 class PartKind(StrEnum):
-    """What a replay reads: an immutable file, of a topic, a stream or a person, or a version of a partition."""
+    """What a replay reads: a captured file, of a topic or a stream; a version of a partition, whose rows are sent; one
+    beside it, whose keys have a row; and the keys that have none any more, each sent as a record without a value."""
 
     CAPTURED = "captured"
     SHARD = "shard"
-    LANDED = "landed"
     PARTITION = "partition"
+    BESIDE = "beside"
+    GONE = "gone"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -451,12 +453,13 @@ class ReplayPart:
     Attributes:
         kind: What it is.
         name: The path of the file relative to the landing place, or the first day of the partition.
-        digest: The sha256 of the file; of a partition, the digest of its file set.
-        records: How many records it has, as far as that is known.
+        digest: The sha256 of the file; of a partition, the digest of its file set; of keys, their checksum.
+        records: How many records it has that are sent.
         size_bytes: How large its files are.
         stream: Of a captured file, what people call its stream; else empty.
         stream_partition: Of a captured file, the partition of its stream; else empty.
-        version: Of a partition, its version; else 0.
+        version: Of a partition, its version. Of keys that landed, the arrival of the last import that counts; of those
+            that a run took away, 0.
         replaces: Of a partition that a run published, the version before it, whose keys that are gone are deleted in
             the topic; else 0.
     """
@@ -490,8 +493,11 @@ class ReplayRecord:
         stream_partitions: How many partitions the topic, or shards the stream, has.
         is_live: Whether the topic was there before, so that another person has to approve it.
         identity: The id of the target; null before it is known to be there.
+        contract: Names the columns that its rows are sent with; empty where captured records are sent.
         state: How far it is.
         sent: How many records were sent; null before all are.
+        left_out: How many captured records were left out, of other times or captured twice; null before all are sent.
+        failure: Why it failed; null for one that did not.
         ends: The position behind the last record, by partition or shard, when all were sent.
         by: Who asked for it.
         reason: Why.
@@ -519,8 +525,11 @@ class ReplayRecord:
     stream_partitions: int
     is_live: bool
     identity: str | None
+    contract: str
     state: ReplayState
     sent: int | None
+    left_out: int | None
+    failure: str | None
     ends: Mapping[str, str]
     by: str
     reason: str
@@ -541,8 +550,23 @@ class ReplayRecord:
 
     @property
     def inputs(self) -> int:
-        """How many files, or partitions of the table, are read."""
-        return len(self.parts)
+        """How many files, or partitions of the table, are sent."""
+        return sum(each.kind not in (PartKind.BESIDE, PartKind.GONE) for each in self.parts)
+
+    @property
+    def period(self) -> tuple[datetime, datetime] | None:
+        """The period of which records are sent; None for all."""
+        return None if self.period_from is None or self.period_to is None else (self.period_from, self.period_to)
+
+    @property
+    def is_as_captured(self) -> bool:
+        """Whether captured records are sent as they were, and not the rows that readers see."""
+        return any(each.kind in (PartKind.CAPTURED, PartKind.SHARD) for each in self.parts)
+
+    @property
+    def deleted_keys(self) -> int:
+        """How many of the records have no value, since their key has no row any more."""
+        return sum(each.records for each in self.parts if each.kind is PartKind.GONE)
 
     @property
     def records(self) -> int:

@@ -171,7 +171,18 @@ class ReplayWrites(ReplayReads, Writes):
         """
         self._step(replay_id, ReplayState.ASKED, ReplayState.SENDING, by=by)
 
-    def sent(self, replay_id: str, records: int, ends: Mapping[str, str], *, by: str) -> None:
+    def failed(self, replay_id: str, why: str, *, by: str) -> None:
+        """Not all of what was planned can be sent.
+
+        Cost: one row and one event.
+
+        Raises:
+            IllegalTransition: It was closed meanwhile.
+        """
+        stated = {"failure": one_line("the failure", why)}
+        self._step(replay_id, ReplayState.SENDING, ReplayState.FAILED, by=by, also=stated, payload=stated)
+
+    def sent(self, replay_id: str, records: int, ends: Mapping[str, str], *, left_out: int, by: str) -> None:
         """All of it is in the topic or the stream.
 
         Cost: one row and one event.
@@ -179,10 +190,11 @@ class ReplayWrites(ReplayReads, Writes):
         Args:
             records: How many records were sent.
             ends: The position behind the last record, by partition or shard.
+            left_out: How many captured records were left out.
             by: Who sent it.
         """
-        values = {"sent": records, "ends": dict(ends), "sent_at": self._log.now}
-        payload = {"sent": records, "ends": dict(ends)}
+        values = {"sent": records, "left_out": left_out, "ends": dict(ends), "sent_at": self._log.now}
+        payload = {"sent": records, "left_out": left_out, "ends": dict(ends)}
         self._step(replay_id, ReplayState.SENDING, ReplayState.SENT, by=by, also=values, payload=payload)
 
     def close(self, replay_id: str, *, by: str, reason: str, deleted: bool) -> None:

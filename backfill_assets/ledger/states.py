@@ -162,11 +162,13 @@ class ChunkState(_State):
 
 
 class ReplayState(_State):
-    """How far a replay is: agreed, begun in its topic or stream, all of it sent, and ended."""
+    """How far a replay is: agreed, begun in its topic or stream, all of it sent, and ended; or failed, as not all of
+    what was planned can be sent."""
 
     ASKED = "ASKED"
     SENDING = "SENDING"
     SENT = "SENT"
+    FAILED = "FAILED"
     CLOSED = "CLOSED"
 
 
@@ -246,8 +248,9 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     SetState.ROLLED_BACK: frozenset({SetState.PUBLISHING, SetState.CANCELLED}),
     SetState.CANCELLED: frozenset(),
     ReplayState.ASKED: frozenset({ReplayState.SENDING, ReplayState.CLOSED}),
-    ReplayState.SENDING: frozenset({ReplayState.SENT, ReplayState.CLOSED}),
+    ReplayState.SENDING: frozenset({ReplayState.SENT, ReplayState.FAILED, ReplayState.CLOSED}),
     ReplayState.SENT: frozenset({ReplayState.CLOSED}),
+    ReplayState.FAILED: frozenset({ReplayState.CLOSED}),
     ReplayState.CLOSED: frozenset(),
     ActState.ASKED: frozenset({ActState.DONE, ActState.CANCELLED}),
     ActState.DONE: frozenset({ActState.UNDONE}),

@@ -47,7 +47,7 @@ class ReplayReport:
         identity: The id of the topic or the stream; null while it waits.
         sent: How many records are in it.
         sent_now: How many of them this command sent.
-        left_out: How many records of landed files were left out, because they have no key or no time.
+        left_out: How many captured records were left out, because they are of other times, or were captured twice.
         ends: The position behind the last record, by partition or shard.
     """
 

@@ -206,9 +206,9 @@ def _facts(
 def _replayed(tx: ReadTransaction) -> Iterator[Key]:
     """The versions that replays read which have not sent all of it; who goes on with one reads everything again."""
     for replay in tx.replays.records(is_open=True):
-        if replay.state is not ReplayState.SENT:
+        if replay.state not in (ReplayState.SENT, ReplayState.FAILED):
             for part in replay.parts:
-                if part.kind is PartKind.PARTITION:
+                if part.kind in (PartKind.PARTITION, PartKind.BESIDE):
                     yield replay.table, date.fromisoformat(part.name), part.version
                     yield replay.table, date.fromisoformat(part.name), part.replaces
 

@@ -244,14 +244,20 @@ def moving(built: Callable[[Shop], None]) -> Iterator[Scenario]:
         finish = partial(_capture_finished, act=act, built=built)
         yield Scenario(name=name, home="published", prepare=prepare, act=act, finish=finish, needs_spark=True)
     for kind, prepare in (("topic", _a_broker), ("stream", _a_kinesis)):
-        for of, words in ((SALES, "files"), (RECENT, "rows")):
+        for of, words in ((SALES, "a source"), (RECENT, "a table")):
             yield Scenario(
                 name=f"replay {words} to a {kind}",
                 home="published",
                 prepare=prepare,
                 act=partial(_sent, of=of),
                 finish=partial(_send_finished, of=of),
+                needs_spark=True,
             )
         yield Scenario(
-            name=f"close a replay to a {kind}", home="published", prepare=prepare, act=_closed, finish=_close_finished
+            name=f"close a replay to a {kind}",
+            home="published",
+            prepare=prepare,
+            act=_closed,
+            finish=_close_finished,
+            needs_spark=True,
         )

@@ -51,8 +51,8 @@ SOMEWHERE = (
     ("reconcile an api", Point.LAND_STATED),
     ("capture a topic", Point.CAPTURE_RECORDED),
     ("capture a stream", Point.CAPTURE_KEPT),
-    ("replay files to a topic", Point.REPLAY_BATCH_SENT),
-    ("replay rows to a stream", Point.REPLAY_PUT),
+    ("replay a source to a topic", Point.REPLAY_BATCH_SENT),
+    ("replay a table to a stream", Point.REPLAY_PUT),
     ("close a replay to a stream", Point.REPLAY_DELETED),
 )
 

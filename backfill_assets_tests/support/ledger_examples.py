@@ -363,7 +363,7 @@ def states_of_versions(reader: ReadTransaction, day: date, table: str = TABLE) -
 
 def a_replay() -> ReplayRecord:
     """A replay to a live topic that waits for an approval, as it is written down."""
-    part = ReplayPart(kind=PartKind.LANDED, name="events/a.jsonl", digest="0" * 64, records=5, size_bytes=9)
+    part = ReplayPart(kind=PartKind.CAPTURED, name="events/a.jsonl", digest="0" * 64, records=5, size_bytes=9)
     return ReplayRecord(
         replay_id="",
         subject="bronze.events",
@@ -378,8 +378,11 @@ def a_replay() -> ReplayRecord:
         stream_partitions=1,
         is_live=True,
         identity=None,
+        contract="",
         state=ReplayState.ASKED,
         sent=None,
+        left_out=None,
+        failure=None,
         ends={},
         by="ann",
         reason="the index is new",

@@ -172,6 +172,7 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "::test_a_row_outside_that_differs_is_lost_or_added_is_found_in_its_partition",
     ),
     "44": (
+        "integration/deliver/test_replayed_state.py::test_a_delete_without_an_event_time_deletes_its_key",
         "integration/deliver/test_kafka_out.py"
         "::test_what_was_captured_is_sent_once_as_it_was_with_headers_and_the_topic_is_deleted_when_it_is_closed",
     ),

@@ -107,7 +107,15 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step("name one that is not there yet with ", Option("into", "events.backfill"))
         case deliver.OtherSink():
             return f"declare its replay to {error.expected} again until it is closed"
-        case deliver.TargetGone() | deliver.ProgressLost():
+        case deliver.KeyOnSeveralDays():
+            return step(
+                "replay one partition with ",
+                Option("first"),
+                " and ",
+                Option("last"),
+                "; of a source, first build its stale days",
+            )
+        case deliver.TargetGone() | deliver.ProgressLost() | deliver.ReplayFailed():
             return step("end it, and replay again: ", close_replay(error.replay_id))
         case domain.NoDomain():
             begun, seen = do(Act.INIT, "my_shop"), do(Act.DEMO)

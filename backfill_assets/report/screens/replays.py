@@ -8,7 +8,7 @@ from datetime import datetime, time
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.page import Note, Page, Table, Tone, Value, facts, next_steps, page, section, table
+from backfill_assets.report.page import Note, Page, Table, Value, facts, next_steps, page, section, table
 from backfill_assets.report.replayed import OpenReplay, ReplayClosed, ReplayPlan, ReplayReport, kind_of
 from backfill_assets.report.requests import approve, close_replay
 
@@ -38,7 +38,7 @@ def replayed_page(report: ReplayReport) -> Page:
         )
     record, kind = report.plan.record, kind_of(report.plan.record.family)
     said = f"{count_of(report.sent, 'record')} in the {kind} {record.target}, {report.sent_now:,} of them sent now"
-    left = f"{count_of(report.left_out, 'record')} of landed files without a key or a time left out"
+    left = f"{count_of(report.left_out, 'captured record')} of other times, or captured twice, left out"
     return page(
         f"Replayed by {report.replay_id}",
         facts((kind, f"{record.target} ({report.identity})"), ("sent", said)),
@@ -51,7 +51,7 @@ def replayed_page(report: ReplayReport) -> Page:
                 most=_MOST,
             ),
         ),
-        Note(text=left, tone=Tone.ATTENTION) if report.left_out else None,
+        Note(text=left) if report.left_out else None,
         Note(text=_READ[record.family]),
         next_steps(close_replay(report.replay_id)),
     )
@@ -94,10 +94,16 @@ def closed_page(closed: ReplayClosed) -> Page:
 def open_replays_table(replays: Sequence[OpenReplay]) -> Table:
     """Replays whose topics stay until they are closed."""
     rows = [
-        (each.replay_id, each.subject, each.target, "waits for approval" if each.waits else each.state.value, each.by)
+        (each.replay_id, each.subject, each.target, _state(each), each.by)
         for each in (replay.record for replay in replays)
     ]
     return table(["replay", "of", "into", "state", "asked for by"], rows, whole=["replay"])
+
+
+def _state(record: ReplayRecord) -> str:
+    if record.waits:
+        return "waits for approval"
+    return record.state.value if record.failure is None else f"{record.state.value}: {record.failure}"
 
 
 def _facts(plan: ReplayPlan) -> tuple[tuple[str, Value], ...]:
@@ -107,7 +113,12 @@ def _facts(plan: ReplayPlan) -> tuple[tuple[str, Value], ...]:
         f"a live {named}, which another person has to approve" if record.is_live else f"a {named} of the replay alone"
     )
     parts = "partition" if record.family == Family.KAFKA else "shard"
-    records = f"{count_of(record.records, 'record')} of {count_of(record.inputs, 'input')}"
+    if record.is_as_captured:
+        what = f"as captured in {count_of(record.inputs, 'file')}"
+    else:
+        deleted = count_of(record.deleted_keys, "key")
+        what = f"for the rows of {count_of(record.inputs, 'partition')}, and for {deleted} without a row"
+    records = f"{count_of(record.records, 'record')}, {what}"
     return (
         ("replay", plan.replay_id),
         ("of", record.subject),

@@ -95,6 +95,7 @@ MEANING: Mapping[State, str] = {
     ReplayState.ASKED: "its inputs are recorded; nothing was sent",
     ReplayState.SENDING: "its topic or stream is there, and it is known how far it is",
     ReplayState.SENT: "all of its records are in the topic or stream",
+    ReplayState.FAILED: "not all that was planned can be sent; its topic or stream lacks some of it",
     ReplayState.CLOSED: "it is ended; a topic or stream that was created for it is deleted",
     ActState.ASKED: "asked for; nothing is done yet",
     ActState.DONE: "done: of a cut-over, readers are shown the version",

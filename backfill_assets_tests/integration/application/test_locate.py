@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from backfill_assets.application.capture import Asked
 from backfill_assets.core.errors import Refused, UnknownName
-from backfill_assets.deliver.outgoing import parts_of_source
+from backfill_assets.deliver.replay_parts import parts_of_table
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.main import app
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
@@ -138,6 +138,6 @@ def test_what_is_located_captured_and_replayed_of_a_day_is_that_of_the_zone_of_i
     assert period.start and period.end
     assert (period.start.isoformat(), period.end.isoformat()) == asked
     with ws.ledger.read() as tx:
-        assert len(parts_of_source(tx, source, days)) == 1
+        assert {each.name for each in parts_of_table(tx, source, days)} == {str(each) for each in found.dates}
         with pytest.raises(Refused, match="2026-01-13"):
-            parts_of_source(tx, source, DayRange.inclusive(january(13), january(13)))
+            parts_of_table(tx, source, DayRange.inclusive(january(13), january(13)))

@@ -61,7 +61,7 @@ _numbers = count(1)
 
 @pytest.fixture
 def shop_of(broker: Broker, tmp_path: Path) -> ShopOf:
-    """A shop whose sales were captured, and did not land: no Spark is needed."""
+    """A shop whose sales were captured, and landed by the ledger alone: no Spark is needed."""
 
     def captured(records: Sequence[Record], *, partitions: int = 1, **more: object) -> CapturedShop:
         topic = f"replayed-{next(_numbers)}"
@@ -71,6 +71,7 @@ def shop_of(broker: Broker, tmp_path: Path) -> ShopOf:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("backfill_assets.application.capture._land", lambda *_, **__: None)
             shop.capture()
+        shop.lands_by_hand()
         return shop
 
     return captured
@@ -79,7 +80,7 @@ def shop_of(broker: Broker, tmp_path: Path) -> ShopOf:
 def send(shop: CapturedShop, into: str, *, pace: Pace | None = None, days: DayRange | None = None) -> ReplayReport:
     with closing(shop.open()) as ws:
         acting = Acting(by="ana", recorder=Unrecorded())
-        asked = ReplayAsked(subject="sales", into=into, days=days)
+        asked = ReplayAsked(subject="sales", into=into, days=days, as_captured=True)
         plans: list[ReplayPlan] = []
         report = replay(ws, asked, acting, reason="a test", pace=pace or Pace(), planned=plans.append)
         assert len(plans) == 1
@@ -150,7 +151,7 @@ def test_what_was_captured_is_sent_once_as_it_was_with_headers_and_the_topic_is_
     before = Counter(said(each) for each in committed(broker, shop.topic))
     into = f"{shop.topic}.backfill"
     with closing(shop.open()) as ws:
-        plan = plan_replay(ws, ReplayAsked(subject="sales", into=into))
+        plan = plan_replay(ws, ReplayAsked(subject="sales", into=into, as_captured=True))
     assert (plan.record.records, plan.record.stream_partitions, plan.record.is_live, plan.replay_id) == (
         1_502,
         2,
@@ -215,7 +216,7 @@ def test_eighty_thousand_messages_of_a_process_that_is_killed_five_times_are_the
     shop = shop_of(sale_records(80_000), partitions=4, declared={"chunk": 20_000})
     before = broker.committed(shop.topic, "live", partitions=4), len(committed(broker, shop.topic))
     into = f"{shop.topic}.backfill"
-    ask = ("replay", "sales", "--into", into, "--by", "ana", "--reason", "why not")
+    ask = ("replay", "sales", "--as-captured", "--into", into, "--by", "ana", "--reason", "why not")
 
     def progress() -> int:
         record = recorded(shop)
@@ -299,7 +300,7 @@ def test_without_the_right_secret_nothing_is_sent_and_it_is_shown_nowhere(shop_o
     shop = shop_of(sale_records(20))
     into = f"{shop.topic}.backfill"
     secured = {"TEST_KAFKA_SECURED": "yes", "TEST_KAFKA_SERVERS": broker.secured_servers}
-    ask = ("replay", "sales", "--into", into, "--by", "ana", "--reason", "why not")
+    ask = ("replay", "sales", "--as-captured", "--into", into, "--by", "ana", "--reason", "why not")
     code, said = finished(shop.command(*ask, more=secured))
     assert (code, "the secret TEST_KAFKA_PASSWORD is not there" in said) == (1, True), said
     code, said = finished(shop.command(*ask, more={**secured, "TEST_KAFKA_PASSWORD": "wrong-password"}))
@@ -427,7 +428,10 @@ def test_a_replay_that_was_closed_before_its_topic_was_there_leaves_none(shop_of
             assert close(shop, "rep-000001").deleted is False
 
     with closing(shop.open()) as ws, pytest.raises(LostWork, match="or closed it"):
-        asked, acting = ReplayAsked(subject="sales", into=into), Acting(by="ana", recorder=Unrecorded())
+        asked, acting = (
+            ReplayAsked(subject="sales", into=into, as_captured=True),
+            Acting(by="ana", recorder=Unrecorded()),
+        )
         replay(replace(ws, reached=closes), asked, acting, reason="a test", pace=Pace(), planned=lambda _: None)
     assert into not in broker.admin().list_topics(timeout=10).topics
 
@@ -451,7 +455,10 @@ def test_a_replay_to_a_live_topic_that_was_closed_before_it_goes_on_sends_nothin
         close(shop, "rep-000001")
 
     with closing(shop.open()) as ws, pytest.raises(LostWork, match="or closed it"):
-        asked, acting = ReplayAsked(subject="sales", into=live), Acting(by="ana", recorder=Unrecorded())
+        asked, acting = (
+            ReplayAsked(subject="sales", into=live, as_captured=True),
+            Acting(by="ana", recorder=Unrecorded()),
+        )
         replay(ws, asked, acting, reason="a test", pace=Pace(), planned=closes)
     assert len(committed(broker, live)) == before
 
@@ -491,7 +498,7 @@ def out_of(ws: Workspace, subject: str, into: str) -> ReplayReport:
 
 
 @pytest.mark.long
-def test_published_rows_and_landed_files_are_sent_and_keys_that_a_run_took_away_are_deleted(
+def test_published_rows_are_sent_and_keys_that_a_run_took_away_are_deleted(
     published_shop: Shop, broker: Broker, outgoing: Callable[[Workspace], Workspace]
 ) -> None:
     shop, ws = published_shop, outgoing(published_shop.ws)
@@ -504,11 +511,11 @@ def test_published_rows_and_landed_files_are_sent_and_keys_that_a_run_took_away_
     (run_id,) = {header(each, "x-run-id") for each in found.values()}
     assert header(third, "x-input-snapshot") == "silver.recent_sales@1"
 
-    # What came, in order and as it was written.
-    landed = out_of(ws, "sales", "landed")
-    lines = [each.read_bytes() for each in sorted(shop.folder.glob("*.jsonl"))]
-    assert (landed.sent, landed.left_out) == (10, 0)
-    assert {each.value() for each in committed(broker, "landed")} == set(b"".join(lines).splitlines())
+    # Of a source, the rows of bronze.
+    sold = out_of(ws, "sales", "sold")
+    rows = {f'{{"sale_id": "{each["sale_id"]}"}}'.encode(): each["amount"] for each in shop.kit.rows(SALES)}
+    assert (sold.sent, sold.left_out, len(rows)) == (10, 0, 10)
+    assert {each.key(): json.loads(each.value() or b"")["amount"] for each in committed(broker, "sold")} == rows
 
     # Without the sales of its window there is no row of the third: a run that replaces it deletes its key.
     for day in range(1, 5):

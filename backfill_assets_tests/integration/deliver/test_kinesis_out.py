@@ -49,7 +49,7 @@ _numbers = count(1)
 
 @pytest.fixture
 def shop_of(kinesis: KinesisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ShopOf:
-    """A shop whose sales were captured, and did not land: no Spark is needed."""
+    """A shop whose sales were captured, and landed by the ledger alone: no Spark is needed."""
     monkeypatch.setattr("backfill_assets.application.capture._land", lambda *_, **__: None)
 
     def captured(records: Sequence[tuple[str, bytes]], *, of: int = 1, home: str = "home", **more: Any) -> KinesisShop:
@@ -58,6 +58,7 @@ def shop_of(kinesis: KinesisServer, tmp_path: Path, monkeypatch: pytest.MonkeyPa
         kinesis.write(stream, records)
         shop = KinesisShop(home=tmp_path / home, topic=stream, endpoint=kinesis.endpoint, **more)
         assert shop.capture().captured == len(records)
+        shop.lands_by_hand()
         return shop
 
     return captured
@@ -71,7 +72,7 @@ def send(shop: KinesisShop, into: str, *, pace: Pace | None = None) -> ReplayRep
 def sent_by(ws: Workspace, subject: str, into: str, *, pace: Pace | None = None) -> ReplayReport:
     plans: list[ReplayPlan] = []
     acting = Acting(by="ana", recorder=Unrecorded())
-    asked = ReplayAsked(subject=subject, into=into)
+    asked = ReplayAsked(subject=subject, into=into, as_captured=subject == "sales")
     return replay(ws, asked, acting, reason="a test", pace=pace or Pace(), planned=plans.append)
 
 
@@ -133,7 +134,7 @@ def test_what_was_captured_is_sent_again_in_the_order_of_each_key_while_records_
     with faulty(kinesis.port, Faults(refuses=lambda *_: chance.random() < 0.15)) as faults:
         shop = shop_of(written, of=2, replays=faults.endpoint)
         with closing(shop.open()) as ws:
-            plan = plan_replay(ws, ReplayAsked(subject="sales", into="backfill-1"))
+            plan = plan_replay(ws, ReplayAsked(subject="sales", into="backfill-1", as_captured=True))
         assert (plan.record.family, plan.delivery, plan.record.stream_partitions) == ("kinesis", "at least once", 2)
         assert not plan.record.is_live
         assert "delivered at least once" in " ".join(plain_text(page_of(plan)).split())
@@ -200,7 +201,7 @@ def test_a_process_that_is_killed_five_times_goes_on_without_loss_and_its_zombie
     with faulty(kinesis.port, Faults(loses=kill)) as faults:
         shop = shop_of(written, of=2, replays=faults.endpoint, shards=4)
         into = "backfill-killed"
-        ask = ("replay", "sales", "--into", into, "--by", "ana", "--reason", "why not")
+        ask = ("replay", "sales", "--as-captured", "--into", into, "--by", "ana", "--reason", "why not")
         slow = (*ask, "--records-per-minute", "60000")
         for _ in range(5):
             killed.append(len(faults.requests))

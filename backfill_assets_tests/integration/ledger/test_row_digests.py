@@ -97,7 +97,7 @@ def full_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer.replays.take(replayed, "one process", by="ann")
         writer.replays.progressed(replayed, "one process", 3, by="ann")
         writer.replays.sending(replayed, by="ann")
-        writer.replays.sent(replayed, 5, {"0": "7"}, by="ann")
+        writer.replays.sent(replayed, 5, {"0": "7"}, left_out=0, by="ann")
         writer.replays.close(replayed, by="ann", reason="it is done", deleted=True)
         act = writer.acts.ask(
             TableAct.CUT_OVER, name="silver.a", table="silver.b", policy=Policy(), waits=True, by="ann", reason="better"

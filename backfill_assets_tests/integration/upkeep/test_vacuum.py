@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import MissingInput
-from backfill_assets.deliver.outgoing import parts_of_run
+from backfill_assets.deliver.replay_parts import parts_of_run
 from backfill_assets.lake.staging import remove_files
 from backfill_assets.lake.tables import Lake, live_paths
 from backfill_assets.landing.imports import OnDuplicate
@@ -98,7 +98,7 @@ def test_what_a_replay_has_still_to_send_stays_until_it_is_closed(shop: Shop, sp
             table=RECENT,
             period_from=None,
             period_to=None,
-            parts=parts_of_run(tx, second, None),
+            parts=parts_of_run(tx, shop.ws.domain.derived_table(RECENT), second, None),
             family="kafka",
             stream="a cluster",
             target="a topic",
@@ -106,8 +106,11 @@ def test_what_a_replay_has_still_to_send_stays_until_it_is_closed(shop: Shop, sp
             stream_partitions=1,
             is_live=False,
             identity=None,
+            contract="",
             state=ReplayState.ASKED,
             sent=None,
+            left_out=None,
+            failure=None,
             ends={},
             by="ana",
             reason="a test",

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyarrow import parquet
 
 from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
-from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.capture.streams import Operated
+from backfill_assets.deliver.captured_records import CapturedRecords, _bytes_said, _headers_said, _of_the_stream
+from backfill_assets.deliver.held_rows import key_bytes
 from backfill_assets.deliver.kafka_out import ReplayTopic
-from backfill_assets.deliver.outgoing import (
-    OutgoingRecords,
-    _bytes_said,
-    _headers_said,
-    _instant,
-    _key,
-    _of_the_stream,
-    _place,
-    _records_of,
-)
+from backfill_assets.deliver.outgoing import OutgoingRecords
+from backfill_assets.deliver.replay_parts import _place
 from backfill_assets.lake.row_values import json_of
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.records import PartKind, ReplayPart
@@ -133,15 +121,16 @@ def test_a_record_that_was_read_once_more_with_its_topic_is_sent_once(monkeypatc
         )
         for each in files
     )
-    replay = SimpleNamespace(replay_id="rep-1", parts=parts, is_live=False, period_from=None, period_to=None)
-    table = SimpleNamespace(contract_version=1)
-    monkeypatch.setattr(OutgoingRecords, "_lines", lambda _, part: iter(content[part.name]))
-    records = OutgoingRecords(ws=cast(Any, None), replay=cast(Any, replay), table=cast(Any, table))
+    replay = SimpleNamespace(replay_id="rep-1", parts=parts, is_live=False, period=None, is_as_captured=True, records=8)
+    table = SimpleNamespace(name="bronze.sales", version="1")
+    monkeypatch.setattr(CapturedRecords, "_lines", lambda _, part: iter(content[part.name]))
     for _ in range(2):
+        records = OutgoingRecords(ws=cast(Any, None), replay=cast(Any, replay), table=cast(Any, table))
         sent = list(records)
         sources = [value for each in sent for name, value in each.headers if name == "x-source"]
         assert sources == [f"sales/3@{offset}".encode() for offset in range(6)]
         assert {each.partition for each in sent} == {3}
+        assert records.left_out == 2
     assert ReplayTopic(TEXT, "sales.backfill", secret={}).partitions_of(parts) == 4
 
 
@@ -183,106 +172,21 @@ def test_a_value_of_a_row_is_json_with_all_of_its_digits(value: object, text: st
     json.loads(text)
 
 
-def test_records_of_landed_files_are_read_whatever_they_are_written_in(tmp_path: Path) -> None:
-    rows: list[dict[str, str | None]] = [{"sale_id": "s1", "amount": "1.50"}, {"sale_id": "s2", "amount": None}]
-    lines, table, columns = tmp_path / "a", tmp_path / "b", tmp_path / "c"
-    lines.write_bytes(b'{"sale_id":"s1", "amount": "1.50"}\n\nno json\n{"sale_id": "s2", "amount": null}')
-    columns.write_text('\ufeffsale_id,amount\r\ns1,1.50\r\n"s2",\r\n', encoding="utf-8")
-    parquet.write_table(pa.table({name: [row[name] for row in rows] for name in rows[0]}), table)
-    with lines.open("rb") as copy:
-        found = list(_records_of(copy, FileKind(format=Format.JSONL, compression="")))
-    assert [value for value, _ in found][:2] == [b'{"sale_id":"s1", "amount": "1.50"}', b"no json"]
-    assert [record for _, record in found if record is not None] == rows
-    for path, kind in ((columns, Format.CSV), (table, Format.PARQUET)):
-        with path.open("rb") as copy:
-            read = list(_records_of(copy, FileKind(format=kind, compression="")))
-        assert [record for _, record in read] == [json.loads(value) for value, _ in read] == rows
-
-
-def records_of(content: bytes, kind: Format) -> list[tuple[bytes, Mapping[str, Any] | None]]:
-    return list(_records_of(io.BytesIO(content), FileKind(format=kind, compression="")))
-
-
-def parquet_of(table: pa.Table, **options: Any) -> bytes:
-    written = io.BytesIO()
-    parquet.write_table(table, written, **options)
-    return written.getvalue()
-
-
-def test_a_csv_is_read_as_landing_reads_it() -> None:
-    large = "x" * 200_000
-    content = f"sale_id , sold_at\ns1,2026\n\ns2,2026,more\ns3\n{large},2026\n".encode() + b"s\xff,2026\n"
-    assert [record for _, record in records_of(content, Format.CSV)] == [
-        {"sale_id": "s1", "sold_at": "2026"},
-        None,  # of other columns than the header, and rejected
-        None,
-        {"sale_id": large, "sold_at": "2026"},
-        None,  # no UTF-8
+def test_one_number_is_one_key_with_all_of_its_digits() -> None:
+    numbers = ["12345678901234567.10", "12345678901234567.11", "1.0", "-0.0", "0.10", "1E+999999"]
+    assert [key_bytes({"id": Decimal(each)}, "text") for each in numbers] == [
+        b"12345678901234567.1",
+        b"12345678901234567.11",
+        b"1",
+        b"0",
+        b"0.1",
+        b"1E+999999",
     ]
 
 
-def test_lines_end_as_landing_has_them_end() -> None:
-    content = b'\xef\xbb\xbf{"a": 1}\r{"a": "\xc2\x85"}\r\n\xff\n\r\n{"a": 3}'
-    assert records_of(content, Format.JSONL) == [
-        (b'{"a": 1}', {"a": 1}),
-        (b'{"a": "\xc2\x85"}', {"a": "\x85"}),
-        (b"\xff", None),
-        (b'{"a": 3}', {"a": 3}),
-    ]
-
-
-def test_times_of_a_parquet_file_keep_their_zone_or_have_none_and_all_of_their_digits() -> None:
-    at = datetime(2026, 7, 1, 0, 30)  # noqa: DTZ001 - what a column without a zone has
-    table = pa.table(
-        {
-            "local": pa.array([at], pa.timestamp("us")),
-            "instant": pa.array([at], pa.timestamp("us", tz="UTC")),
-            "nanos": pa.array([1_000_000_001], pa.timestamp("ns", tz="UTC")),
-            "local_nanos": pa.array([-1_000], pa.timestamp("ns")),
-        }
-    )
-    ((value, record),) = records_of(parquet_of(table), Format.PARQUET)
-    assert json.loads(value) == record
-    assert record == {
-        "local": "2026-07-01T00:30:00",
-        "instant": "2026-07-01T00:30:00Z",
-        "nanos": "1970-01-01T00:00:01.000000001Z",
-        "local_nanos": "1969-12-31T23:59:59.999999",
-    }
-    assert _instant(record["local"], "Europe/Rome") == datetime(2026, 6, 30, 22, 30, tzinfo=UTC)
-    earlier = pa.table({"at": pa.array([datetime(9999, 1, 1)], pa.timestamp("us"))})  # noqa: DTZ001 - as above
-    ((_, record),) = records_of(parquet_of(earlier, use_deprecated_int96_timestamps=True), Format.PARQUET)
-    assert record == {"at": "9999-01-01T00:00:00Z"}
-
-
-def test_keys_that_differ_in_a_digit_are_two_and_one_number_is_one_key() -> None:
-    numbers = [Decimal("12345678901234567.10"), Decimal("12345678901234567.11")]
-    table = pa.table({"id": pa.array(numbers, pa.decimal128(20, 2))})
-    of_rows = records_of(parquet_of(table), Format.PARQUET)
-    declared = replace(TEXT, key_format="json")
-    assert [_key(record or {}, ("id",), declared) for _, record in of_rows] == [
-        b'{"id": 12345678901234567.1}',
-        b'{"id": 12345678901234567.11}',
-    ]
-    lines = b'{"id": 1.10}\n{"id": 1.1}\n{"id": 11e-1}\n{"id": 1.0}\n{"id": 1}\n{"id": -0.0}\n{"id": 1e999999}\n'
-    keys = [_key(record or {}, ("id",), TEXT) for _, record in records_of(lines, Format.JSONL)]
-    assert keys == [b"1.1", b"1.1", b"1.1", b"1", b"1", b"0", b"1E+999999"]
-
-
-def test_a_key_is_a_text_or_an_object_and_a_record_without_one_has_none() -> None:
-    record = {"sale_id": "s1", "number": 7, "nothing": None}
-    assert _key(record, ("sale_id",), TEXT) == b"s1"
-    assert _key(record, ("number",), TEXT) == b"7"
-    assert _key(record, ("sale_id", "number"), replace(TEXT, key_format="json")) == b'{"sale_id": "s1", "number": 7}'
-    assert _key(record, ("nothing",), TEXT) is None
-    assert _key(record, ("absent",), TEXT) is None
-    ((_, half),) = records_of(b'{"sale_id": "\\ud800"}', Format.JSONL)
-    for declared in (TEXT, replace(TEXT, key_format="json")):
-        assert _key(half or {}, ("sale_id",), declared) is None, "half a character is no text"
-
-
-def test_a_time_without_a_zone_is_one_only_where_the_source_says_which() -> None:
-    assert _instant("2026-07-01T12:00:00", "") is None
-    assert _instant("2026-07-01T12:00:00", "Europe/Amsterdam") == datetime(2026, 7, 1, 10, tzinfo=UTC)
-    assert _instant(" 2026-07-01T12:00:00Z", "") == datetime(2026, 7, 1, 12, tzinfo=UTC)
-    assert [_instant(each, "UTC") for each in (None, 7, "yesterday")] == [None, None, None]
+def test_a_key_is_a_text_or_an_object_whose_values_have_the_types_of_the_contract() -> None:
+    key = {"sale_id": "ß1", "number": 7}
+    assert key_bytes({"sale_id": "ß1"}, "text") == "ß1".encode()
+    assert key_bytes({"number": 7}, "text") == b"7"
+    assert key_bytes(key, "json") == '{"sale_id": "ß1", "number": 7}'.encode()
+    assert key_bytes({"number": "7"}, "json") == b'{"number": "7"}'

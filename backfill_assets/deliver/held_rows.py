@@ -1,0 +1,297 @@
+"""Held rows: the rows that readers see of a table, and the keys that have none any more, as a replay sends them.
+
+Rows come from published files by the code that every reader of them uses, so that they are those of the present
+contract. Keys without a row are told by what landed: every key that is deleted, truncated or withdrawn there. Of a run
+they are the keys that it took away. A key that has a row anywhere in the table is never among them.
+
+Nothing here rests on anything but the inputs of the replay, and everything comes in one order: a process that goes on
+with a replay reads it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from backfill_assets.candidates.rows import rows_of
+from backfill_assets.capture.json_members import quoted
+from backfill_assets.capture.landed_files import landing_files
+from backfill_assets.core.identity import document_digest
+from backfill_assets.domain import DerivedTable, Operation, SourceTable
+from backfill_assets.domain.operations import ENDED_BY, OPERATION, UNKNOWN_SINCE, VALID_FROM, VALID_UNTIL, UnknownKeys
+from backfill_assets.lake.checksums import checksum_of, hashes_of_row, sums_of
+from backfill_assets.lake.row_values import json_of
+from backfill_assets.landing.conformed import IMPORT_ID, ConformedRecords
+from backfill_assets.landing.key_versions import (
+    DECIDES,
+    HAPPENED,
+    NEXT,
+    UNKNOWN,
+    KeyState,
+    key_state,
+    standing,
+    version_columns,
+)
+from backfill_assets.ledger.imports import ImportRecord
+from backfill_assets.ledger.records import PartitionVersion, PartKind, ReplayPart
+from backfill_assets.ledger.states import COUNTING
+from backfill_assets.transforms.schemas import business_schema, current_rows
+from backfill_assets.workspace import Workspace
+
+_GONE, _DAY, _AT = "_gone", "_day", "_at"
+_MOST_DIGITS = 76
+"""Before and behind the point, of a number of a key that is written with all of them."""
+_ENDS = (str(Operation.DELETE), str(Operation.TRUNCATE), UNKNOWN_SINCE)
+
+
+class Held(NamedTuple):
+    """A row, or a key that has none.
+
+    Attributes:
+        key: The columns of the key.
+        row: By column, the value as JSON; None for a key that has no row.
+        day: The partition of the row, or the latest one that the key had a row in; None where that is not known.
+        at: When it happened; of a row of a derived table, and where that is not known, None.
+        import_id: What took the key away, if it was withdrawn.
+    """
+
+    key: Mapping[str, Any]
+    row: Mapping[str, str] | None
+    day: date | None
+    at: datetime | None
+    import_id: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldRows:
+    """The rows and keys of the inputs of a replay.
+
+    Attributes:
+        period: Of a source, only rows whose event time is in it, and keys that had a version on its UTC dates; None for
+            all.
+    """
+
+    ws: Workspace
+    table: SourceTable | DerivedTable
+    parts: Sequence[ReplayPart]
+    period: tuple[datetime, datetime] | None
+
+    def __iter__(self) -> Iterator[Held]:
+        """Keys that have no row, then rows by partition, both in the order of their keys."""
+        names, schema = self.table.schema.fieldNames(), self.table.schema
+        own = F.col(self.table.event_time) if isinstance(self.table, SourceTable) else F.lit(None).cast("timestamp")
+        day, nothing = F.col(self.table.partition.column), F.lit(None).cast("string")
+        rows = self._current.select(
+            F.lit(0).alias(_GONE), day.alias(_DAY), own.alias(_AT), nothing.alias(IMPORT_ID), *names
+        )
+        if self._tells_keys:
+            absent = (
+                F.lit(None).cast(each.dataType).alias(each.name)
+                for each in schema.fields
+                if each.name not in self.table.key
+            )
+            gone = self._gone.select(F.lit(1).alias(_GONE), _DAY, _AT, IMPORT_ID, *self.table.key, *absent)
+            rows = rows.unionByName(gone)
+        # As local times: Python makes those of its own zone of instants.
+        types = {_AT: T.TimestampType(), **{each.name: each.dataType for each in schema.fields}}
+        shown = rows.select(_GONE, _DAY, IMPORT_ID, *(_without_zone(name, types[name]) for name in types))
+        for row in shown.orderBy(F.col(_GONE).desc(), _DAY, *self.table.key).toLocalIterator():
+            found = {name: json_of(_value(row[name], types[name])) for name in names}
+            yield Held(
+                key={name: _loads(found[name]) for name in self.table.key},
+                row=None if row[_GONE] else found,
+                day=row[_DAY],
+                at=_value(row[_AT], types[_AT]),
+                import_id=row[IMPORT_ID],
+            )
+
+    def counted(self) -> Mapping[date, int]:
+        """How many rows each partition has that are sent."""
+        found = self._current.groupBy(F.col(self.table.partition.column).alias(_DAY)).count().collect()
+        return {row[_DAY]: row["count"] for row in found}
+
+    def gone(self) -> tuple[int, str]:
+        """How many keys have no row, and a checksum of these keys."""
+        schema = T.StructType([self.table.schema[name] for name in self.table.key])
+        hashed = self._gone.select(*(F.expr(each).alias(f"_{n}") for n, each in enumerate(hashes_of_row(schema))))
+        found = hashed.agg(F.count(F.lit(1)).alias("rows"), *sums_of(("_0", "_1"))).collect()[0].asDict()
+        return int(found["rows"]), checksum_of(found)
+
+    def key_on_several_days(self) -> str | None:
+        """A key that has rows in several partitions, as a person reads it."""
+        many = self._current.groupBy(*self.table.key).count().where(F.col("count") > 1)
+        found = many.select(*(F.col(name).cast("string").alias(name) for name in self.table.key)).first()
+        return None if found is None else ", ".join(f"{name} {found[name]}" for name in self.table.key)
+
+    # ----------------------------------------------------------------------------------------------------- as frames
+
+    @cached_property
+    def _sent(self) -> DataFrame:
+        return self._read(self._versions(PartKind.PARTITION))
+
+    @property
+    def _current(self) -> DataFrame:
+        rows = current_rows(self._sent, self.table)
+        if self.period is None or not isinstance(self.table, SourceTable):
+            return rows
+        begins, ends = self.period
+        at = F.col(self.table.event_time)
+        return rows.where((at >= F.lit(begins)) & (at < F.lit(ends)))
+
+    @property
+    def _tells_keys(self) -> bool:
+        return any(part.kind is PartKind.GONE for part in self.parts)
+
+    @property
+    def _gone(self) -> DataFrame:
+        """Keys without a row, each with its latest day, when it was taken away, and by which import."""
+        arrival = next(part.version for part in self.parts if part.kind is PartKind.GONE)
+        found = self._taken_by_the_run() if not arrival else self._taken_by_what_landed(arrival)
+        beside = current_rows(self._read(self._versions(PartKind.BESIDE)), self.table)
+        sent = current_rows(self._sent, self.table)
+        held = sent.select(*self.table.key).unionAll(beside.select(*self.table.key))
+        return found.join(held, on=list(self.table.key), how="left_anti")
+
+    def _taken_by_the_run(self) -> DataFrame:
+        key, day = self.table.key, F.col(self.table.partition.column)
+        midnight = day.cast("timestamp")
+        before = current_rows(self._read(self._versions(PartKind.PARTITION, replaced=True)), self.table)
+        found = before.select(*key, day.alias(_DAY), midnight.alias(_AT))
+        if isinstance(self.table, SourceTable) and self.table.operation is not None:
+            is_delete = F.col(OPERATION) == str(Operation.DELETE)
+            ended = self._sent.where(is_delete | F.coalesce(F.col(ENDED_BY).isin(*_ENDS), F.lit(False)))
+            at = F.coalesce(F.when(is_delete, F.col(VALID_FROM)).otherwise(F.col(VALID_UNTIL)), midnight)
+            found = found.unionAll(ended.select(*key, day.alias(_DAY), at.alias(_AT)))
+        latest = found.groupBy(*key).agg(F.max(_DAY).alias(_DAY), F.max(_AT).alias(_AT))
+        return latest.withColumn(IMPORT_ID, F.lit(None).cast("string"))
+
+    def _taken_by_what_landed(self, arrival: int) -> DataFrame:
+        source = self.table
+        assert isinstance(source, SourceTable), "only of a source anything lands"
+        imports = [each for each in self._imports if each.arrival <= arrival]
+        records = ConformedRecords(spark=self.ws.spark(), landing=landing_files(self.ws.settings), source=source)
+        found = standing(records.versions(imports).select(*version_columns(source)), source, imports)
+        day = F.col(source.partition.column)
+        is_dropped = F.col(UNKNOWN).isNotNull() & F.lit(source.unknown == UnknownKeys.DROP)
+        is_gone = F.col(DECIDES) & (is_dropped | (key_state() != F.lit(str(KeyState.CURRENT))))
+        at = (
+            F.when(is_dropped, F.col(f"{UNKNOWN}.at"))
+            .when(F.col(OPERATION) == str(Operation.DELETE), F.col(HAPPENED))
+            .otherwise(F.col(f"{NEXT}.at"))
+        )
+        end = F.struct(at.alias(_AT), F.when(at.isNull(), F.col(IMPORT_ID)).alias(IMPORT_ID))
+        told = F.lit(True) if self.period is None else F.coalesce(_is_of(day, *self.period), F.lit(False))
+        of_key = found.groupBy(*source.key).agg(
+            F.max(F.when(is_gone, end)).alias("_end"), F.max(told).alias("_told"), F.max(day).alias(_DAY)
+        )
+        return of_key.where(F.col("_end").isNotNull() & F.col("_told")).select(
+            *source.key, _DAY, F.col(f"_end.{_AT}").alias(_AT), F.col(f"_end.{IMPORT_ID}").alias(IMPORT_ID)
+        )
+
+    # ---------------------------------------------------------------------------------------------------- inputs
+
+    @cached_property
+    def _imports(self) -> Sequence[ImportRecord]:
+        with self.ws.ledger.read() as tx:
+            return tx.imports.records(self.table.name, COUNTING)
+
+    def landed_at(self, import_id: str) -> datetime:
+        """When an import landed."""
+        return next(each.first_seen_at for each in self._imports if each.import_id == import_id)
+
+    def _versions(self, kind: PartKind, *, replaced: bool = False) -> Iterable[PartitionVersion]:
+        pairs = [
+            (date.fromisoformat(part.name), part.replaces if replaced else part.version)
+            for part in self.parts
+            if part.kind is kind and (part.replaces or not replaced)
+        ]
+        with self.ws.ledger.read() as tx:
+            return tx.versions.pinned(self.table.name, pairs).values()
+
+    def _read(self, versions: Iterable[PartitionVersion]) -> DataFrame:
+        return rows_of(self.ws, self.table, [version.files for version in versions])
+
+
+def contract_sent(ws: Workspace, table: SourceTable | DerivedTable) -> str:
+    """Names the columns that rows are sent with, and the code that lifts earlier ones to them."""
+    named = ws.contracts[table.name].named() if isinstance(table, SourceTable) else ""
+    return document_digest([named, business_schema(table).json()])
+
+
+def _is_of(day: Column, begins: datetime, ends: datetime) -> Column:
+    """Whether a UTC date has instants of a period."""
+    return day.between(F.lit(begins.date()), F.lit((ends - timedelta(microseconds=1)).date()))
+
+
+def _without_zone(name: str, kind: T.DataType) -> Column:
+    return F.col(name).cast(_local(kind)).alias(name)
+
+
+def _local(kind: T.DataType) -> T.DataType:
+    """A type with local times in the place of instants, at any depth, of which everything can be null."""
+    match kind:
+        case T.TimestampType():
+            return T.TimestampNTZType()
+        case T.ArrayType():
+            return T.ArrayType(_local(kind.elementType))
+        case T.StructType():
+            return T.StructType([T.StructField(each.name, _local(each.dataType)) for each in kind.fields])
+        case _:
+            return kind
+
+
+def _value(value: Any, kind: T.DataType) -> Any:
+    """A value of a row as `json_of` takes it: an instant says that it is one, and a struct has names."""
+    match value, kind:
+        case None, _:
+            return None
+        case datetime(), T.TimestampType():
+            return value.replace(tzinfo=UTC)
+        case bytearray(), _:
+            return bytes(value)
+        case Row(), T.StructType():
+            return {each.name: _value(value[place], each.dataType) for place, each in enumerate(kind.fields)}
+        case list(), T.ArrayType():
+            return [_value(each, kind.elementType) for each in value]
+        case _:
+            return value
+
+
+def _loads(text: str) -> Any:
+    """A value of JSON, with every digit of its numbers."""
+    return json.loads(text, parse_float=Decimal)
+
+
+def key_bytes(key: Mapping[str, Any], key_format: str) -> bytes:
+    """The key of a record: an object of its columns, or the text of its one column."""
+    if key_format != "text":
+        return f"{{{', '.join(f'{quoted(name)}: {_of_key(value)}' for name, value in key.items())}}}".encode()
+    (found,) = key.values()
+    return (found if isinstance(found, str) else _of_key(found)).encode()
+
+
+def _of_key(value: object) -> str:
+    """A value of a key as JSON: of one number always the same text, however many zeros its type has."""
+    match value:
+        case Decimal() if value.is_finite() and abs(value.adjusted()) <= _MOST_DIGITS:
+            whole, _, fraction = f"{value:f}".partition(".")
+            text = f"{whole}.{fraction}".rstrip("0").rstrip(".") if fraction else whole
+            return "0" if text == "-0" else text
+        case Decimal():
+            return str(value)
+        case _:
+            return quoted(value)
+
+
+def as_object(row: Mapping[str, str]) -> bytes:
+    """A row of which each value is JSON already."""
+    return f"{{{', '.join(f'{quoted(name)}: {text}' for name, text in row.items())}}}".encode()
