@@ -112,10 +112,10 @@ class SourceTable:
         json_columns: String columns that must hold a JSON object when they are not null.
         rounds: States that files have more digits than the contract keeps, so that landing may drop them: decimals are
             rounded half up, fractions of a second are cut to microseconds, numbers become the nearest float or double.
-            Without it such a record is rejected.
+            Without it such a record is rejected, and in a column of the key in either case.
         timezone: The zone of times in its files that have no offset, such as Europe/Amsterdam, and of the days that a
-            person names of it. Of the two times that a clock shows twice each is the first one, and a time that it
-            skips is rejected. Without it a time needs an offset, and days are those of UTC. The partition is the UTC
+            person names of it. A time that a clock shows twice is the first of the two, and rejected where it is of the
+            key or the order; a time that it skips is rejected. Without it a time needs an offset, and days are those of UTC. The partition is the UTC
             date in either case.
         row_number: States that files have no key: each record is known by the name of its file and its number in it,
             which landing writes into the columns `file_name` and `row_number`. Both are the key, and in the schema.

@@ -139,6 +139,15 @@ class WrongValue(OfTable, errors.Refused):
 
 
 @sentence
+class ShownTwice(OfTable, errors.Refused):
+    """{value!r} is a time of {column} of {table} that clocks in {timezone} show twice."""
+
+    column: str
+    value: str
+    timezone: str
+
+
+@sentence
 class NotCurrent(OfTable, errors.Refused):
     """{key} of {table} {why}."""
 

@@ -13,12 +13,12 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, DataType, StringType, TimestampNTZType
+from pyspark.sql.types import BinaryType, DataType, StringType, TimestampNTZType, TimestampType
 
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, STATES
 from backfill_assets.landing.json_text import is_object
-from backfill_assets.landing.values import Reading, complaint, is_blank, quoting, typed
+from backfill_assets.landing.values import Reading, complaint, is_blank, quoting, shown_twice, typed
 
 BROKEN = "_broken"
 REASON = "_reason"
@@ -51,9 +51,9 @@ def _always(source: SourceTable) -> frozenset[str]:
     return frozenset() if source.operation is None else frozenset({source.operation.column, *source.order})
 
 
-def reading_of(source: SourceTable) -> Reading:
-    """What a source states of all its files."""
-    return Reading(rounds=source.rounds, timezone=source.timezone)
+def reading_of(source: SourceTable, name: str) -> Reading:
+    """How values of a column are read: what a source states of all its files, but that no key is rounded to another."""
+    return Reading(rounds=source.rounds and name not in source.key, timezone=source.timezone)
 
 
 def has_key(source: SourceTable) -> Column:
@@ -121,9 +121,8 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
     present = {field.name: field.dataType for field in raw.schema.fields}
     kept = [column for column in raw.columns if column not in source.schema.fieldNames()]
     required = required_columns(source)
-    how = reading_of(source)
     values = {
-        field.name: typed(F.col(field.name), present[field.name], field.dataType, how)
+        field.name: typed(F.col(field.name), present[field.name], field.dataType, reading_of(source, field.name))
         if field.name in present
         else F.lit(None).cast(field.dataType)
         for field in source.schema.fields
@@ -187,7 +186,9 @@ def _rules(name: str, found: DataType, target: DataType, source: SourceTable, *,
             no_object = quoting(F.lit(f"{name} is not a JSON object"), value)
             rules.append(F.when(~is_empty & ~is_object(value), no_object))
     else:
-        rules.append(F.when(~is_empty & value.isNull(), complaint(name, raw, found, target, reading_of(source))))
+        rules.append(F.when(~is_empty & value.isNull(), complaint(name, raw, found, target, reading_of(source, name))))
+        if source.timezone and name in (*source.key, *source.order) and isinstance(target, TimestampType):
+            rules.append(shown_twice(name, raw, found, source.timezone))
     return rules
 
 

@@ -14,7 +14,7 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
+from pyspark.sql.types import StringType, TimestampType
 
 from backfill_assets.capture.landed_files import Family, LandedFile
 from backfill_assets.core.crash_points import Point
@@ -31,12 +31,20 @@ from backfill_assets.landing.conformed import (
     conformed_schema,
 )
 from backfill_assets.landing.days import pending_days
-from backfill_assets.landing.errors import NotCurrent, NothingToRestore, UnknownColumn, Values, WrongKey, WrongValue
+from backfill_assets.landing.errors import (
+    NotCurrent,
+    NothingToRestore,
+    ShownTwice,
+    UnknownColumn,
+    Values,
+    WrongKey,
+    WrongValue,
+)
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, standing
 from backfill_assets.landing.land import Landed, landed_now
-from backfill_assets.landing.values import Reading, typed
+from backfill_assets.landing.values import Reading, is_shown_twice, typed
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import WriteTransaction
@@ -209,6 +217,12 @@ def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
     if wrong := [name for name in values if not found[name]]:
         column, value = wrong[0], values[wrong[0]][:_QUOTED]
         raise WrongValue(table=table, column=column, value=value, type_=schema[column].dataType.simpleString())
+    if how.timezone:
+        times = [name for name in values if isinstance(schema[name].dataType, TimestampType)]
+        twice = [is_shown_twice(F.lit(values[name]), StringType(), how.timezone).alias(name) for name in times]
+        asked = session.range(1).select(F.lit(None).alias("_none"), *twice).collect()[0]
+        if unclear := [name for name in times if asked[name]]:
+            raise ShownTwice(table=table, column=unclear[0], value=values[unclear[0]][:_QUOTED], timezone=how.timezone)
     return reduce(lambda left, right: left & right, (F.col(name) == value for name, value in given.items()))
 
 

@@ -248,6 +248,30 @@ def _instant(local: Column, timezone: str) -> Column:
     return F.when(F.convert_timezone(utc, zone, found) == local, found.cast(T.TimestampType()))
 
 
+def is_shown_twice(value: Column, found: T.DataType, timezone: str) -> Column:
+    """Whether a raw value is a time without an offset that clocks of a zone show twice."""
+    if not isinstance(found, (T.StringType, T.TimestampNTZType)):
+        return F.lit(False)
+    local = value if isinstance(found, T.TimestampNTZType) else _time(value, T.TimestampNTZType())
+    zone, utc = F.lit(timezone), F.lit("UTC")
+    first = F.convert_timezone(zone, utc, local)
+    is_shown = F.convert_timezone(utc, zone, first) == local
+    # The clock of a day later has the offset of the second time; close to another change that of three hours later.
+    again = F.lit(False)
+    for hours in (3, 25):
+        later = first + F.expr(f"INTERVAL {hours} HOURS")
+        back = later - F.convert_timezone(utc, zone, later)
+        second = local + back
+        again = again | ((second > first) & (F.convert_timezone(utc, zone, second) == local))
+    return F.coalesce(is_shown & again, F.lit(False))
+
+
+def shown_twice(name: str, value: Column, found: T.DataType, timezone: str) -> Column:
+    """The sentence about a time that clocks show twice, where it has to tell records apart; null for others."""
+    why = f"{name} is a time that clocks in {timezone} show twice, and has no offset that tells which one it is"
+    return F.when(is_shown_twice(value, found, timezone), quoting(F.lit(why), _shown(value, found)))
+
+
 def _decimal(text: Column, target: T.DecimalType, rounds: bool) -> Column:
     """A decimal. Spark's cast rounds, so it is told apart first how many digits are needed behind the point."""
     fitting = rf"\A[+-]?[0-9]{{1,{_MOST_DIGITS}}}([.][0-9]{{0,{target.scale}}})?\z"

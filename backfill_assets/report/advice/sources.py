@@ -157,6 +157,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step("name a column of the key: ", Option("key", f"{error.key[0]}=VALUE"))
         case landing.UnknownColumn():
             return step("name one of these: ", Option("where", f"{error.key[0]}=VALUE"))
+        case landing.ShownTwice():
+            return f"write {error.column} with its offset, such as +01:00"
         case landing.WrongValue():
             return f"give a {error.type_}, written as in the files of {error.table}"
         case landing.NotCurrent() if error.unbuilt:

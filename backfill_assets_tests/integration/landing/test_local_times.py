@@ -16,18 +16,26 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from backfill_assets.core.clock import Clock
-from backfill_assets.core.errors import InvalidDeclaration, UnreadableFile
+from backfill_assets.core.errors import InvalidDeclaration, Refused, UnreadableFile
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.statements import withdraw
 from backfill_assets.ledger.imports import ImportCounts
 from backfill_assets_tests.support.advice import advised
-from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room
+from backfill_assets_tests.support.landing_examples import (
+    EVENTS,
+    LandingRoom,
+    event,
+    json_lines,
+    landing_room,
+    reasons,
+)
 from backfill_assets_tests.support.value_examples import AT, VALUES, found, no, no_day, parquet, plainly
 
 AMSTERDAM = "Europe/Amsterdam"
 SKIPPED = "2024-03-31T02:30:00"
 TWICE = "2024-10-27T02:30:00"
+OTHERS = ("America/New_York", "Australia/Lord_Howe", "America/Sao_Paulo", "Antarctica/Troll", "Pacific/Apia")
 
 Opened = Callable[[str], AbstractContextManager[LandingRoom]]
 
@@ -153,6 +161,71 @@ def test_a_key_that_is_a_local_time_is_withdrawn_as_it_is_written_in_the_files(
         key = {"event_id": "a", "slot": "2024-05-01T12:00"}
         withdraw(room.work(), key, reason="cancelled")
         assert [row["slot"].hour for row in room.bronze([date(2024, 5, 1)])] == [11]
+
+
+def keyed_by_time(spark: SparkSession, settings: Settings, clock: Clock, zone: str, **declared: Any) -> Any:
+    schema = StructType([*EVENTS.schema.fields[:3], StructField("slot", TimestampType(), nullable=False)])
+    source = replace(EVENTS, schema=schema, key=("event_id", "slot"), timezone=zone, json_columns=(), **declared)
+    return landing_room(spark, settings, clock, source)
+
+
+def twice(zone: str, text: str) -> str:
+    return f"slot is a time that clocks in {zone} show twice, and has no offset that tells which one it is: '{text}'"
+
+
+def test_two_readings_of_an_hour_that_is_shown_twice_are_not_one_key(
+    spark: SparkSession, settings: Settings, clock: Clock
+) -> None:
+    with keyed_by_time(spark, settings, clock, AMSTERDAM) as room:
+        times = ["2024-10-27T01:59:59", TWICE, TWICE, f"{TWICE}+02:00", f"{TWICE}+01:00", "2024-10-27T03:00"]
+        lines = json_lines(*(event("a", slot=time, place=f"p{n}") for n, time in enumerate(times)))
+        assert room.land(lines).record.counts == ImportCounts(landed=6, accepted=4, rejected=2)
+        assert [row["place"] for row in room.bronze([date(2024, 5, 1)])] == ["p0", "p3", "p4", "p5"]
+        (rejected,) = room.quarantined.values()
+        assert {row["reason"] for row in rejected} == {twice(AMSTERDAM, TWICE)}
+        with pytest.raises(
+            Refused, match=rf"'{TWICE}' is a time of slot of bronze\.events that clocks .* show twice"
+        ) as told:
+            withdraw(room.work(), {"event_id": "a", "slot": TWICE}, reason="r")
+        assert advised(told.value) == "write slot with its offset, such as +01:00"
+        withdraw(room.work(), {"event_id": "a", "slot": f"{TWICE}+01:00"}, reason="r")
+        assert [row["place"] for row in room.bronze([date(2024, 5, 1)])] == ["p0", "p3", "p5"]
+
+
+@pytest.mark.parametrize("name", [AMSTERDAM, *(pytest.param(each, marks=pytest.mark.long) for each in OTHERS)])
+def test_exactly_the_times_that_python_knows_twice_are_shown_twice(
+    spark: SparkSession, settings: Settings, clock: Clock, name: str
+) -> None:
+    chance, zone = random.Random(name), ZoneInfo(name)
+    starts = [*changes(zone), datetime(1990, 1, 1), datetime(2012, 2, 29)]  # noqa: DTZ001
+    locals_ = [chance.choice(starts) + timedelta(minutes=15 * chance.randrange(-4, 36 * 4)) for _ in range(1500)]
+    texts = [local.isoformat(timespec=chance.choice(["minutes", "seconds"])) for local in locals_]
+
+    def expected(local: datetime, text: str) -> str | None:
+        if as_python_has_it(local, zone) is None:
+            return skipped("slot", name, text)
+        offsets = {local.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1)}
+        return twice(name, text) if len(offsets) > 1 else None
+
+    with keyed_by_time(spark, settings, clock, name) as room:
+        rows = room.judge(json_lines(*(event(f"e{n}", slot=text) for n, text in enumerate(texts))), "a.jsonl")
+    wanted = [expected(local, text) for local, text in zip(locals_, texts, strict=True)]
+    assert [each for each in zip(texts, wanted, reasons(rows), strict=True) if each[1] != each[2]] == []
+    assert not changes(zone) or {twice(name, text) for text in texts} & set(wanted)
+
+
+@pytest.mark.long
+def test_instants_of_parquet_are_no_local_times_and_a_key_is_never_rounded_to_another(
+    spark: SparkSession, settings: Settings, clock: Clock
+) -> None:
+    with keyed_by_time(spark, settings, clock, AMSTERDAM, rounds=True) as room:
+        instants = [datetime(2024, 10, 27, 0, 30, tzinfo=UTC), datetime(2024, 10, 27, 2, 30, tzinfo=UTC)]
+        content = parquet({"slot": pa.array(instants, pa.timestamp("us", tz="UTC"))})
+        assert reasons(room.judge(content, "a.parquet")) == [None, None]
+        local = parquet({"slot": pa.array([datetime.fromisoformat(TWICE)], pa.timestamp("us"))})
+        assert reasons(room.judge(local, "b.parquet")) == [twice(AMSTERDAM, "2024-10-27 02:30:00")]
+        finer = json_lines(*(event("a", slot=f"2024-05-01T10:00:00.123456{n}Z") for n in (1, 2)))
+        assert all(each and "slot does not fit timestamp" in each for each in reasons(room.judge(finer, "c.jsonl")))
 
 
 @pytest.mark.parametrize(
