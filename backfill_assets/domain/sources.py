@@ -115,8 +115,8 @@ class SourceTable:
             Without it such a record is rejected, and in a column of the key in either case.
         timezone: The zone of times in its files that have no offset, such as Europe/Amsterdam, and of the days that a
             person names of it. A time that a clock shows twice is the first of the two, and rejected where it is of the
-            key or the order; a time that it skips is rejected. Without it a time needs an offset, and days are those of UTC. The partition is the UTC
-            date in either case.
+            key or the order; a time that it skips is rejected. Without it a time needs an offset, and days are those of
+            UTC. The partition is the UTC date in either case.
         row_number: States that files have no key: each record is known by the name of its file and its number in it,
             which landing writes into the columns `file_name` and `row_number`. Both are the key, and in the schema.
         plausible_gap_days: How many days in a row without events are plausible within a file. Longer gaps, and those
