@@ -134,6 +134,16 @@ class RangeExpired(OfStream, Refused):
 
 
 @sentence
+class StillOpen(OfStream, Retryable):
+    """{records:,} records of the period may be behind a transaction of partition {partition} of {name} that began at
+    {position} and is not finished: nothing was read."""
+
+    partition: str
+    position: str
+    records: int
+
+
+@sentence
 class CreatedAgain(OfStream, Refused):
     """{name} was created again: it is {found}, and the captures are of {expected}, whose positions
     mean something else."""

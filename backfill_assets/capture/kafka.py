@@ -11,6 +11,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
@@ -27,6 +28,7 @@ from backfill_assets.capture.errors import (
     NothingWhole,
     OtherTopic,
     RangeExpired,
+    StillOpen,
 )
 from backfill_assets.capture.json_members import PROBLEM, as_written, json_of, members_of, quoted, text_or_base64
 from backfill_assets.capture.kafka_client import KafkaClient, TopicIdentity
@@ -66,6 +68,9 @@ _NO_TIME = 253_402_300_800_000
 """The milliseconds since 1970 that no calendar of ours has, from the year 10,000 on: a producer may write any."""
 _PINNED = ("cleanup.policy", "retention.ms", "message.timestamp.type")
 _TIMESTAMP_TYPES = {1: "create", 2: "append"}
+_BY_BROKER = 2
+_AT_ONCE = 5_000
+"""So many records are looked at together when only their timestamps are asked for."""
 
 
 class KafkaStream:
@@ -188,11 +193,15 @@ class KafkaStream:
         else:
             start = self._offset_at(partition, period.start, high)
             # Whether something of the period was before the first offset is not known, unless it was captured.
-            if start == low > 0 and not covers(mine, low, period.start, int, complete=0):
+            if low > 0 and not covers(mine, low, period.start, int, complete=0):
                 first = self._first(partition, low, high)
-                if first is None or first >= period.start:
+                if first is None or first + self._declared.lateness >= period.start:
                     raise self._expired(partition, low, high, expected=None)
-        end = high if period.end is None else self._offset_at(partition, period.end + self._declared.lateness, high)
+        if period.end is None:
+            end = high
+        else:
+            is_by_broker = pinned["message.timestamp.type"] == "LogAppendTime"
+            end = self._end(partition, period.end + self._declared.lateness, high, is_by_broker=is_by_broker)
         start, end = min(start, high), max(min(end, high), min(start, high))
         return self._span(partition, start, end, (low, high), pinned, name=str(partition))
 
@@ -240,6 +249,38 @@ class KafkaStream:
             raise self._failure(found.error)
         return high if found.offset < 0 else found.offset
 
+    def _end(self, partition: int, at: datetime, high: int, *, is_by_broker: bool) -> int:
+        """The offset behind the last record with a timestamp before an instant.
+
+        The broker finds the first one that is not before it, which may be of a producer whose clock is ahead, and also
+        a marker of a transaction, which has the time of its end. So what is behind it is read, up to a record that has
+        its time from the broker, behind which they rise. What an open transaction holds back is read too.
+
+        Args:
+            is_by_broker: Whether records get their time from the broker now.
+
+        Raises:
+            StillOpen: Some of these records are behind a transaction that is not finished.
+        """
+        found, until = self._offset_at(partition, at, high), at.timestamp() * 1000
+        for batch in self._messages(partition, found, high, most=_AT_ONCE):
+            kind, time = batch[0].timestamp()
+            if is_by_broker and kind == _BY_BROKER and time >= until:
+                break
+            behind = [offset for offset, each in _times_of(batch) if each is None or each < until]
+            found = max([found, *(offset + 1 for offset in behind)])
+        if held := self._held_back(partition, high, until):
+            raise StillOpen(name=self.name, partition=str(partition), position=str(high), records=held)
+        return found
+
+    def _held_back(self, partition: int, begin: int, until: float) -> int:
+        """How many records with an earlier timestamp are behind a transaction that is not finished."""
+        with closing(self._new_consumer({"isolation.level": "read_uncommitted"})) as consumer:
+            with self._client.asking():
+                _, end = consumer.get_watermark_offsets(self._client.at(partition), timeout=self._client.seconds)
+            batches = self._messages(partition, begin, end, most=_AT_ONCE, consumer=consumer)
+            return sum(1 for batch in batches for _, each in _times_of(batch) if each is None or each < until)
+
     def _sample(self, partition: int, start: int, end: int, *, most: int = _SAMPLED) -> list[Message]:
         """Some records from the beginning of a range, to tell how long and how old they are."""
         found: list[Message] = []
@@ -278,13 +319,16 @@ class KafkaStream:
         if self._held:
             yield list(self._released(self._next_value(partition, end))), 0, ()
 
-    def _messages(self, partition: int, start: int, end: int, *, most: int) -> Iterator[list[Message]]:
+    def _messages(
+        self, partition: int, start: int, end: int, *, most: int, consumer: Consumer | None = None
+    ) -> Iterator[list[Message]]:
         """The records of a range in their order, some at a time."""
         if start >= end:
             return
-        consumer, topic = self._consumer, self._declared.topic
+        is_own, topic = consumer is None, self._declared.topic
+        consumer = consumer or self._consumer
         # Where the last range ended the client has read ahead, which a new assignment would throw away.
-        if self._reached != (partition, start):
+        if not is_own or self._reached != (partition, start):
             consumer.assign([self._client.at(partition, start)])
         self._reached = None
         at, heard, is_beyond = start, time.monotonic(), False
@@ -308,7 +352,7 @@ class KafkaStream:
             if batch:
                 yield batch
                 heard = time.monotonic()  # who reads may have waited
-        self._reached = None if is_beyond else (partition, end)
+        self._reached = None if is_beyond or not is_own else (partition, end)
 
     def _require_heard(self, heard: float) -> None:
         self._client.require_allowed()
@@ -420,6 +464,9 @@ class KafkaStream:
 
     @cached_property
     def _consumer(self) -> Consumer:
+        return self._new_consumer({})
+
+    def _new_consumer(self, other: Mapping[str, str]) -> Consumer:
         group = f"backfill-capture-{secrets.token_hex(8)}"  # required, and never created: nothing is committed
         # The client reads ahead up to a number of bytes, and one answer more, which is compressed. The range is there:
         # a broker that waits for more at its end would hold up the next one.
@@ -429,7 +476,8 @@ class KafkaStream:
             "fetch.queue.backoff.ms": 10,
             "fetch.wait.max.ms": 20,
         }
-        consumer: Consumer = self._client.kafka.Consumer({**self._client.usual, **most, **FIXED, "group.id": group})
+        settings = {**self._client.usual, **most, **FIXED, **other, "group.id": group}
+        consumer: Consumer = self._client.kafka.Consumer(settings)
         return consumer
 
     def _failure(self, error: KafkaError, *, partition: int | None = None) -> Exception:
@@ -463,6 +511,11 @@ def _header(name: str, value: str | bytes | None) -> Mapping[str, str | None]:
 
 def _size_of(message: Message) -> int:
     return len(message.value() or b"") + len(message.key() or b"")
+
+
+def _times_of(batch: Sequence[Message]) -> Iterator[tuple[int, int | None]]:
+    """The offsets and the timestamps of records."""
+    return ((each.offset() or 0, _milliseconds(each)) for each in batch)
 
 
 def _milliseconds(message: Message) -> int | None:

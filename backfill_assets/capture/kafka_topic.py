@@ -28,6 +28,8 @@ FIXED: Mapping[str, str | bool] = {
     # Records of aborted transactions never happened.
     "isolation.level": "read_committed",
     "enable.partition.eof": True,
+    # The default reads over a damaged batch of records, whatever its checksum says.
+    "check.crcs": True,
 }
 """Settings of the client on which the meaning of a capture depends; no declaration changes them."""
 
@@ -80,8 +82,8 @@ class KafkaTopic(KafkaCluster):
 
     Attributes:
         topic: Its name.
-        lateness: How much later than its timestamp a record may be in its partition: the end of a period is looked for
-            so much later.
+        lateness: How much later than the time of its event a record may be written: of a period are all records whose
+            timestamp is in it, or up to so much later. In which order they are does not matter.
         chunk: The most offsets of one landed file.
         key_format: What the key of a record without a value, which deletes, is: the text of the one column of the
             source's key, a JSON object with all of them, or either of them by the schema that it names.

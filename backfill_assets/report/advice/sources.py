@@ -35,6 +35,7 @@ FIXED: Mapping[type[BackfillError], Advice] = {
     capture.SecretInHome: "keep it in a file outside of the home",
     capture.NoStream: "check the name and the servers that the source declares",
     **dict.fromkeys((capture.StreamAway, capture.ReadFailed, capture.AsksToWait, deliver.WriteFailed), _AGAIN),
+    capture.StillOpen: "try again when it has ended; one whose producer is gone is aborted with kafka-transactions.sh",
     capture.StreamDenied: "check the user and the secrets that the source declares, and what the user may read",
     capture.OtherTopic: "declare the topic that is meant",
     capture.OtherBytes: "look whether the stream was compacted or replaced meanwhile; the file that is there stays",
