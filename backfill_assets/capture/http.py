@@ -11,9 +11,11 @@ import gzip
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -77,6 +79,7 @@ class HttpStream:
         self._asking = Asking(declared, secret, name=self.name)
         self._seen: set[tuple[str, str]] = set()
         self._before: tuple[object, ...] = ()
+        self._pairs: set[tuple[tuple[object, ...], tuple[object, ...]]] = set()
 
     @property
     def name(self) -> str:
@@ -155,13 +158,16 @@ class HttpStream:
 
     def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
         """Reads the page at the beginning of a piece."""
-        window, at = _parts(piece)
-        parameters = {**self._declared.parameters, **self._of_window(window), **self._of_page(at)}
+        window, at, known = _parts(piece)
+        parameters = self._asked(window, at)
         answer = self._asking.get(parameters, pace, position=piece.range_from)
         page = self._page(answer, piece.range_from)
+        if isinstance(self._declared.pages, IdRange):
+            page, range_to, goes_on = self._next_id(self._declared.pages, piece, page, known, pace)
+        else:
+            range_to, goes_on = self._next(piece, window, at, page)
         lines = "".join(f"{each}\n" for each in page.records).encode()
-        range_to, goes_on = self._next(piece, window, at, page)
-        self._require_progress(piece, window, lines, range_to)
+        self._require_progress(piece, window, lines, range_to, goes_on=goes_on)
         with copy.open("wb") as file, gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
             packed.write(lines)
         kept = self._kept(answer, parameters)
@@ -176,6 +182,9 @@ class HttpStream:
             mark=hashlib.sha256(kept).hexdigest()[:12],
             answer=gzip.compress(kept, _LEVEL, mtime=0),
         )
+
+    def _asked(self, window: tuple[datetime, datetime] | None, at: str) -> Mapping[str, str]:
+        return {**self._declared.parameters, **self._of_window(window), **self._of_page(at)}
 
     def _of_window(self, window: tuple[datetime, datetime] | None) -> Mapping[str, str]:
         named = self._declared.window
@@ -241,22 +250,81 @@ class HttpStream:
         match self._declared.pages:
             case Cursor(next=path, more=more):
                 following = self._cursor(page, path, piece.range_from)
-                if more and not self._has_more(page, more, following, piece.range_from):
-                    goes_on, following = False, "" if window or is_scan else following
+                # No records and the same cursor once more: whoever asks again is told the same.
+                goes_on = bool(page.records) or following != at
+                if more:
+                    goes_on = self._has_more(page, more, following, piece.range_from)
+                if not goes_on:
+                    following = "" if window or is_scan else following
             case PageNumber(first=first) if page.records:
                 following = str(int(at or first) + 1)
-            case IdRange(member=member) if page.records:
-                last = page.members[-1]
-                following = _cursor(last.get(member) if isinstance(last, dict) else None)
-                if not following:
-                    raise self._bad(piece.range_from, f"a last record without {member!r}")
-            case IdRange() if not window and not is_scan:
-                return piece.range_from, False  # the end so far
         if not following:
             return None, False
+        return self._position(piece, window, self._step, following), goes_on
+
+    def _position(self, piece: Span, window: tuple[datetime, datetime] | None, step: str, following: str) -> str:
         if not following.isprintable():
             raise self._bad(piece.range_from, "a next page that cannot be written down")
-        return f"{_in_window(window)}{self._step} {following}", goes_on
+        return f"{_in_window(window)}{step} {following}".rstrip(" ")
+
+    def _next_id(
+        self, pages: IdRange, piece: Span, page: _Page, known: Sequence[str], pace: Pace
+    ) -> tuple[_Page, str | None, bool]:
+        """What of a page counts, where that ends, and whether there is more.
+
+        A page may end among records of one id, of which the API leaves out the others when it is asked for what is
+        behind that id. So the records of the last id of a page count with the next one, which begins with them.
+        """
+        window, at, _ = _parts(piece)
+        ids = self._ids(pages, piece, page, at)
+        step = piece.range_from.removeprefix(_in_window(window)).partition(" ")[0].partition(":")[0]
+        longest = max(len(ids), int(step.partition("+")[2] or 0))
+        step = f"{self._step}+{longest}"
+        if len(set(ids)) > 1:
+            whole = [place for place, each in enumerate(ids) if each != ids[-1]]
+            return page.only(whole, known), self._position(piece, window, step, ids[whole[-1]]), True
+        if ids and len(ids) == longest:
+            self._require_room(pages, piece, page, pace)
+        found = page.only(range(len(ids)), known)
+        if window or piece.partition.startswith(SCAN):
+            return found, None, False
+        if not found.records:
+            return found, piece.range_from, False
+        # The same is asked again when the capture goes on, for others of this id; what came of it is known by then.
+        digests = ",".join(sorted(map(_digest, page.records)))
+        return found, self._position(piece, window, f"{step}:{digests}", at), False
+
+    def _require_room(self, pages: IdRange, piece: Span, page: _Page, pace: Pace) -> None:
+        """Refuses a page of one id that may have had no room for others of it: no other page is longer.
+
+        One record alone is the last one if there is nothing behind it: no API has pages for one record.
+        """
+        window, _, _ = _parts(piece)
+        id_ = _cursor(page.members[0].get(pages.member))
+        if len(page.records) == 1:
+            behind = self._asking.get(self._asked(window, id_), pace, position=piece.range_from)
+            if not self._page(behind, piece.range_from).records:
+                return
+        why = f"nothing but records of {pages.member} {id_!r:.60}, so that others of these may be left out"
+        raise self._bad(piece.range_from, f"{why}: ask for larger pages")
+
+    def _ids(self, pages: IdRange, piece: Span, page: _Page, at: str) -> Sequence[str]:
+        """The ids of a page, which has to have them in their order, and none that is not behind the one asked for."""
+        found = [_cursor(each.get(pages.member) if isinstance(each, dict) else None) for each in page.members]
+        if not all(found):
+            raise self._bad(piece.range_from, f"a record without {pages.member!r}")
+        asked = at or pages.first
+        if asked in found:
+            raise self._bad(piece.range_from, f"{pages.member} {asked!r:.60}, behind which it was asked for records")
+        in_order = [asked, *found] if asked else found
+        is_sorted = in_order == sorted(in_order)
+        if not is_sorted and all(re.fullmatch(r"-?[0-9]{1,40}", each) for each in in_order):
+            is_sorted = in_order == sorted(in_order, key=int)
+        elif not is_sorted:  # texts have the order of the API
+            is_sorted = len([each for each, _ in groupby(found)]) == len(set(found))
+        if not is_sorted:
+            raise self._bad(piece.range_from, f"records that are not in the order of {pages.member}")
+        return found
 
     def _cursor(self, page: _Page, path: str, position: str) -> str:
         """The cursor of the next page; empty at the end, which an answer has to say in one of the ways that are known:
@@ -288,16 +356,28 @@ class HttpStream:
                 return "cursor"
 
     def _require_progress(
-        self, piece: Span, window: tuple[datetime, datetime] | None, lines: bytes, range_to: str | None
+        self,
+        piece: Span,
+        window: tuple[datetime, datetime] | None,
+        lines: bytes,
+        range_to: str | None,
+        *,
+        goes_on: bool,
     ) -> None:
         """Refuses pages that lead to each other, or that are the same whatever was asked for."""
         self._seen.add((piece.partition, piece.range_from))
         is_there = range_to is not None and (piece.partition, range_to) in self._seen
-        if is_there and (range_to != piece.range_from or lines):
+        if is_there and (goes_on or range_to != piece.range_from or lines):
             raise NextPageLoop(name=self.name, position=piece.range_from, again=str(range_to))
+        if not lines:
+            return
         page = (piece.partition, window, hashlib.sha256(lines).digest())
-        if lines and page == self._before:
+        if page == self._before:
             raise NextPageLoop(name=self.name, position=piece.range_from, again="the page before")
+        # One page may have the records of an earlier one, where records have no key; hardly two one after the other.
+        if (self._before, page) in self._pairs:
+            raise NextPageLoop(name=self.name, position=piece.range_from, again="two pages that it had before")
+        self._pairs.add((self._before, page))
         self._before = page
 
     def _kept(self, answer: Answer, parameters: Mapping[str, str]) -> bytes:
@@ -333,6 +413,18 @@ class _Page:
     members: Sequence[Any]
     records: tuple[str, ...]
 
+    def only(self, places: Iterable[int], known: Sequence[str]) -> _Page:
+        """The records at some places, without those that are known by their digests, each as often as it is."""
+        left, kept = Counter(known), []
+        for place in places:
+            digest = _digest(self.records[place])
+            if left[digest] > 0:
+                left[digest] -= 1
+            else:
+                kept.append(place)
+        members, records = ([some[place] for place in kept] for some in (self.members, self.records))
+        return replace(self, members=members, records=tuple(records))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WindowRead:
@@ -357,17 +449,20 @@ def _windows_read(captured: Sequence[Span], partition: str) -> Iterator[_WindowR
         yield _WindowRead(start=_time(each.range_from), end=_time(end), reached="" if is_complete else reached)
 
 
-def _parts(piece: Span) -> tuple[tuple[datetime, datetime] | None, str]:
-    """The window of a piece, and the page of it; empty for the first one."""
+def _parts(piece: Span) -> tuple[tuple[datetime, datetime] | None, str, Sequence[str]]:
+    """The window of a piece, its page, empty for the first one, and the digests of records of that which are known."""
     if piece.range_from == _START:
-        return None, ""
-    first, _, at = piece.range_from.partition(" ")
-    if not at:
-        return (_time(first), _time(piece.range_to)), ""
-    start, _, end = first.partition("..")
-    if not end:  # a page without a window, such as `cursor abc`
-        return None, at
-    return (_time(start), _time(end)), at.partition(" ")[2]
+        return None, "", ()
+    first, is_page, at = piece.range_from.partition(" ")
+    start, is_within, end = first.partition("..")
+    if is_within:
+        step, _, at = at.partition(" ")
+    elif is_page or not first[0].isdigit():  # a page without a window, such as `cursor abc`
+        step = first
+    else:
+        return (_time(first), _time(piece.range_to)), "", ()
+    digests = step.partition(":")[2]
+    return (_time(start), _time(end)) if is_within else None, at, digests.split(",") if digests else ()
 
 
 def _in_window(window: tuple[datetime, datetime] | None) -> str:
@@ -388,6 +483,10 @@ def _floor(at: datetime, step: timedelta) -> datetime:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else canonical_json(value)
+
+
+def _digest(record: str) -> str:
+    return hashlib.sha256(record.encode()).hexdigest()[:12]
 
 
 def _cursor(found: object) -> str:

@@ -53,7 +53,10 @@ class PageNumber:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdRange:
-    """Records in the order of their ids: each page has those behind an id, and one without records is the end so far.
+    """Records in the order of their ids: each page has those behind an id, and one without others is the end so far.
+
+    Several records may have the same id, such as a time, if a page has room for all of these and one more: a page
+    counts up to its last id, with which the next one begins.
 
     Attributes:
         after: What is asked with the last id that was read.

@@ -165,7 +165,7 @@ def test_records_are_the_bytes_that_the_api_wrote(shop_of: ShopOf, api: Api) -> 
     ("path", "declared", "requests"),
     [
         ("/v1/pages", {"records": "", "pages": PageNumber(parameter="page")}, 6),
-        ("/v1/ids", {"records": "items", "pages": IdRange(after="since", member="sale_id")}, 6),
+        ("/v1/ids", {"records": "items", "pages": IdRange(after="since", member="sale_id")}, 7),
         ("/v1/changes", {"records": "items", "pages": Cursor(parameter="cursor", next="next", more="more")}, 5),
         ("/v1/sales", {"pages": Cursor(parameter="cursor", next="data.next")}, 5),
         ("/v1/all", {"records": "", "pages": None}, 1),
