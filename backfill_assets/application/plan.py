@@ -24,7 +24,15 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, NOT_BY_KIND, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
-from backfill_assets.planning.request import Plan, PlanRequest, affordable, output_of, propose, require_inputs
+from backfill_assets.planning.request import (
+    Plan,
+    PlanRequest,
+    affordable,
+    output_of,
+    propose,
+    require_inputs,
+    whole_table,
+)
 from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.planning.sets import AskedPhases, SetManifest, cut, set_id_for
 from backfill_assets.report.alternatives import alternatives
@@ -86,6 +94,7 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
     require_used(request.references, {table.name: table.references})
     with ws.ledger.read() as tx:
         tx.acts.require_kept(table.name)
+        named = whole_table(named, ws.graph, output_of(named, ws.graph, as_of), LedgerState(tx))
         asked = output_of(named, ws.graph, as_of)
         if request.scope is not None:
             _require_pilot(tx, table, request.scope, asked)

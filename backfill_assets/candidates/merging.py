@@ -1,4 +1,7 @@
-"""Merge: the content of partitions from their accepted rows and the changes that a transform returns.
+"""Merge: the content of partitions from the changes that a transform returns.
+
+The changes are computed from the inputs as they are now, so that an accepted row whose key no change of its partition
+names has no input any more. It is removed, or kept and counted where the table declares `keeps_withdrawn`.
 
 What is accepted is read from the files that the manifest pins, so that the same manifest gives the same rows. A key
 that can move to another partition is looked for in every partition of the table, which are all pinned for that.
@@ -25,7 +28,8 @@ from backfill_assets.transforms.apply import with_lineage
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 
-_ACCEPTED_VERSION, _RANK, _TIMES, _ELSEWHERE = "_accepted_version", "_rank", "_times", "_elsewhere"
+_ACCEPTED_VERSION, _CHANGED_VERSION = "_accepted_version", "_changed_version"
+_RANK, _TIMES, _ELSEWHERE = "_rank", "_times", "_elsewhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,26 +51,32 @@ class Merge:
     changes: DataFrame
 
     def rows(self) -> DataFrame:
-        """The new content, with lineage: accepted rows without changed and deleted keys, and the changes that are no
-        deletes."""
+        """The new content, with lineage: the changes that are no deletes, and where the table keeps them, the accepted
+        rows of keys that no change names."""
         columns = business_schema(self.table).fieldNames()
         named = self.named()
+        changed = with_lineage(named.where(~self._is_delete()).select(*columns), self.table, self.manifest)
+        if not self.manifest.publish.keeps_withdrawn:
+            return changed
         kept = self._accepted(inside=True).join(named.select(*self._on), self._on, "left_anti")
-        changed = named.where(~self._is_delete()).select(*columns)
-        return kept.unionByName(with_lineage(changed, self.table, self.manifest))
+        return kept.unionByName(changed)
 
     def named(self) -> DataFrame:
         """The changes that count: where older ones are ignored, the latest of every key, if it is not older than the
-        accepted row."""
+        accepted row of a partition outside of the run. The rows of the run's partitions follow from its changes alone,
+        unless the table keeps those that do not."""
         mode = self.manifest.publish
         if mode.version is None or mode.older is Older.REFUSE:
             return self.changes
         latest = Window.partitionBy(*self._on).orderBy(F.col(mode.version).desc())
         ranked = self.changes.withColumn(_RANK, F.rank().over(latest)).where(F.col(_RANK) == 1).drop(_RANK)
+        if not (mode.keeps_withdrawn or self._lacks):
+            return ranked
         return self._with_accepted_version(ranked).where(~self._is_older()).drop(_ACCEPTED_VERSION)
 
     def measured(self, staged: DataFrame) -> Mapping[date, MergedPartition]:
-        """What the changes are, and whether rows that none of them names are the accepted ones, by partition.
+        """What the changes are, which accepted rows none of them names, and whether the other staged rows are exactly
+        those that stay, by partition.
 
         Args:
             staged: The staged rows of these partitions.
@@ -75,7 +85,8 @@ class Merge:
         of_key = Window.partitionBy(*self._on)
         decisive = [name for name in (column, *mode.on, mode.deletes, mode.version) if name]
         named = self.named()
-        every = self._with_accepted_version(named) if mode.version else named
+        refuses = mode.version is not None and mode.older is Older.REFUSE
+        every = self._with_accepted_version(named) if refuses else named
         counts = (
             every.withColumn(_TIMES, F.count(F.lit(1)).over(of_key))
             # What has no partition counts in the first one.
@@ -85,16 +96,19 @@ class Merge:
                 F.count_if(self._is_delete()).alias("deletes"),
                 F.count_if(reduce(Column.__or__, map(Column.isNull, map(F.col, decisive)))).alias("undecided"),
                 F.count_if(F.col(_TIMES) > 1).alias("twice"),
-                F.count_if(self._is_older() if mode.version else F.lit(False)).alias("older"),
+                F.count_if(self._is_older() if refuses else F.lit(False)).alias("older"),
             )
         )
         found = {row[column]: row.asDict() for row in counts.collect()}
-        elsewhere = self._elsewhere(named) if mode.keys_move else {}
+        taken_back = self._taken_back(named)
+        elsewhere = self._elsewhere(named) if mode.keys_move and self._lacks else {}
         differing = self._differing(staged, named)
         every_day = sorted({*self.partitions, *found})
         return {
             partition: MergedPartition(
                 **{name: found[partition][name] for name in _COUNTS if partition in found},
+                taken_back=taken_back.get(partition, 0),
+                are_kept=mode.keeps_withdrawn,
                 elsewhere=elsewhere.get(partition, ()),
                 others_differ=partition in differing,
             )
@@ -104,6 +118,13 @@ class Merge:
     @property
     def _on(self) -> list[str]:
         return list(self.manifest.publish.on)
+
+    @property
+    def _lacks(self) -> tuple[date, ...]:
+        """The partitions of the table that this does not compute, where keys can move between them."""
+        if not self.manifest.publish.keys_move:
+            return ()
+        return tuple(sorted(self.files[MERGED_WITH].keys() - set(self.partitions)))
 
     def _is_delete(self) -> Column:
         deletes = self.manifest.publish.deletes
@@ -119,31 +140,60 @@ class Merge:
         return stored_rows_of(self.ws, self.table, (files for p, files in pinned.items() if (p in own) is inside))
 
     def _with_accepted_version(self, changes: DataFrame) -> DataFrame:
-        version = self.manifest.publish.version
-        assert version is not None
-        accepted = self._accepted(inside=True)
-        if self.manifest.publish.keys_move:
-            accepted = accepted.unionByName(self._accepted(inside=False))
-        known = accepted.groupBy(*self._on).agg(F.max(version).alias(_ACCEPTED_VERSION))
-        return changes.join(known, self._on, "left")
+        """Changes with the version of the accepted row that an older one may not replace."""
+        mode = self.manifest.publish
+        assert mode.version is not None
+        counting = [self._accepted(inside=True)] if mode.keeps_withdrawn or mode.older is Older.REFUSE else []
+        counting += [self._accepted(inside=False)] if self._lacks else []
+        known = reduce(DataFrame.unionByName, counting).groupBy(*self._on)
+        return changes.join(known.agg(F.max(mode.version).alias(_ACCEPTED_VERSION)), self._on, "left")
+
+    def _taken_back(self, named: DataFrame) -> Mapping[date, int]:
+        """How many accepted rows of these partitions have a key that no change names, by partition."""
+        column = self.table.partition.column
+        lost = self._accepted(inside=True).join(named.select(*self._on), self._on, "left_anti")
+        return {row[column]: row["count"] for row in lost.groupBy(column).count().collect()}
 
     def _elsewhere(self, named: DataFrame) -> Mapping[date, tuple[date, ...]]:
-        """In which partitions outside of the run the accepted rows of changed keys are, by partition of the change."""
-        column = self.table.partition.column
+        """Which partitions outside of the run have to be in it, by partition of the run.
+
+        Those with accepted rows of changed keys; and unless rows stay that were taken back, all of them for a key whose
+        row is not there any more or is an older one, and for one that a delete there may name: an earlier change of it
+        can be in any partition.
+        """
+        column, mode = self.table.partition.column, self.manifest.publish
         others = self._accepted(inside=False).select(*self._on, F.col(column).alias(_ELSEWHERE))
         found = named.select(column, *self._on).join(others, self._on).select(column, _ELSEWHERE).distinct().collect()
         by_partition: dict[date, set[date]] = {}
         for row in found:
             by_partition.setdefault(row[column], set()).add(row[_ELSEWHERE])
+        if not mode.keeps_withdrawn:
+            for partition in self._unsettled(named):
+                by_partition.setdefault(partition, set()).update(self._lacks)
         return {partition: tuple(sorted(days)) for partition, days in by_partition.items()}
 
+    def _unsettled(self, named: DataFrame) -> set[date]:
+        """The partitions with keys whose row depends on changes outside of the run."""
+        column, mode = self.table.partition.column, self.manifest.publish
+        version = F.col(mode.version) if mode.version else F.lit(0)
+        changed = named.groupBy(*self._on).agg(F.max(version).alias(_CHANGED_VERSION))
+        before = self._accepted(inside=True).join(changed, self._on, "left")
+        is_lost = F.col(_CHANGED_VERSION).isNull() | (F.col(_CHANGED_VERSION) < version)
+        unsettled = before.where(is_lost).select(column)
+        again = [p for p in self.partitions if p in self.files[MERGED_WITH]]
+        if mode.deletes and again:
+            known = self._accepted(inside=True).unionByName(self._accepted(inside=False)).select(*self._on)
+            added = named.where(~self._is_delete() & F.col(column).isin(again)).join(known, self._on, "left_anti")
+            unsettled = unsettled.unionByName(added.select(column))
+        return {row[column] for row in unsettled.distinct().collect()}
+
     def _differing(self, staged: DataFrame, named: DataFrame) -> set[date]:
-        """The partitions in which rows of keys that no change names are not exactly the accepted ones."""
+        """The partitions in which rows of keys that no change names are not exactly those that stay."""
         keys, schema = named.select(*self._on), business_schema(self.table)
-        column = self.table.partition.column
+        column, keeps = self.table.partition.column, self.manifest.publish.keeps_withdrawn
         after, before = (
-            partition_checksums(rows.join(keys, self._on, "left_anti"), column, schema)
-            for rows in (staged, self._accepted(inside=True))
+            partition_checksums(rows.join(keys, self._on, "left_anti"), column, schema) if is_there else {}
+            for rows, is_there in ((staged, True), (self._accepted(inside=True), keeps))
         )
         return {p for p in {*after, *before} if after.get(p, NO_ROWS) != before.get(p, NO_ROWS)}
 

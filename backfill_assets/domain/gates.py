@@ -174,13 +174,13 @@ class AddsOnly(_Gate):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged(_Gate):
-    """The staged rows are the accepted ones with exactly the changes. Tables that are published with `merge()` have
-    this gate, and no others."""
+    """The staged rows are exactly the changes, with the accepted rows that the table keeps. Tables that are published
+    with `merge()` have this gate, and no others."""
 
     name: str = "merged"
     demands: str = (
-        "rows of keys that no change names are exactly the accepted ones; a key is changed once, by no older "
-        "version than is accepted, and its accepted row is in the partitions of the run"
+        "rows that the inputs give no more are removed, or exactly those that the table keeps; a key is changed once, "
+        "by no older version than is accepted, and its row depends on no partition that the run lacks"
     )
 
 

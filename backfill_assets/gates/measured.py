@@ -148,8 +148,10 @@ class MergedPartition:
         undecided: How many lack a partition, a key, a version, or whether they delete.
         twice: How many share their key with another change.
         older: How many are older than the accepted row of their key.
-        elsewhere: Partitions that the run does not compute, and in which accepted rows of these keys are.
-        others_differ: Whether rows of keys that no change names are not exactly the accepted ones.
+        taken_back: How many accepted rows have a key that no change names: what they came from was taken back.
+        are_kept: Whether the table keeps these.
+        elsewhere: Partitions that the run does not compute, and on which the rows of these keys depend.
+        others_differ: Whether rows of keys that no change names are not exactly those that stay.
     """
 
     changes: int = 0
@@ -157,12 +159,14 @@ class MergedPartition:
     undecided: int = 0
     twice: int = 0
     older: int = 0
+    taken_back: int = 0
+    are_kept: bool = False
     elsewhere: tuple[date, ...] = ()
     others_differ: bool = False
 
     @property
     def holds(self) -> bool:
-        """Whether the staged rows are the accepted ones with exactly these changes."""
+        """Whether the staged rows are exactly these changes, with the accepted rows that stay."""
         return not (self.undecided or self.twice or self.older or self.elsewhere or self.others_differ)
 
     @property
@@ -174,6 +178,8 @@ class MergedPartition:
             "undecided": self.undecided,
             "twice": self.twice,
             "older": self.older,
+            "taken_back": self.taken_back,
+            "are_kept": self.are_kept,
             "elsewhere": [day.isoformat() for day in self.elsewhere[:_MOST_NAMED]],
             "elsewhere_partitions": len(self.elsewhere),
             "others_differ": self.others_differ,

@@ -64,7 +64,7 @@ def impact(
     keep: Mapping[str, AbstractSet[date]] = KEEP_NOTHING,
     expired: Mapping[str, AbstractSet[date]] = KEEP_NOTHING,
 ) -> tuple[Rebuild, ...]:
-    """What a change makes stale everywhere downstream.
+    """What a change makes stale everywhere downstream, and all of a table that is built as a whole.
 
     Args:
         accepted: What has an accepted version. Only that can become stale.
@@ -91,6 +91,8 @@ def impact(
         chosen = (again - keep.get(node.name, frozenset())) | named
         more = set(if_complete.get(node.name, ())) - chosen
         chosen |= complete(graph, node, more, lambda of, some: _accepted(accepted, of, some) | built.get(of, set()))
+        if chosen and node.publish.is_whole and isinstance(accepted, Mapping):
+            chosen |= _rest_of(graph, node, accepted) - keep.get(node.name, frozenset())
         chosen -= reads_expired(graph, node, chosen, built, expired)
         if not chosen:
             continue
@@ -98,6 +100,13 @@ def impact(
         moves.setdefault(node.name, set()).update(chosen)
         rebuilds.append(_rebuild(graph, node, chosen, because, built, accepted))
     return tuple(rebuilds)
+
+
+def _rest_of(graph: Graph, node: TableNode, accepted: Mapping[str, AbstractSet[date]]) -> set[date]:
+    """The accepted partitions of a table that can be built again. Of the inputs that `accepted` says nothing of, such
+    as sources, all is there."""
+    own = accepted.get(node.name, frozenset())
+    return complete(graph, node, own, lambda of, some: accepted.get(of, frozenset(some)))
 
 
 def reads_expired(

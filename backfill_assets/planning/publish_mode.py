@@ -63,6 +63,7 @@ class PublishMode:
         version: With MERGE: the column that orders the versions of a key.
         older: With MERGE and a version: what becomes of older changes.
         keys_move: With MERGE: whether a key can move to another partition, because `on` has no partition column.
+        keeps_withdrawn: With MERGE: whether accepted rows stay whose key no change names any more.
         scope: With PILOT: the rows that change; all others stay as accepted. No table declares it: a plan does.
         of: With VERSIONED: the table that it is a version of.
         differs: With VERSIONED: columns whose values are expected to differ from the other version.
@@ -76,6 +77,7 @@ class PublishMode:
     version: str | None = None
     older: Older = Older.REFUSE
     keys_move: bool = False
+    keeps_withdrawn: bool = False
     scope: Scope | None = None
     of: str = ""
     differs: tuple[str, ...] = ()
@@ -93,8 +95,19 @@ class PublishMode:
         return self.kind is PublishKind.MERGE
 
     @property
+    def is_whole(self) -> bool:
+        """Whether a plan over some partitions is one over all that the table has: which of them the row of a key
+        belongs to follows from the changes of all, as soon as the change is taken back that it came from."""
+        return self.keys_move and not self.keeps_withdrawn
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether accepted rows stay that a run does not compute."""
+        return self.kind is PublishKind.PILOT or self.keeps_withdrawn
+
+    @property
     def reads_accepted(self) -> bool:
-        """Whether some of the new content are accepted rows, which are pinned."""
+        """Whether the new content depends on accepted rows, which are pinned."""
         return self.kind in (PublishKind.MERGE, PublishKind.PILOT)
 
     @property
@@ -118,6 +131,7 @@ class PublishMode:
             "version": self.version,
             "older": str(self.older),
             "keys_move": self.keys_move,
+            "keeps_withdrawn": self.keeps_withdrawn,
         }
 
     @staticmethod
@@ -132,6 +146,7 @@ class PublishMode:
                     version=None if version is None else str(version),
                     older=Older(str(older)),
                     keys_move=document["keys_move"] is True,
+                    keeps_withdrawn=document["keeps_withdrawn"] is True,
                 )
             case {"kind": "PILOT", "where": [*where], "is_rest": is_rest}:
                 named = tuple((column, value) for column, _, value in (str(each).partition("=") for each in where))
@@ -164,24 +179,46 @@ def append() -> PublishMode:
 
 
 def merge(
-    *, on: tuple[str, ...], deletes: str | None = None, version: str | None = None, older: str = "refuse"
+    *,
+    on: tuple[str, ...],
+    deletes: str | None = None,
+    version: str | None = None,
+    older: str = "refuse",
+    keeps_withdrawn: bool = False,
 ) -> PublishMode:
-    """The transform returns changes by key: the new content of a partition is its accepted rows with these changes.
+    """The transform returns changes by key, computed from the inputs as they are now: they are the new content.
+
+    An accepted row whose key no change of its partition names has no input any more, because its source took it back,
+    or a reference or another release no longer gives it. It is removed, unless the table keeps such rows.
 
     Args:
         on: What identifies a row: the key of the table. With the partition column a key stays in its partition. Without
-            it a row can move to another partition, which has to be in the same run.
+            it a row can move to another partition, and a plan is one over every partition that the table has.
         deletes: A column that the transform returns besides those of the table, true for a key that is deleted.
         version: The column of the table that orders the versions of a key. Equal versions replace.
         older: `refuse` blocks a run with a change that is older than the accepted row, or with two changes of a key;
-            `ignore` leaves older changes out. A deleted key leaves no version behind.
+            `ignore` takes the latest of several changes, and leaves one out that is older than the row of a partition
+            outside of the run.
+        keeps_withdrawn: Accepted rows stay whose key no change names. Reports and `backfill stale` count them. With
+            `older="ignore"` also rows that are newer than the change that is left. Where keys move, a run is over the
+            partitions that it is planned for.
 
     Raises:
-        InvalidDeclaration: `older` is neither, or is given without a version.
+        InvalidDeclaration: `older` is neither, or is given without a version, or `keeps_withdrawn` is no truth value.
     """
     if older not in [*Older] or (version is None and older != Older.REFUSE):
         raise InvalidDeclaration(f"a merge with version={version!r:.60} cannot treat older ones with {older!r:.60}.")
-    return PublishMode(kind=PublishKind.MERGE, on=on, deletes=deletes, version=version, older=Older(older))
+    if not isinstance(keeps_withdrawn, bool):
+        why = f"a merge with keeps_withdrawn={keeps_withdrawn!r:.60}, which is neither True nor False"
+        raise InvalidDeclaration(f"{why}.")
+    return PublishMode(
+        kind=PublishKind.MERGE,
+        on=on,
+        deletes=deletes,
+        version=version,
+        older=Older(older),
+        keeps_withdrawn=keeps_withdrawn,
+    )
 
 
 def versioned(*, of: str, differs: tuple[str, ...] = (), explained: str = "", clean_days: int = 0) -> PublishMode:

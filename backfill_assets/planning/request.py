@@ -22,7 +22,7 @@ from backfill_assets.planning.chunks import chunk_sizes, chunks_of
 from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, InputsExpired, NeverPublished
 from backfill_assets.planning.estimates import Estimate, estimate, require_affordable
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.impact import dependents_of, first_missing
+from backfill_assets.planning.impact import complete_partitions, dependents_of, first_missing
 from backfill_assets.planning.manifest import MERGED_WITH, DeclaredTerms, Manifest, configuration_of, node_of
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
@@ -353,6 +353,17 @@ def output_of(request: PlanRequest, graph: Graph, as_of: datetime) -> tuple[date
         return named
     chosen = set(request.partitions)
     return tuple(partition for partition in named if partition in chosen)
+
+
+def whole_table(request: PlanRequest, graph: Graph, partitions: tuple[date, ...], state: StateReader) -> PlanRequest:
+    """A request for some partitions, with all others that the table has and that can be built again, where they are
+    merged together."""
+    node = graph.table(request.table)
+    if not node.publish.is_whole or request.scope is not None:
+        return request
+    others, _ = complete_partitions(node, graph, state.claims(node.name).keys() - set(partitions), state)
+    every = tuple(sorted({*partitions, *others}))
+    return replace(request, days=DayRange(every[0], days_of(node.grain, every[-1]).end), partitions=every)
 
 
 def superseded(claims: Iterable[Claim]) -> tuple[str, ...]:

@@ -123,7 +123,7 @@ def _alternatives(
     is_accepted = len(accepted) == len(manifest.partitions)
     if not needed:
         yield Alternative(instead=Instead.NOTHING, partitions=nothing, stays=whole, cost=free)
-    elif len(fresh):
+    elif len(fresh) and not declared.publish.is_whole:
         days = DayRange(needed[0], days_of(grain, needed[-1]).end)
         of_code = any(only_of_code(reasons) for reasons in found.reasons.values())
         yield Alternative(

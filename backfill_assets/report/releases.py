@@ -315,7 +315,7 @@ class KeptRows:
 
 def kept_version(manifest: Manifest, partition: date) -> int | None:
     """The version whose rows a run kept in one of its partitions; None where it kept none."""
-    if manifest.base is None or not manifest.publish.reads_accepted:
+    if manifest.base is None or not manifest.publish.keeps_rows:
         return None
     pins = (pin.version for pin in manifest.base.partitions if pin.partition == partition)
     return next((version for version in pins if version), None)

@@ -40,12 +40,14 @@ class TableStatus:
         accepted: The partitions that have an accepted version.
         accepted_rows: How many rows they have together.
         path: Where its files are.
+        taken_back_rows: How many of its rows no input gave any more when they were last computed, where it keeps them.
     """
 
     table: str
     accepted: Partitions
     accepted_rows: int
     path: str
+    taken_back_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +142,18 @@ def table_status(ws: Workspace, tx: ReadTransaction, name: str) -> TableStatus:
         accepted=Partitions.of(ws.domain.grain_of(name), accepted),
         accepted_rows=sum(claim.rows for claim in accepted.values()),
         path=str(ws.lake.place(name)),
+        taken_back_rows=_taken_back(ws, tx, name),
     )
+
+
+def _taken_back(ws: Workspace, tx: ReadTransaction, name: str) -> int:
+    """How many rows of a table that keeps them no input gives any more."""
+    if name not in ws.graph.tables or not (node := ws.graph.table(name)).publish.keeps_withdrawn:
+        return 0
+    # Imported where a table keeps such rows: a status needs nothing else of staleness.
+    from backfill_assets.staleness.find import rows_taken_back
+
+    return sum(rows for _, rows in rows_taken_back(tx, node, tx.bases.of_accepted([name]).bases[name]))
 
 
 def _waiting(ws: Workspace, tx: ReadTransaction, problems: Problems) -> tuple[WaitingPublication, ...]:

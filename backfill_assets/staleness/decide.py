@@ -417,6 +417,8 @@ class Staleness:
             what an owner accepted. They are not stale.
         on_purpose: Stale partitions that were computed with such a reference: only a person decides with which one they
             are computed again.
+        taken_back: Of a table that keeps them, how many rows no input gave any more when they were last computed, by
+            accepted partition; those without any are absent.
     """
 
     table: str
@@ -428,6 +430,7 @@ class Staleness:
     blocked: tuple[date, ...] = ()
     kept: tuple[StaleRange, ...] = ()
     on_purpose: tuple[date, ...] = ()
+    taken_back: tuple[tuple[date, int], ...] = ()
 
     @property
     def partitions(self) -> tuple[date, ...]:

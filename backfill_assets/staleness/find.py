@@ -22,9 +22,11 @@ from backfill_assets.landing.contract_versions import as_present_build, as_prese
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import LOAD, LOAD_VERSION, OnDuplicate
 from backfill_assets.ledger.bases import ProvenanceIndex
+from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NoSnapshot
+from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest, configuration_of
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.own_past import NO_PAST, OwnPast, begins_with
@@ -296,7 +298,25 @@ def _stale(
     keeping = {name for name in (node.name, *(edge.table for edge in node.inputs)) if ws.graph.table(name).keeps_state}
     expired = {name: {p: each.digest for p, each in tx.versions.expired(name).items()} for name in sorted(keeping)}
     present = replace(present, expired=expired)
-    return find_stale(node, ws.graph, map(as_read, bases), present, asked=asked, earlier=before)
+    found = find_stale(node, ws.graph, map(as_read, bases), present, asked=asked, earlier=before)
+    return replace(found, taken_back=rows_taken_back(tx, node, bases, asked)) if node.publish.keeps_withdrawn else found
+
+
+def rows_taken_back(
+    tx: ReadTransaction, node: TableNode, bases: Iterable[Basis], asked: Collection[date] | None = None
+) -> tuple[tuple[date, int], ...]:
+    """Of a table that keeps them, how many rows no input gave any more when a run of these bases was gated, by
+    partition.
+
+    Cost: the gate results of every run that stands for an accepted partition.
+    """
+    found: dict[date, int] = {}
+    for basis in bases if node.publish.keeps_withdrawn else ():
+        here = set(basis.partitions if asked is None else set(basis.partitions).intersection(asked))
+        for result in tx.candidates.gate_results(basis.run_id) if here else ():
+            if result.finding is Finding.MERGED and result.partition in here and result.observed["are_kept"]:
+                found[result.partition] = result.observed["taken_back"]
+    return tuple((partition, rows) for partition, rows in sorted(found.items()) if rows)
 
 
 def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[date, str]]) -> Present:

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 
 import pandas as pd
 
-from backfill_assets_tests.support.merge_model import COLUMNS, MergedByHand, frame_of, merged_by_hand
+from backfill_assets_tests.support.merge_model import COLUMNS, MergedByHand, merged_by_hand
 
 SUMS, CLOSED, ACCOUNTS, BALANCES, RUNNING, BY_TWO = (
     "silver.sums",
@@ -70,6 +70,10 @@ class ModeModel:
         """Whether a run would be over days that are closed."""
         return table == CLOSED and bool(self.accepted(table).keys() & set(days))
 
+    def whole(self, table: str, days: Collection[date]) -> list[date]:
+        """What a run that is planned over some days has: where keys move, all that the table has besides."""
+        return sorted({*days, *(self.accepted(table) if table == ACCOUNTS else ())})
+
     def computed(self, table: str, days: Collection[date]) -> Mapping[date, list[Row]] | None:
         """What a run over some days gives; None where its gates block it."""
         match table:
@@ -89,7 +93,8 @@ class ModeModel:
         return [(day, str(account), int(row["sum"]), int(row["count"])) for account, row in found.iterrows()]
 
     def _merged(self, table: str, days: Collection[date]) -> MergedByHand:
-        accepted = [row for rows in self.accepted(table).values() for row in rows]
+        held = self.accepted(table)
+        accepted = [row for rows in held.values() for row in rows]
         changes = self.entries[self.entries["day"].isin(list(days))]
         if table == BALANCES:
             # The latest entry of an account on each day, as the function of the table has it.
@@ -97,7 +102,7 @@ class ModeModel:
             changes = in_order.groupby(["day", "account"]).tail(1)
         on, ignores = (("account",), True) if table == ACCOUNTS else (("day", "account"), False)
         named = changes[[*COLUMNS, "gone"]].astype({"gone": bool})
-        return merged_by_hand(frame_of(accepted), named, days, on=on, ignores=ignores)
+        return merged_by_hand(accepted, held.keys(), named, days, on=on, ignores=ignores)
 
     def publish(self, table: str, run_id: str, rows: Mapping[date, list[Row]]) -> frozenset[date]:
         """A run is published; days whose rows are equal stay as they are. Returns those that change."""

@@ -26,6 +26,7 @@ from backfill_assets.report.screens.landing import not_known_section
 from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.stale import StaleDocument
 from backfill_assets.report.words.staleness import stale_words
+from backfill_assets.report.words.verdicts import taken_back_words
 from backfill_assets.staleness.decide import Staleness, StaleRange
 
 if TYPE_CHECKING:
@@ -75,6 +76,10 @@ def _of_table(found: Staleness) -> Iterator[Block | None]:
     of_references = [each for each in found.kept if each not in accepted]
     for kept, why in ((of_references, "their references were chosen on purpose"), (accepted, "accepted difference")):
         yield _ranges(found, f"{sum(len(each.partitions) for each in kept):,} not stale, {why}", kept)
+    if found.taken_back:
+        partitions, rows = zip(*found.taken_back, strict=True)
+        kept_rows = f"{taken_back_words(sum(rows))}, kept as the table declares"
+        yield Note(text=f"{kept_rows}: {name} {describe(found.grain, partitions)}", tone=Tone.ATTENTION)
     chosen = [partition for each in of_references for partition in each.partitions]
     if chosen_for := (*found.on_purpose, *chosen):
         yield Note(text=words("with the present references: ", joined(plans(name, found.grain, chosen_for))))

@@ -30,6 +30,7 @@ from backfill_assets.report.screens.set_up import server_line
 from backfill_assets.report.screens.shadow import acts_table
 from backfill_assets.report.screens.work import frozen_section
 from backfill_assets.report.status import StatusDocument
+from backfill_assets.report.words.verdicts import taken_back_words
 from backfill_assets.report.words.waiting import open_proposal_words, stuck_words, waiting_words
 
 _STALENESS = Note(
@@ -49,6 +50,11 @@ def status_page(status: StatusDocument) -> Page:
         section(
             "Tables",
             table(["table", "accepted partitions", "rows"], accepted, numbers=["rows"]),
+            *(
+                Note(text=f"{each.table}: {taken_back_words(each.taken_back_rows)}", tone=Tone.ATTENTION)
+                for each in status.tables
+                if each.taken_back_rows
+            ),
             _STALENESS if any(each.accepted for each in status.tables) else None,
         ),
         section("Runs, newest first", _runs([run for run in status.runs if run.manifest.member_of is None])),

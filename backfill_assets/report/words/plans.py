@@ -11,7 +11,7 @@ from backfill_assets.domain import Tolerance
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics, semantics_of
+from backfill_assets.planning.manifest_parts import CauseKind, PinnedReference, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import TablePartitions, count_of
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
 from backfill_assets.planning.reasons import together
@@ -51,8 +51,11 @@ def publish_words(manifest: Manifest) -> str:
         case PublishKind.APPEND:
             return "only partitions that have no accepted version (append)"
         case PublishKind.MERGE:
+            what = "the accepted rows with changes" if mode.keeps_withdrawn else "what changes give"
             moves = ", which can move between partitions" if mode.keys_move else ""
-            return f"the accepted rows with changes by {', '.join(mode.on)}{moves} (merge)"
+            is_planned = mode.is_whole and manifest.cause.kind is CauseKind.PERSON
+            whole = ", so that it takes all of the table" if is_planned else ""
+            return f"{what} by {', '.join(mode.on)}{moves}{whole} (merge)"
         case PublishKind.PILOT:
             return f"only rows of {mode.scope}; all others stay exactly as they are accepted"
         case PublishKind.VERSIONED:

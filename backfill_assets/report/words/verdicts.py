@@ -117,6 +117,11 @@ def _adds_only_words(seen: Mapping[str, Any]) -> str:
     return f"{numbers} in a partition that has an accepted version"
 
 
+def taken_back_words(rows: int) -> str:
+    """Rows of a merge whose input was taken back."""
+    return f"{count_of(rows, 'accepted row')} that no input gives any more"
+
+
 def _merged_words(seen: Mapping[str, Any]) -> str:
     named = f"{count_of(seen['changes'], 'change')} and {count_of(seen['deletes'], 'delete')}"
     more = seen["elsewhere_partitions"] - len(seen["elsewhere"])
@@ -125,11 +130,13 @@ def _merged_words(seen: Mapping[str, Any]) -> str:
         "undecided": f"{seen['undecided']:,} without a partition, a key, a version or whether it deletes",
         "twice": f"{seen['twice']:,} share their key with another change",
         "older": f"{seen['older']:,} older than the accepted row of their key",
-        "elsewhere": f"accepted rows of their keys are in partitions that the run lacks: {days}",
-        "others_differ": "rows of keys that no change names differ from the accepted ones",
+        "elsewhere": f"the rows of their keys depend on partitions that the run lacks: {days}",
+        "others_differ": "rows of keys that no change names are not those that stay",
     }
     found = [words for name, words in wrong.items() if seen[name]]
-    return f"{named}; {'; '.join(found)}" if found else f"{named}; all other rows are the accepted ones"
+    if seen["taken_back"]:
+        found.append(f"{taken_back_words(seen['taken_back'])}: {'kept' if seen['are_kept'] else 'removed'}")
+    return "; ".join([named, *found])
 
 
 def _expiring_words(seen: Mapping[str, Any]) -> str:

@@ -12,8 +12,10 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, DateType, LongType, StringType, StructField, StructType, TimestampType
 
 from backfill_assets.domain import (
+    DerivedTable,
     Domain,
     Kept,
+    Operations,
     SourceTable,
     TransformContext,
     Window,
@@ -21,9 +23,11 @@ from backfill_assets.domain import (
     daily,
     derived_table,
     merge,
+    monthly,
     reads_self,
     warm_up_proof,
 )
+from backfill_assets.domain.tables import Release
 
 entries = SourceTable(
     name="bronze.entries",
@@ -126,6 +130,56 @@ def balances(entries: DataFrame, ctx: TransformContext) -> DataFrame:
     return latest.select(sf.col("entered_on").alias("day"), "account", "latest.amount", "latest.version", "latest.gone")
 
 
+def _without_a(entries: DataFrame, ctx: TransformContext) -> DataFrame:
+    return balances.releases[0].function(entries.where("account <> 'a'"), ctx)
+
+
+latest = replace(
+    balances,
+    name="silver.latest",
+    publish=merge(on=("day", "account"), deletes="gone", version="version", older="ignore"),
+    releases=(*balances.releases, Release(version="0.9.0", function=_without_a)),
+)
+"""The same, where an older entry counts when the later one was taken back."""
+
+
+def _by_month(entries: DataFrame, ctx: TransformContext) -> DataFrame:
+    """The latest entry of every account of a month. Grain: one row per month and account. Returns changes."""
+    month = sf.trunc("entered_on", "month").alias("day")
+    newest = sf.max(sf.struct("version", "amount", "gone")).alias("latest")
+    found = entries.groupBy(month, "account").agg(newest)
+    return found.select("day", "account", "latest.amount", "latest.version", "latest.gone")
+
+
+by_month = derived_table(
+    name="silver.by_month",
+    inputs={"entries": entries},
+    key=("day", "account"),
+    partition=monthly("day"),
+    schema=ACCOUNTS,
+    version="1.0.0",
+    publish=latest.publish,
+)(_by_month)
+
+
+@derived_table(
+    name="gold.of_latest",
+    inputs={"latest": latest},
+    key=("day", "account"),
+    partition=daily("day"),
+    schema=ACCOUNTS,
+    version="1.0.0",
+    publish=merge(on=("day", "account")),
+)
+def of_latest(latest: DataFrame, ctx: TransformContext) -> DataFrame:
+    """The same rows, of the table before. Grain: one row per day and account. Returns changes."""
+    return latest.select("day", "account", "amount", "version")
+
+
+keeping_latest = replace(latest, name="silver.keeping_latest", publish=replace(latest.publish, keeps_withdrawn=True))
+"""The same, which keeps rows that no entry gives any more."""
+
+
 def _sums(entries: DataFrame, ctx: TransformContext) -> DataFrame:
     """What was entered for an account on a day and the day before, and how often. Grain: a row per day and account."""
     days = ctx.frame([(day,) for day in ctx.output_partitions], "day date")
@@ -195,3 +249,34 @@ EVERY_MODE = Domain(
     derived=(sums, closed, accounts, balances, running, running_by_two),
 )
 """One table of each mode over the same entries."""
+
+changes_of_entries = replace(
+    entries,
+    name="bronze.changes_of_entries",
+    order=("number",),
+    operation=Operations(column="op", create="c", update="u", delete="d"),
+    schema=StructType(
+        [
+            *entries.schema.fields,
+            StructField("op", StringType(), nullable=False),
+            StructField("number", LongType(), nullable=False),
+        ]
+    ),
+)
+"""The same entries as changes of a database, which says what it deletes."""
+
+
+def _merging(source: SourceTable) -> tuple[DerivedTable, ...]:
+    """The tables that merge, over one source."""
+    found = {t.name: replace(t, inputs={"entries": source}) for t in (accounts, latest, by_month, keeping_latest)}
+    return (*found.values(), replace(of_latest, inputs={"latest": found[latest.name]}))
+
+
+def taken_back(source: SourceTable) -> Domain:
+    """Tables that merge what a source says and takes back."""
+    return Domain(
+        name="taken_back",
+        package="backfill_assets_tests.domains.modes",
+        sources=(source,),
+        derived=_merging(source),
+    )

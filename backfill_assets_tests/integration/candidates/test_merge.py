@@ -16,9 +16,11 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 
 from backfill_assets.candidates.merging import Merge
 from backfill_assets.core.columns import RUN_ID
+from backfill_assets.core.identity import EMPTY_FILE_SET
 from backfill_assets.domain import DerivedTable
+from backfill_assets.planning.manifest import MERGED_WITH
 from backfill_assets_tests.domains.modes import accounts, balances
-from backfill_assets_tests.support.merge_model import COLUMNS, MergedByHand, as_rows, frame_of, merged_by_hand
+from backfill_assets_tests.support.merge_model import COLUMNS, MergedByHand, as_rows, merged_by_hand
 from backfill_assets_tests.unit.planning.test_manifest import MANIFEST
 
 EARLIER = "the run that computed what is accepted"
@@ -28,6 +30,9 @@ CHANGES = StructType([*accounts.schema.fields, StructField("gone", BooleanType()
 BETWEEN = timedelta(days=10)
 """Between the days of two worlds."""
 Row = tuple[date, str, int, int]
+keeping_accounts, keeping_balances = (
+    replace(table, publish=replace(table.publish, keeps_withdrawn=True)) for table in (accounts, balances)
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +64,7 @@ def drawn(seed: int, table: DerivedTable, *, place: int) -> World:
     days = [day + place * BETWEEN for day in DAYS]
     named = [f"account {n} of {place}" for n in range(6)]
     keys = [(day, name) for day in days for name in named]
-    if table is accounts:
+    if table.publish.keys_move:
         keys = [(choose.choice(days), name) for name in named]
     accepted = [(day, name, choose.randint(1, 3), choose.randint(1, 3)) for day, name in keys if choose.random() < 0.6]
     run = sorted(choose.sample(days, choose.randint(1, len(days))))
@@ -68,11 +73,13 @@ def drawn(seed: int, table: DerivedTable, *, place: int) -> World:
         for _ in range(choose.randint(0, 5))
     ]
     by_hand = merged_by_hand(
-        frame_of(accepted),
+        accepted,
+        days,
         pd.DataFrame(changes, columns=[*COLUMNS, "gone"]).astype({"gone": bool}),
         run,
         on=table.publish.on,
         ignores=table.publish.older == "ignore",
+        keeps=table.publish.keeps_withdrawn,
     )
     return World(seed=seed, days=frozenset(days), accepted=accepted, changes=changes, run=run, by_hand=by_hand)
 
@@ -86,7 +93,7 @@ def merging(spark: SparkSession, table: DerivedTable, *worlds: World) -> InMemor
         manifest=replace(MANIFEST, publish=table.publish),
         table=table,
         partitions=[day for world in worlds for day in world.run],
-        files={},
+        files={MERGED_WITH: {day: EMPTY_FILE_SET for world in worlds for day in world.days}},
         changes=spark.createDataFrame(changes, CHANGES),
         held=spark.createDataFrame(accepted, table.schema).withColumn(RUN_ID, F.lit(EARLIER)),
     )
@@ -104,9 +111,14 @@ def require_equal(spark: SparkSession, seeds: Iterable[int], table: DerivedTable
     assert measured.keys() == {day for world in worlds for day in world.run}
     for world in worlds:
         seed, by_hand = world.seed, world.by_hand
-        found = [each for day, each in measured.items() if day in world.days]
+        found = [
+            replace(each, elsewhere=tuple(other for other in each.elsewhere if other in world.days))
+            for day, each in measured.items()
+            if day in world.days
+        ]
         assert [row for row in rows if row[0] in world.days] == by_hand.rows, seed
         assert {day for each in found for day in each.elsewhere} == by_hand.elsewhere, seed
+        assert sum(each.taken_back for each in found) == by_hand.taken_back, seed
         assert any(each.twice for each in found) == by_hand.twice, seed
         assert any(each.older for each in found) == by_hand.older, seed
         assert not any(each.others_differ or each.undecided for each in found), seed
@@ -116,12 +128,12 @@ def require_equal(spark: SparkSession, seeds: Iterable[int], table: DerivedTable
 
 def test_merged_rows_are_those_of_a_model_whether_keys_move_or_stay(spark: SparkSession) -> None:
     assert accounts.publish.keys_move and not balances.publish.keys_move
-    for table in (accounts, balances):
+    for table in (accounts, keeping_balances):
         assert set(require_equal(spark, range(20), table)) == {True, False}
 
 
-def test_a_row_that_no_change_names_goes_on_naming_the_run_that_computed_it(spark: SparkSession) -> None:
-    merge = merging(spark, balances, drawn(1, balances, place=0))
+def test_a_kept_row_that_no_change_names_goes_on_naming_the_run_that_computed_it(spark: SparkSession) -> None:
+    merge = merging(spark, keeping_balances, drawn(1, keeping_balances, place=0))
     changed = {(row.day, row.account) for row in merge.named().collect()}
     made_by = {(row.day, row.account): row[RUN_ID] for row in merge.rows().collect()}
     assert made_by == {key: MANIFEST.run_id if key in changed else EARLIER for key in made_by}
@@ -129,17 +141,21 @@ def test_a_row_that_no_change_names_goes_on_naming_the_run_that_computed_it(spar
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("table", [accounts, balances], ids=["keys move", "keys stay"])
+@pytest.mark.parametrize(
+    "table",
+    [accounts, balances, keeping_accounts, keeping_balances],
+    ids=["keys move", "keys stay", "keys move, rows are kept", "keys stay, rows are kept"],
+)
 def test_merged_rows_are_those_of_a_model_for_many_seeds(spark: SparkSession, table: DerivedTable) -> None:
     refused = [each for first in range(100, 300, 20) for each in require_equal(spark, range(first, first + 20), table)]
     assert 20 < sum(refused) < 180
 
 
 @pytest.mark.long
-def test_a_row_that_no_change_names_and_that_differs_is_found(spark: SparkSession) -> None:
+def test_a_kept_row_that_no_change_names_and_that_differs_is_found(spark: SparkSession) -> None:
     for seed in range(20):
-        world = drawn(seed, accounts, place=0)
-        merge, by_hand = merging(spark, accounts, world), world.by_hand
+        world = drawn(seed, keeping_accounts, place=0)
+        merge, by_hand = merging(spark, keeping_accounts, world), world.by_hand
         named = {row.account for row in merge.named().collect()}
         others = [row for row in by_hand.rows if row[1] not in named]
         if others:

@@ -10,11 +10,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.live import live
+from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.candidates.errors import MergedWithEarlier
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import TargetChanged
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode, merge
 from backfill_assets.publication.errors import AnotherUnderWay, MergedSince
 from backfill_assets.report.command_line import explained
@@ -63,19 +66,15 @@ def test_a_key_that_moves_takes_both_days_along_and_a_later_merge_is_undone_firs
     before = [(DAYS[0], "a", 10, 1), (DAYS[0], "b", 20, 1), (DAYS[3], "c", 30, 1)]
     assert seen(book) == before
 
-    # The account moves to the third day, of which alone a run would show it twice.
+    # The account moves to the third day, of which alone a run would show it twice: a plan takes all of the table.
     book.land("moved", [entry(DAYS[2], "a", 11, version=2)])
-    alone = book.planned(ACCOUNTS, [DAYS[2]])
-    assert book.gated(alone) is RunState.BLOCKED
-    assert verdicts(book, alone) == [
-        "1 change and 0 deletes; accepted rows of their keys are in partitions that the run lacks: 2026-01-01"
-    ]
-    both = book.published(ACCOUNTS, [DAYS[0], DAYS[2]])
+    both = book.published(ACCOUNTS, [DAYS[2]])
     after = [(DAYS[0], "b", 20, 1), (DAYS[2], "a", 11, 2), (DAYS[3], "c", 30, 1)]
     assert seen(book) == after
-    base = manifest(book, both).base
-    assert base is not None
-    assert (base.table, [pin.partition for pin in base.partitions]) == (ACCOUNTS, DAYS)
+    planned = manifest(book, both)
+    assert planned.partitions == tuple(DAYS)
+    assert planned.base is not None
+    assert (planned.base.table, [pin.partition for pin in planned.base.partitions]) == (ACCOUNTS, DAYS)
 
     # The first publication is under what the second has merged with.
     with pytest.raises(TargetChanged):
@@ -84,21 +83,37 @@ def test_a_key_that_moves_takes_both_days_along_and_a_later_merge_is_undone_firs
     assert operations.reproduce(ws, both, by="ana", sample=1).identical
     assert [found.partitions for found in operations.stale_tables(ws) if found.table == ACCOUNTS] == [()]
 
-    # A delete, in its day alone; what it freed is used on another day, so it cannot be undone before that.
+    # A delete, and what it freed on another day; neither changes the third day, and both were merged with it.
     book.land("gone", [entry(DAYS[0], "b", version=3, gone=True), entry(DAYS[3], "b", 5, version=4)])
-    deleted = book.published(ACCOUNTS, [DAYS[0]])
     again = book.published(ACCOUNTS, [DAYS[3]])
     assert seen(book) == [(DAYS[2], "a", 11, 2), (DAYS[3], "b", 5, 4), (DAYS[3], "c", 30, 1)]
+    book.land("new", [entry(DAYS[1], "d", 40)])
+    later = book.published(ACCOUNTS, [DAYS[1]])
     with pytest.raises(MergedSince) as refused:
-        operations.rollback(ws, deleted, by="ben", reason="it was there")
-    assert f"backfill rollback {again}" in explained(refused.value)
-    for run_id in (again, deleted, both, first):
+        operations.rollback(ws, again, by="ben", reason="it was there")
+    assert f"backfill rollback {later}" in explained(refused.value)
+    for run_id in (later, again, both, first):
         operations.rollback(ws, run_id, by="ben", reason="all back")
     # The rows that the second one had merged with are gone, so that it can only be planned again.
     following = worded(run_document(ws, both).next_step)
     assert f"{ACCOUNTS} changed since {both} was planned with its rows: backfill plan accounts" in following
     assert seen(book) == []
     assert audit(ws).problems == ()
+
+
+@pytest.mark.long
+def test_a_live_run_without_the_day_that_a_row_moves_from_is_blocked_and_names_it(book: Book) -> None:
+    book.published(ACCOUNTS, DAYS[:3])
+    book.land("moved", [entry(DAYS[3], "a", 11, version=2)])
+    live(book.ws, Acting(by="ana", recorder=Unrecorded()))
+    with book.ws.ledger.read() as tx:
+        (alone,) = [run for run in tx.runs.records(table=ACCOUNTS) if run.manifest.mode is Mode.LIVE]
+    assert (alone.manifest.partitions, alone.state) == ((DAYS[3],), RunState.BLOCKED)
+    assert verdicts(book, alone.run_id) == [
+        "2 changes and 0 deletes; the rows of their keys depend on partitions that the run lacks: 2026-01-01"
+    ]
+    book.published(ACCOUNTS, [DAYS[3]])
+    assert seen(book) == [(DAYS[0], "b", 20, 1), (DAYS[3], "a", 11, 2), (DAYS[3], "c", 30, 1)]
 
 
 @pytest.mark.long

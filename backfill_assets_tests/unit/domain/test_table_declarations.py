@@ -188,6 +188,10 @@ MISTAKES: Mistakes = {
         lambda: merge(on=("name",), older="ignore"),
         "a merge with version=None cannot treat older ones with 'ignore'",
     ),
+    "rows that are perhaps kept": (
+        lambda: merge(on=("name",), keeps_withdrawn="no"),  # type: ignore[arg-type]
+        "a merge with keeps_withdrawn='no', which is neither True nor False",
+    ),
     "a key column that is not in the schema": (
         lambda: derived(source(), key=("nobody",)),
         "silver.daily: key column 'nobody' is not a column of its schema",

@@ -15,6 +15,7 @@ from backfill_assets.core.errors import UnknownName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import Rebuild, complete_partitions, each_once, impact, never_built, unbuilt
 from backfill_assets.planning.partitions import DayRange, Grain, TablePartitions, partition_of
+from backfill_assets.planning.publish_mode import PublishKind, PublishMode
 from backfill_assets.planning.windows import SinceFirstDay, Window
 from backfill_assets_tests.support.graph_examples import (
     DAYS,
@@ -248,3 +249,14 @@ def test_partitions_that_are_named_twice_are_said_once() -> None:
     again = TablePartitions(table="silver.a", grain=Grain.DAILY, partitions=(MARCH_28, MARCH_28 + timedelta(days=1)))
     month = TablePartitions(table="gold.b", grain=Grain.MONTHLY, partitions=(date(2024, 3, 1),))
     assert each_once([first, month, again]) == "silver.a 2024-03-28..2024-03-30, 3 days; gold.b 2024-03, 1 month"
+
+
+def test_of_a_table_whose_keys_move_between_partitions_all_are_rebuilt_unless_it_keeps_what_is_taken_back() -> None:
+    moving = PublishMode(kind=PublishKind.MERGE, on=("key",), keys_move=True)
+    for mode, rebuilt in ((moving, set(YEAR)), (replace(moving, keeps_withdrawn=True), {MARCH_28})):
+        merging = replace(WEEKLY, publish=mode, inputs=(TableInput(argument="events", table="bronze.events"),))
+        graph = replace(GRAPH, tables=topological([EVENTS, merging]))
+        (found,) = impact(graph, {"bronze.events": [MARCH_28]}, ALL)
+        assert set(found.partitions) == rebuilt
+        (kept,) = impact(graph, {"bronze.events": [MARCH_28]}, ALL, keep={"silver.weekly": {YEAR.start}})
+        assert set(kept.partitions) == rebuilt - {YEAR.start}

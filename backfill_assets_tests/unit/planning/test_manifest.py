@@ -148,7 +148,7 @@ def test_a_manifest_keeps_how_its_changes_are_merged_and_with_what() -> None:
         partitions=(PinnedPartition(partition=FIRST, version=1, digest="d" * 64),),
     )
     modes = [append(), merge(on=("a", "b"), deletes="gone", version="n", older="ignore"), merge(on=("a",))]
-    for mode in (*modes, replace(modes[-1], keys_move=True)):
+    for mode in (*modes, replace(modes[-1], keys_move=True), merge(on=("a",), keeps_withdrawn=True)):
         manifest = replace(MANIFEST, publish=mode, base=base)
         assert Manifest.parse(manifest.text) == manifest
         assert manifest.pinned == (*MANIFEST.inputs, base)
