@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused, UnknownName
-from backfill_assets.ledger.errors import UnfitState
+from backfill_assets.ledger.errors import NeedsApproval, UnfitState
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.ledger.views import View
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
+from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.safeguards import Safeguard
 from backfill_assets.planning.sets import SetMember
 from backfill_assets.report.command_line import explained
 from backfill_assets_tests.conftest import NOON
@@ -22,6 +24,7 @@ from backfill_assets_tests.support.ledger_examples import (
     DAYS,
     TABLE,
     a_manifest,
+    gate,
     make_publishable,
     plan,
     publish,
@@ -329,3 +332,22 @@ def test_what_cannot_be_published_as_it_is_cannot_be_approved(ledger: Ledger, st
         (writer.sets if of_set else writer.approvals).approve(set_id or "bf-1", by="ben")
     with ledger.read() as reader:
         assert {run.approval for run in reader.runs.headers()} == {ApprovalState.DRAFT}
+
+
+@pytest.mark.parametrize("loosened", ["policy", "gates"])
+def test_the_ledger_itself_publishes_nothing_by_a_policy_that_loosens_what_was_agreed_to(
+    ledger: Ledger, loosened: str
+) -> None:
+    safeguards = (Safeguard(name="gate row_count", least={"at_least": 5.0}),)
+    auto, before, after = Policy(backfill="auto"), DAYS[:1], DAYS[1:2]
+    plan(ledger, "bf-1", days=before, safeguards=safeguards, policy=Policy() if loosened == "policy" else auto)
+    plan(ledger, "bf-2", days=after, safeguards=safeguards if loosened == "policy" else (), policy=auto)
+    for run_id, days in (("bf-1", before), ("bf-2", after)):
+        stage(ledger, run_id, days)
+        gate(ledger, run_id, days)
+    with ledger.write() as writer:
+        writer.approvals.approve("bf-1", by="Bob")
+        writer.approvals.approve_by_policy("bf-2", policy="backfill")
+    publish(ledger, "bf-1", days=before)
+    with pytest.raises(NeedsApproval):
+        publish(ledger, "bf-2", days=after)

@@ -155,7 +155,7 @@ def an_agreed_run_that_was_rolled_back(world: World) -> None:
     run_id = world.planned(by="ana")
     operations.approve(world.ws, run_id, by="dora")
     world.published(run_id, by="ben")
-    operations.rollback(world.ws, run_id, by="cara", reason="not so")
+    operations.rollback(world.ws, run_id, by="dora", reason="not so")
 
 
 def runs_of(world: World, state: RunState) -> int:
