@@ -17,8 +17,8 @@ quoted = json.JSONEncoder(ensure_ascii=False).encode
 _SPACE = b" \t\r\n"
 """What JSON allows between its tokens."""
 
-PROBLEM = "kafka_problem"
-"""The member that says why the value of a landed record could not be read."""
+PROBLEM, KINESIS_PROBLEM = "kafka_problem", "kinesis_problem"
+"""The members that say why the value of a landed record could not be read."""
 
 
 class Digits(str):
@@ -89,7 +89,7 @@ def members_of(value: bytes, prefix: str) -> bytes | None:
     # Otherwise what is no object does not become one by our own members, and none of its bytes is lost: then landing
     # says of the record what is wrong.
     is_changed = len(members) + len(b"{}") < len(value) or b"\n" in members or b"\r" in members
-    if is_changed or not members or _name_with(prefix).search(members):
+    if is_changed or not members or _name_with(prefix).search(members) or _MAY_END.search(members):
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
@@ -102,6 +102,8 @@ def members_of(value: bytes, prefix: str) -> bytes | None:
 
 _OBJECT = json.JSONDecoder(object_pairs_hook=lambda _: None, parse_int=len, parse_float=len)
 """Finds where an object ends, and keeps nothing of it."""
+_MAY_END = re.compile(rb"\}[ \t\r\n]*,?[ \t\r\n]*\{")
+"""What is between two objects of a value; also where they are elements of an array that is a member."""
 _BETWEEN = re.compile(r"[ \t\r\n]*,?[ \t\r\n]*")
 
 
@@ -123,6 +125,17 @@ def objects_of(text: str) -> Sequence[str]:
         assert between is not None
         at = between.end()
     return found if len(found) > 1 else ()
+
+
+def values_in(value: bytes) -> Sequence[bytes]:
+    """The JSON objects of a value that holds several, where one is expected: each of them is a record, and counts."""
+    found = objects_of(value.decode(errors="surrogateescape")) if value.lstrip(_SPACE)[:1] in (b"{", b"[") else ()
+    return [each.encode(errors="surrogateescape") for each in found]
+
+
+def several(count: int) -> str:
+    """Why each of the objects of such a value is rejected."""
+    return f"it is one of {count:,} JSON objects of one value, and each has to be a value of its own"
 
 
 @cache

@@ -30,7 +30,16 @@ from backfill_assets.capture.errors import (
     RangeExpired,
     StillOpen,
 )
-from backfill_assets.capture.json_members import PROBLEM, as_written, json_of, members_of, quoted, text_or_base64
+from backfill_assets.capture.json_members import (
+    PROBLEM,
+    as_written,
+    json_of,
+    members_of,
+    quoted,
+    several,
+    text_or_base64,
+    values_in,
+)
 from backfill_assets.capture.kafka_client import KafkaClient, TopicIdentity
 from backfill_assets.capture.kafka_topic import FIXED, KafkaTopic
 from backfill_assets.capture.landed_files import Family, FileKind, Format
@@ -64,6 +73,7 @@ _WAITED_S = 0.1
 _LOOKED_BACK = 100
 """So many offsets before a piece are looked at for the last record with a value."""
 _NOTHING = "{}"
+_HELD = b', "kafka_value": "'
 _NO_TIME = 253_402_300_800_000
 """The milliseconds since 1970 that no calendar of ours has, from the year 10,000 on: a producer may write any."""
 _PINNED = ("cleanup.policy", "retention.ms", "message.timestamp.type")
@@ -386,7 +396,17 @@ class KafkaStream:
                 continue
             if self._held:
                 yield from self._released(self._keyed(message))
-            yield self._line(message)
+            yield from self._lines_of(message)
+
+    def _lines_of(self, message: Message) -> Iterator[bytes]:
+        """The landed record of a message, or of a value of several objects one for each, which are rejected."""
+        line, value = self._line(message), message.value()
+        found = values_in(value) if value is not None and self._values is None and _HELD in line else ()
+        if not found:
+            yield line
+        for each in found:
+            kept = f', "{PROBLEM}": {quoted(several(len(found)))}, "kafka_value": "{base64.b64encode(each).decode()}"'
+            yield f"{{{_kafka_members(message)}{kept}}}\n".encode()
 
     def _released(self, after: debezium.Keyed | None) -> Iterator[bytes]:
         held, self._held = self._held, []

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from graphlib import TopologicalSorter
 from pathlib import Path
@@ -22,7 +23,8 @@ from backfill_assets.capture.errors import (
     RangeExpired,
     ReadFailed,
 )
-from backfill_assets.capture.json_members import members_of, quoted
+from backfill_assets.capture.json_members import KINESIS_PROBLEM, members_of, quoted, several, values_in
+from backfill_assets.capture.kinesis_aggregates import DamagedAggregate, records_in
 from backfill_assets.capture.kinesis_client import (
     MOST_AT_ONCE,
     KinesisClient,
@@ -207,7 +209,7 @@ class KinesisCapture:
     def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
         batches = (
             (
-                [line_of(piece.partition, each) for each in batch],
+                [line for each in batch for line in lines_of(piece.partition, each)],
                 sum(len(each.value) + len(each.key) for each in batch),
                 [each.at for each in batch],
             )
@@ -252,17 +254,44 @@ def in_order(shards: Sequence[Shard]) -> Iterator[Shard]:
         yield by_name[name]
 
 
-def line_of(shard: str, record: Record) -> bytes:
-    """One landed record: what Kinesis says of it, and the members of its data as they were written."""
+def lines_of(shard: str, record: Record) -> Iterator[bytes]:
+    """The landed records of a record: those of an aggregate, each with its place in it, or the one that it is."""
+    try:
+        aggregated = records_in(record.value)
+    except DamagedAggregate as damaged:
+        why = f"it is an aggregate of records, and {damaged}"
+        yield _rejected(_said(shard, record), record.value, why)
+        return
+    if aggregated is None:
+        yield from _lines(_said(shard, record), record.value)
+        return
+    for place, (key, value) in enumerate(aggregated):
+        yield from _lines(f'{_said(shard, replace(record, key=key))}, "{PREFIX}subsequence": {place}', value)
+
+
+def _said(shard: str, record: Record) -> str:
+    """What Kinesis says of a record."""
     at = record.at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")
-    said = (
+    return (
         f'"{PREFIX}shard": {quoted(shard)}, "{PREFIX}sequence": "{record.sequence}", "{PREFIX}arrived_at": "{at}Z", '
         f'"{PREFIX}partition_key": {quoted(record.key)}'
     )
-    members = members_of(record.value, PREFIX)
-    if members is None:
-        return f'{{{said}, "{PREFIX}value": "{base64.b64encode(record.value).decode()}"}}\n'.encode()
-    return b"{%b%b%b}\n" % (said.encode(), members and b", ", members)
+
+
+def _lines(said: str, value: bytes) -> Iterator[bytes]:
+    """A record with the members of its data as they were written; of data that is no object, with all of it."""
+    members = members_of(value, PREFIX)
+    if members is not None:
+        yield b"{%b%b%b}\n" % (said.encode(), members and b", ", members)
+    elif found := values_in(value):
+        yield from (_rejected(said, each, several(len(found))) for each in found)
+    else:
+        yield _rejected(said, value)
+
+
+def _rejected(said: str, value: bytes, why: str = "") -> bytes:
+    problem = f', "{KINESIS_PROBLEM}": {quoted(why)}' if why else ""
+    return f'{{{said}{problem}, "{PREFIX}value": "{base64.b64encode(value).decode()}"}}\n'.encode()
 
 
 def _end_of(captured: Sequence[Span]) -> str | None:

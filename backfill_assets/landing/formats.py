@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from backfill_assets.capture.json_members import PROBLEM
+from backfill_assets.capture.json_members import KINESIS_PROBLEM, PROBLEM
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.core.columns import in_sql
 from backfill_assets.domain import SourceTable
@@ -98,7 +98,7 @@ def _json_lines(
         .when(record.isNull(), "the line is not a JSON object")
         .when(has_half_pair(text), "the line holds half of a surrogate pair")
         .when(twice, "the line names a column twice")
-        .otherwise(F.coalesce(F.col(debezium.LINE)[PROBLEM], problem))
+        .otherwise(F.coalesce(F.col(debezium.LINE)[PROBLEM], F.col(debezium.LINE)[KINESIS_PROBLEM], problem))
         .alias(BROKEN),
         F.when(F.size(unknown) > 0, unknown).alias(IGNORED),
         *_which(stored),

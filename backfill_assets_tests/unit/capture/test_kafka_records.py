@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 
 import pytest
@@ -55,3 +56,18 @@ def test_a_key_that_is_no_json_is_of_a_record_that_deletes_nothing(key: bytes) -
 def test_a_value_does_not_say_what_kafka_says_however_its_names_are_written(name: str) -> None:
     assert members_of(f'{{"a": 1, "{name}": true}}'.encode(), "kafka_") is None
     assert members_of(f'{{"a": "{name}"}}'.encode(), "kafka_") == f'"a": "{name}"'.encode()
+
+
+@pytest.mark.parametrize("separator", ["", "\n", ", "])
+def test_a_value_of_several_objects_counts_as_so_many_records_that_are_rejected(separator: str) -> None:
+    texts = ['{"id": 1, "tags": [{"a": 1}, {"b": 2}]}', '{"id": 2}', '{"id": 3}']
+    record = Message(topic="orders", partition=0, offset=5, value=separator.join(texts).encode(), timestamp=(1, 0))
+    whole = Message(topic="orders", partition=0, offset=6, value=texts[0].encode(), timestamp=(1, 0))
+    stream = KafkaStream(KafkaTopic(topic="orders", servers="broker-1:9092"), secret={})
+    found = [json.loads(line) for line in stream._lines([record, whole])]
+    assert [base64.b64decode(each["kafka_value"]).decode() for each in found[:-1]] == texts
+    assert {each["kafka_problem"] for each in found[:-1]} == {
+        "it is one of 3 JSON objects of one value, and each has to be a value of its own"
+    }
+    assert [each["kafka_offset"] for each in found] == [5, 5, 5, 6]
+    assert found[-1]["tags"] == [{"a": 1}, {"b": 2}]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backfill_assets.capture.errors import RangeExpired
-from backfill_assets.capture.kinesis import KinesisCapture
-from backfill_assets.capture.kinesis_client import KinesisClient, Shard, Stream
+from backfill_assets.capture.kinesis import KinesisCapture, lines_of
+from backfill_assets.capture.kinesis_client import KinesisClient, Record, Shard, Stream
 from backfill_assets.capture.streams import Captured, Period
 from backfill_assets.domain import KinesisStream
 
@@ -44,3 +50,62 @@ def test_a_shard_that_ended_behind_its_captures_and_has_expired_is_refused(
     else:
         with pytest.raises(RangeExpired, match=r"begins at 90\+.*, and the captures end at 50\+"):
             opened.resolve(ON, captured_to(ended))
+
+
+def field(number: int, held: int | bytes) -> bytes:
+    """A field of a message of Protobuf, written by hand."""
+
+    def varint(value: int) -> bytes:
+        return bytes([value]) if value < 0x80 else bytes([value & 0x7F | 0x80]) + varint(value >> 7)
+
+    if isinstance(held, int):
+        return varint(number << 3) + varint(held)
+    return varint(number << 3 | 2) + varint(len(held)) + held
+
+
+def aggregate(records: Sequence[tuple[str, bytes]]) -> bytes:
+    """What the Kinesis Producer Library makes of some records."""
+    keys = sorted({key for key, _ in records})
+    message = b"".join(field(1, key.encode()) for key in keys) + field(2, b"170141183460469231731687303715884105728")
+    for key, value in records:
+        message += field(3, field(1, keys.index(key)) + field(2, 0) + field(3, value) + field(4, field(1, b"tag")))
+    return b"\xf3\x89\x9a\xc2" + message + hashlib.md5(message, usedforsecurity=False).digest()
+
+
+def landed(value: bytes) -> list[dict[str, Any]]:
+    record = Record(sequence=7, at=datetime(2026, 1, 1, tzinfo=UTC), key="of the aggregate", value=value)
+    return [json.loads(line) for line in lines_of("shard-1", record)]
+
+
+def test_an_aggregate_of_the_producer_library_is_its_records() -> None:
+    records = [(f"key-{number % 3}", b'{"id": %d, "text": "%s"}' % (number, b"x" * number)) for number in range(300)]
+    found = landed(aggregate(records))
+    assert [(each["kinesis_partition_key"], each["id"]) for each in found] == [
+        (key, number) for number, (key, _) in enumerate(records)
+    ]
+    assert [(each["kinesis_sequence"], each["kinesis_subsequence"]) for each in found] == [
+        ("7", number) for number in range(300)
+    ]
+
+
+@given(place=st.integers(4, 200), bit=st.integers(0, 7))
+def test_a_bit_of_an_aggregate_that_changed_rejects_it_and_says_why(place: int, bit: int) -> None:
+    value = bytearray(aggregate([("a", b'{"id": 1}'), ("b", b'{"id": 2}')]))
+    value[min(place, len(value) - 1)] ^= 1 << bit
+    (found,) = landed(bytes(value))
+    assert found["kinesis_problem"] == "it is an aggregate of records, and its checksum does not match"
+    assert base64.b64decode(found["kinesis_value"]) == value
+
+
+def test_an_aggregate_of_another_form_is_rejected() -> None:
+    for message in (b"\xff", field(3, field(1, 5) + field(3, b"{}")), field(3, b""), b"\x0b\x00"):
+        value = b"\xf3\x89\x9a\xc2" + message + hashlib.md5(message, usedforsecurity=False).digest()
+        (found,) = landed(value)
+        assert "it is not of the form" in found["kinesis_problem"]
+
+
+def test_data_of_several_objects_counts_as_so_many_records() -> None:
+    found = landed(b'{"id": 1}\n{"id": 2}\n')
+    assert [base64.b64decode(each["kinesis_value"]) for each in found] == [b'{"id": 1}', b'{"id": 2}']
+    assert "one of 2 JSON objects" in found[0]["kinesis_problem"]
+    assert [each.get("id") for each in landed(b'{"id": 1, "of": [{}, {}]}\n')] == [1]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.capture.kinesis import line_of
+from backfill_assets.capture.kinesis import lines_of
 from backfill_assets.capture.kinesis_client import Record
 from backfill_assets.core.clock import system_clock
 from backfill_assets.deliver.captured_records import _of_the_stream
@@ -117,8 +117,8 @@ def test_a_thousand_small_records_take_more_than_a_second() -> None:
 
 @given(st.one_of(st.binary(max_size=12), objects, st.just(b'{"kinesis_shard": 1}')), st.text(min_size=1, max_size=5))
 def test_a_captured_record_is_read_as_it_was_in_the_stream(value: bytes, key: str) -> None:
-    line = line_of("shardId-0", Record(sequence=12, at=system_clock(), key=key, value=value)).decode()
-    said, found = _of_the_stream(line.rstrip("\n"), "kinesis_")
+    (line,) = lines_of("shardId-0", Record(sequence=12, at=system_clock(), key=key, value=value))
+    said, found = _of_the_stream(line.decode().rstrip("\n"), "kinesis_")
     assert (said["kinesis_partition_key"], said["kinesis_sequence"], said["kinesis_shard"]) == (key, "12", "shardId-0")
     assert found is not None
     # Of what looks like an object, the space around its members is not kept.
