@@ -464,6 +464,17 @@ def test_a_replay_to_a_live_topic_that_was_closed_before_it_goes_on_sends_nothin
 
 
 @pytest.mark.long
+def test_a_captured_file_that_was_refused_or_has_not_landed_is_not_sent(shop_of: ShopOf, broker: Broker) -> None:
+    shop = shop_of(sale_records(20))
+    broker.write(shop.topic, sale_records(5, start=20))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("backfill_assets.application.capture._land", lambda *_, **__: None)
+        assert shop.capture().captured == 5
+    report = send(shop, f"{shop.topic}.backfill")
+    assert (report.sent, report.plan.record.records, report.plan.record.inputs) == (20, 20, 1)
+
+
+@pytest.mark.long
 def test_only_the_days_that_were_asked_for_are_sent(shop_of: ShopOf, broker: Broker) -> None:
     shop = shop_of(sale_records(40, days=4), declared={"chunk": 7})
     days = DayRange.inclusive(FIRST.replace(day=2), FIRST.replace(day=3))

@@ -29,15 +29,17 @@ from pyspark.sql.types import (
 from backfill_assets.application.replay import close_replay
 from backfill_assets.core.settings import Settings
 from backfill_assets.deliver.errors import ReplayFailed
-from backfill_assets.domain import DayRange, KafkaReplay, SourceTable, daily
+from backfill_assets.domain import DayRange, KafkaReplay, KinesisReplay, SourceTable, daily
 from backfill_assets.lake.row_values import json_of
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
+from backfill_assets_tests.domains.streamed import NAMES, REGION
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.captured_shop import Died, dying_after
 from backfill_assets_tests.support.debezium import COLUMNS, as_landed, orders, recording, states
 from backfill_assets_tests.support.kafka_broker import Broker
+from backfill_assets_tests.support.kinesis_server import KinesisServer
 from backfill_assets_tests.support.lakes import folder_of
 from backfill_assets_tests.support.ledgers import home_environment
 from backfill_assets_tests.support.replayed_stories import FIRST, SALES, Story, consume, domain_of
@@ -279,6 +281,24 @@ def test_a_key_has_one_form_in_the_types_of_the_contract_whatever_its_files_wrot
     assert key == json.dumps(said, ensure_ascii=False).encode()
     more = {"times": [{"at": "2026-01-02T00:00:00Z"}], "local": "2026-01-02T03:00:00", "bytes": "AP8="}
     assert row == {**said, **more}
+
+
+@pytest.mark.long
+def test_a_consumer_of_a_stream_holds_what_bronze_holds(story_of: StoryOf, kinesis: KinesisServer) -> None:
+    story = story_of()
+    to_a_stream = KinesisReplay(region=REGION, endpoint=kinesis.endpoint, secrets=NAMES, key_format="text")
+    story.declares(*(replace(each, replay=to_a_stream) for each in story.ws.domain.sources))
+    held: dict[str, object] = {}
+    for happens in (lambda: story.lands((1, "c", 0), (2, "c", 1), (3, "c", 1)), lambda: story.withdraws(1)):
+        happens()
+        story.lands((2, "d", 2), (4, "c", 1), timeless=True)
+        story.builds()
+        story.replayed()
+        for shard in kinesis.records(story.into).values():
+            for each in (json.loads(record["Data"]) for record in shard):
+                held[each["key"]] = each["value"]
+        held = {key: value for key, value in held.items() if value is not None}
+        assert held == {key.decode(): row for key, row in story.expected().items()}
 
 
 @pytest.mark.parametrize("seed", range(examples(30)))
