@@ -20,7 +20,7 @@ from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.core.columns import in_sql
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing import debezium
-from backfill_assets.landing.json_text import has_half_pair, has_mark, members, plain
+from backfill_assets.landing.json_text import has_half_pair, members, plain
 from backfill_assets.landing.parquet_types import with_nanoseconds_as_text
 from backfill_assets.landing.probe import Probe
 from backfill_assets.landing.record_rules import BROKEN
@@ -94,13 +94,12 @@ def _json_lines(
         F.col(ROW),
         F.col("value").alias(RAW),
         F.when(text.isNull(), "the line is not valid UTF-8")
-        .when(record.isNull() & has_mark(text), "the line holds U+FDD0, which is no character")
         .when(record.isNull(), "the line is not a JSON object")
         .when(has_half_pair(text), "the line holds half of a surrogate pair")
         .when(twice, "the line names a column twice")
         .otherwise(F.coalesce(F.col(debezium.LINE)[PROBLEM], F.col(debezium.LINE)[KINESIS_PROBLEM], problem))
         .alias(BROKEN),
-        F.when(F.size(unknown) > 0, unknown).alias(IGNORED),
+        F.when(F.size(unknown) > 0, F.transform(unknown, plain)).alias(IGNORED),
         *_which(stored),
     )
     return Records(frame=frame, text=F.make_valid_utf8(RAW), version=source.contract_version)

@@ -13,7 +13,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 _MARK = "\ufdd0"
-"""A code point that Unicode keeps for such uses and that no text of the world holds; texts that do are refused."""
+"""A code point that Unicode keeps for such uses; a digit or a minus follows it. In a text that holds it, `_OWN` does."""
+_OWN = "x"
 
 # Groups that repeat are possessive: Java runs through them in a loop, and through others by recursion, for which a long
 # line leaves no stack. Classes of characters are greedy, for which its loop is the fastest.
@@ -29,10 +30,12 @@ _MAY_CHANGE = r"[ \t\r\n:,\[](?:-?[0-9]+[.eE]|-0|-?[0-9]{100})"
 _MAY_BE_REFUSED = r"[ \t\r\n:,\[][0-9.eE+-]{900}"
 """The same for a number of more than 1,000 characters, for which Spark's parser refuses the text."""
 
-_MARKED = f'"?{_MARK}([^"]*+)"?'
+_MARKED = f'"?{_MARK}([-0-9][^"]*+)"?'
 
 _HALF = r"\\u[dD][89a-fA-F]"
 _MARK_ESCAPED = r"\\u[fF][dD][dD]0"
+_ESCAPED_MARK = rf"(?<!\\)((?:\\\\)*+){_MARK_ESCAPED}"
+"""Where no backslash is before the escape, or an even number of them."""
 _NO_HALF = r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 """What a search for half a surrogate pair has to step over: an escaped backslash, and both halves of a pair."""
 
@@ -49,8 +52,8 @@ def has_half_pair(text: Column) -> Column:
     return _has_escape(text, "d", _HALF)
 
 
-def has_mark(text: Column) -> Column:
-    """Whether a text of JSON holds the code point that this module keeps for itself, escaped or not."""
+def _has_mark(text: Column) -> Column:
+    """Whether a text of JSON holds the code point that begins a number here, escaped or not."""
     return text.contains(_MARK) | _has_escape(text, "f", _MARK_ESCAPED)
 
 
@@ -63,8 +66,7 @@ def _has_escape(text: Column, digit: str, pattern: str) -> Column:
 def members(text: Column) -> Column:
     """A map from the names of a JSON object to the texts of its members, in which numbers are marked.
 
-    Null when the text is not exactly one object, or holds what `has_mark` finds. A name that occurs twice is there
-    twice.
+    Null when the text is not exactly one object. A name that occurs twice is there twice.
     """
     return _object(text, marks_where=_MAY_CHANGE)
 
@@ -82,7 +84,8 @@ def elements(text: Column) -> Column:
 
 def plain(value: Column) -> Column:
     """The text of a member or an element without marks: a number, or JSON in which numbers are numbers again."""
-    return F.when(value.contains(_MARK), F.regexp_replace(value, _MARKED, "$1")).otherwise(value)
+    found = F.replace(F.regexp_replace(value, _MARKED, "$1"), F.lit(f"{_MARK}{_OWN}"), F.lit(_MARK))
+    return F.when(value.contains(_MARK), found).otherwise(value)
 
 
 def is_object(text: Column) -> Column:
@@ -107,7 +110,12 @@ def _first(text: Column, kind: str, last: str, *, is_last: Callable[[Column], Co
     Spark's parser stops after the first value that it finds. So the text is put into an array, before a last element
     that it cannot hold itself: when that is the second one, the text is what is before it, all of it.
     """
-    marked = F.when(text.rlike(marks_where), F.regexp_replace(text, _NEXT_NUMBER, f'$1"{_MARK}$2"'))
-    whole = F.concat(F.lit("["), F.coalesce(marked, text), F.lit(f",{last}]"))
-    parsed = F.from_json(F.when(~has_mark(text), whole), f"array<{kind}>", options=_STRICT)
+    as_one = F.regexp_replace(text, _ESCAPED_MARK, f"$1{_MARK}")
+    own = F.when(_has_mark(text), F.replace(as_one, F.lit(_MARK), F.lit(f"{_MARK}{_OWN}"))).otherwise(text)
+
+    def whole(own: Column) -> Column:
+        marked = F.when(own.rlike(marks_where), F.regexp_replace(own, _NEXT_NUMBER, f'$1"{_MARK}$2"'))
+        return F.concat(F.lit("["), F.coalesce(marked, own), F.lit(f",{last}]"))
+
+    parsed = F.from_json(let(own, whole), f"array<{kind}>", options=_STRICT)
     return let(parsed, lambda found: F.when(is_last(F.get(found, F.lit(1))), F.get(found, F.lit(0))))
