@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 _MARK = "\ufdd0"
-"""A code point that Unicode keeps for such uses; a digit or a minus follows it. In a text that holds it, `_OWN` does."""
+"""A code point that Unicode keeps for such use; a digit or a minus follows it. In texts that hold it, `_OWN` does."""
 _OWN = "x"
 
 # Groups that repeat are possessive: Java runs through them in a loop, and through others by recursion, for which a long
@@ -110,12 +110,14 @@ def _first(text: Column, kind: str, last: str, *, is_last: Callable[[Column], Co
     Spark's parser stops after the first value that it finds. So the text is put into an array, before a last element
     that it cannot hold itself: when that is the second one, the text is what is before it, all of it.
     """
-    as_one = F.regexp_replace(text, _ESCAPED_MARK, f"$1{_MARK}")
-    own = F.when(_has_mark(text), F.replace(as_one, F.lit(_MARK), F.lit(f"{_MARK}{_OWN}"))).otherwise(text)
 
     def whole(own: Column) -> Column:
         marked = F.when(own.rlike(marks_where), F.regexp_replace(own, _NEXT_NUMBER, f'$1"{_MARK}$2"'))
         return F.concat(F.lit("["), F.coalesce(marked, own), F.lit(f",{last}]"))
 
-    parsed = F.from_json(let(own, whole), f"array<{kind}>", options=_STRICT)
+    unescaped = F.regexp_replace(text, _ESCAPED_MARK, f"$1{_MARK}")
+    with_own = F.replace(unescaped, F.lit(_MARK), F.lit(f"{_MARK}{_OWN}"))
+    parsed = F.from_json(
+        F.when(~_has_mark(text), whole(text)).otherwise(whole(with_own)), f"array<{kind}>", options=_STRICT
+    )
     return let(parsed, lambda found: F.when(is_last(F.get(found, F.lit(1))), F.get(found, F.lit(0))))
