@@ -19,7 +19,7 @@ from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.lifting import lifted
 from backfill_assets.lake.checksums import is_of_this_form, partition_checksums
 from backfill_assets.lake.snapshot import read_files
-from backfill_assets.lake.tables import changed_files, missing_files
+from backfill_assets.lake.tables import altered_files
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.workspace import Workspace
@@ -120,6 +120,4 @@ def accepted_checksums(ws: Workspace, table: Table, accepted: Mapping[date, Part
 
 def _altered(ws: Workspace, table: Table, versions: list[PartitionVersion]) -> bool:
     files = [version.files for version in versions]
-    return bool(
-        missing_files(ws.lake, table.name, files) or changed_files(ws.lake, table.name, files, trust_stamps=True)
-    )
+    return bool(altered_files(ws.lake, table.name, files))

@@ -66,7 +66,12 @@ def plain(value: object) -> Any:
 
 def sha256_text(text: str) -> str:
     """The sha256 of a text's UTF-8 bytes, in hexadecimal."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    return sha256_bytes(text.encode())
+
+
+def sha256_bytes(content: bytes) -> str:
+    """The sha256 of bytes, in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def document_digest(document: object) -> str:

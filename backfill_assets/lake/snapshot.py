@@ -18,7 +18,7 @@ from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import FileSet
 from backfill_assets.core.places import for_spark
 from backfill_assets.lake.errors import PartitionUnreadable
-from backfill_assets.lake.tables import Lake, missing_files
+from backfill_assets.lake.tables import Lake, altered_files
 from backfill_assets.planning.partitions import count_of
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def read_files(
         partition_column: The date column that is in the files' paths and not in the files.
 
     Raises:
-        MissingInput: A file does not exist any more or was truncated.
+        MissingInput: A file does not exist any more, or its bytes are not those that were staged.
     """
     wanted = tuple(file_sets)
-    if problems := missing_files(lake, table, wanted):
+    if problems := altered_files(lake, table, wanted):
         partition = problems[0].rpartition(f"{partition_column}=")[2].partition("/")[0]
         others = count_of(len(problems) - 1, "other file")
         more = f", and {others} cannot be read either" if problems[1:] else ""

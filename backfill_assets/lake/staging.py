@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -74,10 +74,15 @@ def write_staged(
     files = lake.files(table)
     written = re.compile(rf"{re.escape(relative)}/{re.escape(partition_column)}=([^/]*)/[^/]*\.parquet")
     listed = [(match[1], each) for each in files.listed(relative) if (match := written.fullmatch(each.path))]
-    with ThreadPoolExecutor(files.at_once) as readers:
-        read = readers.map(lambda state: _data_file(files, state), (state for _, state in listed))
+    read = described_files(files, [state for _, state in listed])
     found = grouped((unquote(value), file) for (value, _), file in zip(listed, read, strict=True))
     return {value: FileSet.of(files) for value, files in found.items()}
+
+
+def described_files(files: Files, listed: Sequence[FileState]) -> Sequence[DataFile]:
+    """Parquet files that were just written, with their rows, the sha256 of their bytes and their stamps."""
+    with ThreadPoolExecutor(files.at_once) as readers:
+        return tuple(readers.map(lambda state: _data_file(files, state), listed))
 
 
 def columns_declared(schema: StructType, partition_column: str) -> tuple[tuple[str, str], ...]:

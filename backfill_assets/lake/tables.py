@@ -8,10 +8,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from os import cpu_count
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -28,6 +26,7 @@ from backfill_assets.core.store_access import StoreAccess
 from backfill_assets.files import files_at
 from backfill_assets.files.admission import require_admitted
 from backfill_assets.files.port import Files, NoAnswer
+from backfill_assets.files.recorded import altered, missing, rewritten
 from backfill_assets.lake.errors import DamagedTable, NoTable, OtherColumns
 
 if TYPE_CHECKING:
@@ -234,53 +233,29 @@ def live_paths(lake: Lake, table: str) -> frozenset[str]:
 def changed_files(
     lake: Lake, table: str, file_sets: Iterable[FileSet], *, trust_stamps: bool = False
 ) -> tuple[str, ...]:
-    """Files of the recorded size whose bytes are not those that were staged.
-
-    Args:
-        file_sets: As they were staged.
-        trust_stamps: Only read files whose stamp is not the one they had when their sha256 was taken; else all.
-    """
-    files = lake.files(table)
-    recorded = {file.path: file for file_set in file_sets for file in file_set.files if file.sha256}
-
-    def says(file: DataFile) -> str | None:
-        found = files.stat(file.path)
-        if found is None or found.size_bytes != file.size_bytes:
-            return None
-        if (trust_stamps and found.stamp and found.stamp == file.stamp) or files.digest(file.path) == file.sha256:
-            return None
-        return f"the bytes of {file.path} are not those that were staged"
-
-    # Hashing lets other threads run.
-    with lake.reading(table), ThreadPoolExecutor(max(files.at_once, cpu_count() or 1)) as readers:
-        return tuple(problem for problem in readers.map(says, recorded.values()) if problem)
+    """Files of the recorded size whose bytes are not those that were staged; see `files.recorded.rewritten`."""
+    with lake.reading(table):
+        return rewritten(lake.files(table), _files_of(file_sets), trust_stamps=trust_stamps)
 
 
 def missing_files(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> tuple[str, ...]:
     """Why these file sets cannot be read: files that do not exist or have another size than recorded."""
-    files = lake.files(table)
+    return missing(lake.files(table), _files_of(file_sets))
 
-    def says(file: DataFile) -> str | None:
-        try:
-            found = files.stat(file.path)
-        except OSError as error:
-            return f"{file.path} cannot be read: {error.strerror}"
-        if found is None:
-            return f"{file.path} is gone"
-        if found.size_bytes != file.size_bytes:
-            return f"{file.path} has {found.size_bytes:,} bytes where {file.size_bytes:,} were recorded"
-        return None
 
-    wanted = [file for file_set in file_sets for file in file_set.files]
-    if files.at_once == 1:
-        return tuple(problem for problem in map(says, wanted) if problem)
-    with ThreadPoolExecutor(files.at_once) as askers:
-        return tuple(problem for problem in askers.map(says, wanted) if problem)
+def altered_files(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> tuple[str, ...]:
+    """Why these file sets are not as they were staged: gone, of another size, or of other bytes."""
+    with lake.reading(table):
+        return altered(lake.files(table), _files_of(file_sets))
+
+
+def _files_of(file_sets: Iterable[FileSet]) -> Iterator[DataFile]:
+    return (file for file_set in file_sets for file in file_set.files)
 
 
 def problem_of(lake: Lake, table: str, files: FileSet) -> str | None:
-    """Why files are not as they were staged: gone, of another size, or of other bytes; None if they are."""
-    problems = missing_files(lake, table, [files]) or changed_files(lake, table, [files], trust_stamps=True)
+    """The first reason why files are not as they were staged; None if they are."""
+    problems = altered_files(lake, table, [files])
     return problems[0] if problems else None
 
 

@@ -36,6 +36,7 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.probe import Probe
 from backfill_assets.landing.record_rules import Bounds
 from backfill_assets.landing.turn import fail_abandoned, landing_turn
+from backfill_assets.ledger.events import SEGMENT_WRITTEN
 from backfill_assets.ledger.imports import ImportRecord, KeyCounts
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.store import Ledger
@@ -77,7 +78,9 @@ class Landing:
 
     @property
     def records(self) -> ConformedRecords:
-        return ConformedRecords(spark=self.spark, landing=self.landing, source=self.source)
+        with self.ledger.read() as tx:
+            segments = tx.events.segments(self.source.name)
+        return ConformedRecords(spark=self.spark, landing=self.landing, source=self.source, segments=segments)
 
     @property
     def place(self) -> LandingPlace:
@@ -121,7 +124,7 @@ class Landing:
 
     def present(self, record: ImportRecord) -> ImportRecord:
         """An import whose conformed records are being written: it will be in the present version of the contract."""
-        return replace(record, contract=self.source.contract_version)
+        return replace(record, contract=self.source.contract_version, conformed=None)
 
     def conform(self, archived: Archived, record: ImportRecord) -> None:
         """Judges the records of a file and writes them beside the archive, as the present contract has them."""
@@ -144,15 +147,29 @@ class Landing:
 
     def account(self, imports: Sequence[ImportRecord]) -> Account:
         """Counts the records of these imports among all others, and quarantines those that are rejected."""
-        imports, others = [self.present(record) for record in imports], self.others(imports)
-        compact(self.records, others, attempt=self.lease.attempt)
-        found = account(self.records, imports, others)
+        # What is digested is what is counted: both come from the same recorded files.
+        written = {record.import_id: self.records.written(record.import_id) for record in imports}
+        imports = [replace(self.present(each), conformed=written[each.import_id]) for each in imports]
+        others = self.others(imports)
+        compact(self.records, others, attempt=self.lease.attempt, record=self._record_segment)
+        found = replace(account(self.records, imports, others), conformed=written)
         for record in imports:
             # A reprocessed file may have had rejected records that are valid now: the quarantined ones are replaced.
             if found.files[record.import_id].counts.rejected or record.on_duplicate == OnDuplicate.REPROCESS:
                 self.quarantine(self.records.rejected(record), record.import_id)
                 self.reached(Point.LAND_QUARANTINED)
         return found
+
+    def _record_segment(self, folder: str, digest: str) -> None:
+        with self.ledger.write() as tx:
+            tx.turns.require(self.source.name, self.lease)
+            tx.events.record(
+                actor=self.by,
+                entity="source",
+                entity_id=self.source.name,
+                action=SEGMENT_WRITTEN,
+                payload={"folder": folder, "sha256": digest},
+            )
 
     def finish(
         self,
@@ -180,6 +197,7 @@ class Landing:
                 linked=together.linked,
                 note=note if together is found else "",
                 contract=self.source.contract_version,
+                conformed=found.conformed[record.import_id],
                 attempt=self.lease.attempt,
             )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegralType, StringType
 
+from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, Ties
 from backfill_assets.lake.row_values import texts
@@ -100,12 +101,14 @@ class Account:
         moved_elsewhere: By earlier import, how many more of its records are accepted, duplicate and superseded now.
         linked: Days whose rows follow from earlier imports that did not touch them before.
         keys: By import, how many more keys are current, deleted and withdrawn since it arrived.
+        conformed: By import, the files with its judged records.
     """
 
     files: Mapping[str, FileAccount]
     moved_elsewhere: Mapping[str, ImportCounts]
     linked: tuple[ImportDay, ...]
     keys: Mapping[str, KeyCounts]
+    conformed: Mapping[str, FileSet] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,26 +13,27 @@ that are not larger than what has come so far: so there are few, and a record is
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from backfill_assets.core.identity import document_digest, sha256_text
+from backfill_assets.core.identity import DataFile, document_digest, sha256_bytes
 from backfill_assets.core.places import for_spark
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.files.port import Files
+from backfill_assets.files.recorded import altered
+from backfill_assets.lake.staging import described_files
 from backfill_assets.landing.conformed import (
     ARRIVAL,
     CONTENT_HASH,
     IMPORT_ID,
     RESTORES,
     ConformedRecords,
-    conformed_folder,
     conformed_schema,
     has_present_hashes,
 )
@@ -48,6 +49,9 @@ ROWS_OF_A_FILE = 1_000_000
 
 _STANDS_FOR = "_stands_for.json"
 
+RecordSegment = Callable[[str, str], None]
+"""Records a segment in the ledger, given its folder and the sha256 of the file that says what it stands for."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
@@ -56,12 +60,12 @@ class Segment:
     Attributes:
         path: The folder, relative to the landing place.
         imports: The imports, with what names the conformed files of each.
-        files: The data files, with their sizes.
+        files: The data files, with the sha256 of their bytes.
     """
 
     path: str
     imports: Mapping[str, str]
-    files: Mapping[str, int]
+    files: tuple[DataFile, ...]
     rows: int
 
 
@@ -118,8 +122,7 @@ def earlier_versions(records: ConformedRecords, imports: Sequence[ImportRecord])
     """The version columns of all valid records of these imports, and of rejected ones of a known key. Called with the
     turn of the source."""
     spark, landing, source = records.spark, records.landing, records.source
-    held = _conformed_files(landing, source)
-    choice = choose(_segments(landing, source), _named(held, imports))
+    choice = choose(_segments(landing, _folder(source), records.segments), _named(imports))
     where = {segment.path: for_spark(landing.place, segment.path) for segment, _ in choice.segments}
     folders = set(choice.folders)
     directly = [record for record in imports if record.import_id in folders]
@@ -130,7 +133,8 @@ def earlier_versions(records: ConformedRecords, imports: Sequence[ImportRecord])
         hashed = {
             record.import_id
             for record in few
-            if any(has_present_hashes(file, landing, source) for file in held.get(record.import_id, ())[:1])
+            if record.conformed
+            and any(has_present_hashes(file, landing, source) for file in record.conformed.paths[:1])
         }
         parts.append(records.versions(directly, hashed=hashed).select(*version_columns(source)))
     whole = [segment for segment, chosen in choice.segments if len(chosen) == len(segment.imports)]
@@ -143,20 +147,25 @@ def earlier_versions(records: ConformedRecords, imports: Sequence[ImportRecord])
     return reduce(DataFrame.unionByName, parts)
 
 
-def compact(records: ConformedRecords, imports: Sequence[ImportRecord], *, attempt: str) -> None:
+def compact(records: ConformedRecords, imports: Sequence[ImportRecord], *, attempt: str, record: RecordSegment) -> None:
     """Makes a segment of the newest of these imports when they are many, and removes segments that are not needed.
 
     Called with the turn of the source. A process that stops here leaves what the next one removes or uses.
+
+    Args:
+        record: Records a segment in the ledger, before anything is read from it.
     """
     landing, source = records.landing, records.source
-    named = _named(_conformed_files(landing, source), imports)
-    choice = choose(_segments(landing, source), named)
+    named = _named(imports)
+    choice = choose(_segments(landing, _folder(source), records.segments), named)
     rows = {record.import_id: record.counts.landed - record.counts.rejected for record in imports}
     declared = frozenset(record.import_id for record in imports if _is_declared(source, record))
     if merged := to_merge(choice, rows, declared):
         of_them = [record for record in imports if record.import_id in merged]
-        _build(records, of_them, {each: named[each] for each in sorted(merged)}, rows, attempt)
-        choice = choose(_segments(landing, source), named)
+        folder, digest = _build(records, of_them, {each: named[each] for each in sorted(merged)}, rows, attempt)
+        record(folder, digest)
+        records = replace(records, segments={**records.segments, folder: digest})
+        choice = choose(_segments(landing, _folder(source), records.segments), named)
     _remove_but(landing, source, {segment.path for segment, _ in choice.segments})
 
 
@@ -179,8 +188,12 @@ def _build(
     named: Mapping[str, str],
     rows: Mapping[str, int],
     attempt: str,
-) -> None:
-    """Writes a segment; it counts from when the file that says what it stands for is there."""
+) -> tuple[str, str]:
+    """Writes a segment, which counts once the ledger has recorded it.
+
+    Returns:
+        Its folder, and the sha256 of the file that says what it stands for.
+    """
     landing, source = records.landing, records.source
     folder = f"{_folder(source)}/{document_digest({'imports': dict(named)})[:16]}-{attempt}"
     many = sum(rows[import_id] for import_id in named)
@@ -189,10 +202,11 @@ def _build(
     spread = found.repartitionByRange(files, *source.key) if files > 1 else found.coalesce(1)
     written = for_spark(landing.place, folder)
     spread.sortWithinPartitions(*source.key).write.mode("overwrite").parquet(written)
-    held = {_name_of(each.path): each.size_bytes for each in landing.listed(folder)}
-    segment = Segment(path=folder, imports=named, files=_data_files(held), rows=many)
-    document = {name: value for name, value in asdict(segment).items() if name != "path"}
-    landing.put_if_absent(f"{folder}/{_STANDS_FOR}", json.dumps(document).encode())
+    listed = [each for each in landing.listed(folder) if each.path.endswith(".parquet")]
+    segment = Segment(path=folder, imports=named, files=tuple(described_files(landing, listed)), rows=many)
+    content = json.dumps({name: value for name, value in asdict(segment).items() if name != "path"}).encode()
+    landing.put_if_absent(f"{folder}/{_STANDS_FOR}", content)
+    return folder, sha256_bytes(content)
 
 
 def _is_declared(source: SourceTable, record: ImportRecord) -> bool:
@@ -231,43 +245,33 @@ def _folder(source: SourceTable) -> str:
     return f"{_versions(source)}/{document_digest(declared)[:16]}"
 
 
-def _segments(landing: Files, source: SourceTable) -> list[Segment]:
-    """The segments that are whole."""
-    held: dict[str, dict[str, int]] = {}
-    for each in landing.listed(_folder(source)):
-        held.setdefault(_folder_of(each.path), {})[_name_of(each.path)] = each.size_bytes
+def _segments(landing: Files, below: str, recorded: Mapping[str, str]) -> list[Segment]:
+    """The segments below a folder that the ledger recorded and whose files are what was written."""
     found = []
-    for folder, files in held.items():
-        if _STANDS_FOR not in files:
+    for each in landing.listed(below):
+        folder = _folder_of(each.path)
+        if _name_of(each.path) != _STANDS_FOR or folder not in recorded:
             continue
-        try:
-            segment = Segment(path=folder, **json.loads(landing.read(f"{folder}/{_STANDS_FOR}")))
-        except (OSError, ValueError, TypeError):
+        content = landing.read(each.path)
+        if sha256_bytes(content) != recorded[folder]:
             continue
-        if _data_files(files) == segment.files:
-            found.append(segment)
+        document = json.loads(content)
+        files = tuple(DataFile(**file) for file in document["files"])
+        if not altered(landing, files):
+            found.append(Segment(path=folder, **(document | {"files": files})))
     return found
 
 
-def _data_files(held: Mapping[str, int]) -> Mapping[str, int]:
-    return {name: size for name, size in held.items() if name.endswith(".parquet")}
+def changed_segments(landing: Files, source: SourceTable, recorded: Mapping[str, str]) -> tuple[str, ...]:
+    """Recorded segments that are there and are not what was written, one sentence each. They are not used."""
+    there = {_folder_of(each.path) for each in landing.listed(_versions(source)) if _name_of(each.path) == _STANDS_FOR}
+    sound = {segment.path for segment in _segments(landing, _versions(source), recorded)}
+    return tuple(f"{path} are not what was written" for path in sorted(there & recorded.keys() - sound))
 
 
-def _conformed_files(landing: Files, source: SourceTable) -> Mapping[str, Sequence[str]]:
-    """The paths of the conformed files of each import."""
-    found: dict[str, list[str]] = {}
-    for each in landing.listed(conformed_folder(source)):
-        if each.path.endswith(".parquet"):
-            found.setdefault(_name_of(_folder_of(each.path)), []).append(each.path)
-    return found
-
-
-def _named(held: Mapping[str, Sequence[str]], imports: Sequence[ImportRecord]) -> Mapping[str, str]:
+def _named(imports: Sequence[ImportRecord]) -> Mapping[str, str]:
     """What names the conformed files of each import: every attempt writes files of other names."""
-    return {
-        record.import_id: sha256_text("|".join(map(_name_of, held.get(record.import_id, ()))))[:16]
-        for record in imports
-    }
+    return {each.import_id: each.conformed.digest[:16] if each.conformed else "" for each in imports}
 
 
 def _folder_of(path: str) -> str:

@@ -3,14 +3,15 @@
 One Parquet folder per import, `<landing>/<source>/conformed/<import_id>/`, written in one pass over the raw file. It
 holds every record: valid ones with typed columns, rejected ones with their reason and text. A folder counts only
 through an import that is LANDED or LOADED in the ledger, so one that a killed process left half-written is never read,
-and is overwritten when the file is landed again.
+and is overwritten when the file is landed again. The ledger has the path, size and sha256 of its files: exactly these
+are read, and only while they are what was written.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 import pyarrow.parquet as pq
@@ -18,16 +19,20 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from backfill_assets.core.identity import FileSet
 from backfill_assets.core.places import for_spark
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.lifting import lifted
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.domain.sources import FILE_NAME, ROW_NUMBER
 from backfill_assets.files.port import Files
+from backfill_assets.files.recorded import altered
 from backfill_assets.lake.checksums import row_hash
 from backfill_assets.lake.row_values import first_characters
-from backfill_assets.landing.errors import LandedWithLaterContract
+from backfill_assets.lake.staging import described_files
+from backfill_assets.landing.errors import ConformedChanged, LandedWithLaterContract
 from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
+from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.landing.record_rules import REASON, Bounds, has_key, judged
 from backfill_assets.ledger.imports import ImportRecord
 
@@ -141,13 +146,45 @@ def _columns(schema: T.StructType) -> list[tuple[str, str]]:
     return [(field.name, field.dataType.simpleString()) for field in schema.fields]
 
 
+def require_as_recorded(landing: Files, source: SourceTable, imports: Sequence[ImportRecord]) -> None:
+    """Refuses imports whose conformed files are not those that the ledger recorded when they landed.
+
+    Raises:
+        ConformedChanged: They are gone, or have other bytes.
+    """
+    if altered(landing, (file for record in imports if record.conformed for file in record.conformed.files)):
+        record, (why, *_) = next((r, found) for r in imports if (found := changes_of(landing, r)))
+        raise ConformedChanged(
+            import_id=record.import_id,
+            path=str(landing.place / record.stored_path),
+            source=source.short_name,
+            why=why,
+            is_statement=record.format == STATEMENT,
+        )
+
+
+def changes_of(landing: Files, record: ImportRecord) -> tuple[str, ...]:
+    """What is wrong with the conformed files of an import, one sentence each."""
+    return altered(landing, record.conformed.files if record.conformed else ())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConformedRecords:
-    """The conformed records of a source, read and written in a session."""
+    """The conformed records of a source, read and written in a session.
+
+    Attributes:
+        segments: By folder, the segments of versions that the ledger recorded (`compacted`), with their digests.
+    """
 
     spark: SparkSession
     landing: Files
     source: SourceTable
+    segments: Mapping[str, str] = field(default_factory=dict)
+
+    def written(self, import_id: str) -> FileSet:
+        """The files that were just written for an import, with their digests, as the ledger is to record them."""
+        listed = self.landing.listed(conformed_folder(self.source, import_id))
+        return FileSet.of(described_files(self.landing, [each for each in listed if each.path.endswith(".parquet")]))
 
     def folder(self, import_id: str) -> str:
         """The folder of one import, as Spark names it."""
@@ -177,13 +214,30 @@ class ConformedRecords:
 
     def _part(self, version: int, imports: Sequence[ImportRecord], *, is_hashed: bool) -> DataFrame:
         """The records of imports that are read in one version, with the present hashes."""
-        folders = [self.folder(record.import_id) for record in imports]
-        found = self.spark.read.schema(conformed_schema(self.source.at(version))).parquet(*folders)
+        found = self._stored(imports, conformed_schema(self.source.at(version)))
         if is_hashed:
             return found
         whole = lifted(found.drop(CONTENT_HASH), self.source, version, only=F.col(REASON).isNull())
         names = conformed_schema(self.source).fieldNames()
         return whole.withColumn(CONTENT_HASH, content_hash(self.source)).select(*names)
+
+    def _stored(self, imports: Sequence[ImportRecord], schema: T.StructType) -> DataFrame:
+        """The records as they are stored: of the recorded files, or of the folder while an import is being written.
+
+        Raises:
+            ConformedChanged: Recorded files are gone, or have other bytes.
+        """
+        require_as_recorded(self.landing, self.source, imports)
+        places = [
+            for_spark(self.landing.place, path)
+            for record in imports
+            for path in (
+                [conformed_folder(self.source, record.import_id)]
+                if record.conformed is None
+                else record.conformed.paths
+            )
+        ]
+        return self.spark.read.schema(schema).parquet(*places) if places else self.spark.createDataFrame([], schema)
 
     def valid(self, imports: Sequence[ImportRecord], *, hashed: Collection[str] = ()) -> DataFrame:
         """The valid records of these imports, every version of every key; `hashed` as for `read`."""

@@ -191,6 +191,17 @@ class LandingUnfinished(errors.MissingInput):
 
 
 @sentence
+class ConformedChanged(Because, errors.MissingInput):
+    """the conformed records of {import_id}, from which rows are computed, are not those that were written when it
+    landed: {why}."""
+
+    import_id: str
+    path: str
+    source: str
+    is_statement: bool
+
+
+@sentence
 class LandedWithLaterContract(OfTable, errors.ContractBroken):
     """{import_id} was landed with version {landed_with} of the contract of {table}, which is read as version
     {version}."""

@@ -209,7 +209,8 @@ def _recounted(work: Landing, record: ImportRecord, found: Account) -> tuple[Acc
     others = work.others([record])
     with work.ledger.read() as tx:
         days = _by_day(tx.imports.days(source=work.source.name, states=COUNTING))
-    present = replace(work.present(record), counts=found.files[record.import_id].counts)
+    counts, written = found.files[record.import_id].counts, found.conformed[record.import_id]
+    present = replace(work.present(record), counts=counts, conformed=written)
     counted = recount(work.records, [*others, present])
     keys = counted.keys
     for other in others:

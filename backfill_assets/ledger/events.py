@@ -261,8 +261,20 @@ STOPPED_BY = "stopped_by"
 """What the event of a run that failed has where to run it again would fail again."""
 
 
+SEGMENT_WRITTEN = "segment_written"
+"""The event of a segment of compacted versions of a source."""
+
+
 class EventReads(Queries):
     """The event chain."""
+
+    def segments(self, source: str) -> Mapping[str, str]:
+        """The segments of compacted versions that were ever written of a source: the digest of each, by folder.
+
+        Cost: one index range of the events of the source.
+        """
+        written = self.entries(entity_id=source, actions=[SEGMENT_WRITTEN])
+        return {event.payload["folder"]: event.payload["sha256"] for event in written}
 
     def stopped_by(self, run: RunHeader) -> StoppedBy | None:
         """What has stopped a FAILED run, and would stop it again; None of any other run.

@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.core.errors import Refused
+from backfill_assets.core.identity import FileSet
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.ledger.errors import CannotBecome, Damaged, NotInLedger
 from backfill_assets.ledger.events import Event, EventLog, Step, Writes
@@ -95,6 +96,8 @@ class ImportRecord(LandedFile):
         keyless: How many of its rejected records have no key that can be read: which keys they are of is not known.
         note: What is to be known of its state; empty when there is nothing.
         contract: The version of its source's contract in which its records are kept.
+        conformed: The files with its judged records, relative to the landing place, from which rows are computed; null
+            until it has landed.
     """
 
     import_id: str
@@ -111,6 +114,7 @@ class ImportRecord(LandedFile):
     note: str = ""
     contract: int = 1
     keyless: int = 0
+    conformed: FileSet | None = None
 
     def days_late(self, day: date) -> int | None:
         """The days between a day of events and the landing, at least none; None before it has landed."""
@@ -355,6 +359,7 @@ class ImportWrites(ImportReads, Writes):
         note: str = "",
         attempt: str | None = None,
         contract: int = 1,
+        conformed: FileSet | None = None,
     ) -> None:
         """The file is copied, checked and counted: LANDED.
 
@@ -369,6 +374,7 @@ class ImportWrites(ImportReads, Writes):
             note: Why it was taken in, where a person has to say that.
             attempt: Names the lease under which it was landed.
             contract: The version of its source's contract that its records are kept in.
+            conformed: The files in which they are kept.
 
         Raises:
             Refused: The counts do not reconcile, here or on a file whose records it moves.
@@ -401,6 +407,7 @@ class ImportWrites(ImportReads, Writes):
                 "note": storable_text("the note", note),
                 "contract": contract,
                 "keyless": keyless,
+                "conformed": conformed,
             },
         )
 

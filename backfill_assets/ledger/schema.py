@@ -550,6 +550,7 @@ imports = Table(
     Column("note", Text, nullable=False),
     Column("contract", Integer, nullable=False, server_default="1"),
     Column("keyless", BigInteger, nullable=False, server_default="0"),
+    Column("conformed", FileSetText),
     CheckConstraint("landed = accepted + duplicate + superseded + rejected", name="counts_reconcile"),
     CheckConstraint("accepted >= 0 AND duplicate >= 0 AND superseded >= 0 AND rejected >= 0", name="counts_are_counts"),
     Index("imports_by_content", "source", "sha256"),

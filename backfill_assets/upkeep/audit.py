@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 
-from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.columns import LINEAGE, RUN_ID
 from backfill_assets.core.errors import BackfillError, Problem, Problems
 from backfill_assets.core.identity import EMPTY_FILE_SET, document_digest
@@ -22,13 +21,18 @@ from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.lake.append import lineage_rows
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files
-from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.imports import ImportRecord, sums_by_source
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import COUNTING, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.state import Expired
 from backfill_assets.transforms.references import changed_in_archive
+from backfill_assets.upkeep.audit_landed import (
+    conformed_problems,
+    quarantine_problems,
+    raw_file_problems,
+    segment_problems,
+)
 from backfill_assets.upkeep.errors import NotAHead
 from backfill_assets.workspace import Workspace
 
@@ -141,15 +145,25 @@ def audit(
         events = sum(1 for _ in tx.events.entries())
         landed = tx.imports.records(states=COUNTING)
         captured = [file for source in ws.domain.sources for file in tx.captures.files(source.name)]
+        segments = {source.name: tx.events.segments(source.name) for source in ws.domain.sources}
         pinned = tx.runs.references()
     for record in landed:
         if not record.counts.reconciles:
             problems.append(f"{record.import_id}: its counts do not add up.")
-        problems += _file_against_ledger(ws, record.import_id, record, looked, is_quick=is_quick)
+        problems += raw_file_problems(ws, record.import_id, record, is_quick=is_quick)
+        problems += conformed_problems(ws, record, is_quick=is_quick)
     known = {record.stored_path for record in landed}
-    for file in captured:
-        if file.stored_path not in known:
-            problems += _file_against_ledger(ws, file.capture_id, file, looked, is_quick=is_quick)
+    for file in (file for file in captured if file.stored_path not in known):
+        problems += raw_file_problems(ws, file.capture_id, file, is_quick=is_quick)
+    for source in ws.domain.sources:
+        problems += segment_problems(ws, source, segments[source.name])
+        if not is_quick:
+            of_source = [record for record in landed if record.source == source.name]
+            problems += _noted(source.quarantine, quarantine_problems(ws, source, of_source), broken)
+    if not is_quick:
+        looked.size_bytes += sum(_landed_bytes(record) for record in landed) + sum(
+            file.size_bytes for file in captured if file.stored_path not in known
+        )
     problems += changed_in_archive(pinned, ws.reference_archive, is_quick=is_quick)
     say(len(names) + 2, "done")
     return AuditReport(
@@ -167,6 +181,10 @@ def audit(
         unreadable=tuple(broken.found),
         has_open_publications=any(record.state is PublicationState.PUBLISHING for record in records),
     )
+
+
+def _landed_bytes(record: ImportRecord) -> int:
+    return record.size_bytes + (record.conformed.size_bytes if record.conformed else 0)
 
 
 def _accounts(landed: Iterable[ImportRecord]) -> Iterator[SourceAccount]:
@@ -290,21 +308,6 @@ def _table_against_ledger(
         looked.size_bytes += sum(version.files.size_bytes for version in accepted.values())
         changed = changed_files(ws.lake, name, (version.files for version in accepted.values()))
         yield from (f"{name}: {problem}." for problem in changed)
-
-
-def _file_against_ledger(
-    ws: Workspace, name: str, file: ImportRecord | CapturedFile, looked: _Looked, *, is_quick: bool
-) -> Iterator[str]:
-    landed = landing_files(ws.settings)
-    try:
-        if landed.stat(file.stored_path) is None:
-            yield f"{name}: the landed file {file.stored_path} is gone."
-        elif not is_quick:
-            looked.size_bytes += file.size_bytes
-            if landed.digest(file.stored_path) != file.sha256:
-                yield f"{name}: the bytes of the landed file {file.stored_path} were changed."
-    except OSError as error:
-        yield f"{name}: the landed file {file.stored_path} cannot be read: {error.strerror}."
 
 
 def _files_against_ledger(

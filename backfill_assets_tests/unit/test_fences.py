@@ -312,6 +312,7 @@ COUNTS = {
     "landing/batches.py": "ids of imports, by which rows are written to files again",
     "ledger/queries.py": "rows of the ledger",
     "testing/kit.py": "made-up rows of a test, which are compared in its process",
+    "upkeep/audit_landed.py": "rejected records, of which only numbers and hashes are compared",
     "upkeep/doctor.py": "the time of the session",
 }
 """Modules that read counts, names and digests out of rows, and no value that is stored in the ledger or shown."""

@@ -172,7 +172,9 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return joined(loads(error.table, error.partitions))
         case landing.NothingLanded():
             return _land_or_declare_empty(error)
-        case landing.LandingUnfinished():
+        case landing.ConformedChanged(is_statement=True):
+            return "bring the file back from a copy"
+        case landing.LandingUnfinished() | landing.ConformedChanged():
             return do(Act.LAND, error.source, error.path, on_duplicate="reprocess", by=NAME)
         case _:
             return None

@@ -195,7 +195,7 @@ def test_a_snapshot_whose_files_are_not_what_was_published_is_not_begun_with(off
     planned = office.planned(APRIL, LAST)
     assert planned.manifest.base is not None
     assert [pin.partition for pin in planned.manifest.base.partitions] == [JANUARY, FEBRUARY]
-    said = f"{file.path} is gone" if how == "removed" else f"the bytes of {file.path} are not those that were staged"
+    said = f"{file.path} is gone" if how == "removed" else f"the bytes of {file.path} are not those that were recorded"
     assert planned.skipped == ((MARCH, said),)
     assert office.gated(planned.manifest.run_id) is RunState.PASSED
     with office.ws.ledger.read() as tx:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.transaction import RemoveAction
@@ -17,6 +18,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.core.errors import MissingInput, Refused
 from backfill_assets.core.progress import Progress
 from backfill_assets.files import local
+from backfill_assets.landing.conformed import conformed_folder
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -25,7 +27,7 @@ from backfill_assets_tests.support.lakes import folder_at, folder_of, only_in_fo
 from backfill_assets_tests.support.ledger_examples import disarm, tamper
 from backfill_assets_tests.support.ledgers import copy_home
 from backfill_assets_tests.support.seams import Seam
-from backfill_assets_tests.support.shop import OUTPUT, RECENT, SALES, Shop, open_shop, ticking_clock
+from backfill_assets_tests.support.shop import OUTPUT, RECENT, SALES, Shop, open_shop, sale, ticking_clock
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +155,7 @@ def test_bytes_of_a_staged_file_that_changed_after_its_gates_are_not_published(s
     content = bytearray(shop.ws.lake.files(RECENT).read(file.path))
     content[10] ^= 1
     overwrite(shop.ws.lake, RECENT, file.path, bytes(content))
-    with pytest.raises(MissingInput, match="not those that were staged"):
+    with pytest.raises(MissingInput, match="not those that were recorded"):
         shop.publish(run_id)
     assert shop.live_paths() == before
     assert audit(shop.ws).problems == ()
@@ -199,7 +201,7 @@ def test_an_edit_whose_time_of_modification_was_set_back_is_not_published(shop: 
     path.write_bytes(content)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
-    with pytest.raises(MissingInput, match="not those that were staged"):
+    with pytest.raises(MissingInput, match="not those that were recorded"):
         shop.publish(run_id)
 
 
@@ -210,6 +212,39 @@ def test_bytes_of_a_landed_file_that_changed_are_found(shop: Shop) -> None:
     path.chmod(0o644)
     path.write_bytes(path.read_bytes().replace(b'"amount": 10', b'"amount": 99', 1))
     assert "the bytes of the landed file" in problems(shop)
+
+
+def conformed_file(shop: Shop) -> Path:
+    """A file with judged records that has the amount of the first sale."""
+    with shop.ws.ledger.read() as reader:
+        (landed,) = reader.imports.records()
+    folder = folder_at(shop.ws.settings.landing) / conformed_folder(
+        shop.ws.domain.source_table(SALES), landed.import_id
+    )
+    return next(path for path in sorted(folder.glob("*.parquet")) if pq.read_table(path).num_rows)
+
+
+def edit_conformed(shop: Shop) -> None:
+    """Judged records of which every amount is another, in a file that is valid in every other way."""
+    path = conformed_file(shop)
+    table = pq.read_table(path)
+    amounts = pa.array([1016] * table.num_rows, table.schema.field("amount").type)
+    place = table.schema.get_field_index("amount")
+    pq.write_table(table.set_column(place, table.schema.field("amount"), amounts), path)
+
+
+def test_edited_conformed_records_are_found_and_no_row_is_computed_from_them(shop: Shop) -> None:
+    only_in_folders("the file is edited where it is")
+    edit_conformed(shop)
+    assert "its conformed records, from which rows are computed, were changed" in problems(shop)
+    with pytest.raises(MissingInput, match="are not those that were written when it landed"):
+        shop.kit.land(SALES, [sale(OUTPUT.start, sale_id="late")], name="late.jsonl")
+
+
+def test_conformed_records_that_are_gone_are_found(shop: Shop) -> None:
+    only_in_folders("the file is removed where it is")
+    conformed_file(shop).unlink()
+    assert "is gone" in problems(shop)
 
 
 def foreign_append(shop: Shop) -> None:

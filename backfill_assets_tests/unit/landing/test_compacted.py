@@ -11,7 +11,7 @@ from backfill_assets.landing.compacted import Choice, Segment, choose, to_merge
 
 
 def segment(name: str, *imports: int, files: str = "a", rows: int = 10) -> Segment:
-    return Segment(path=name, imports={f"imp-{n}": files for n in imports}, files={}, rows=rows)
+    return Segment(path=name, imports={f"imp-{n}": files for n in imports}, files=(), rows=rows)
 
 
 def wanted(*imports: int, files: str = "a") -> dict[str, str]:
