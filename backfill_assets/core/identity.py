@@ -141,6 +141,27 @@ def digest_of_paths(paths_and_sizes: Iterable[tuple[str, int]]) -> str:
 
 EMPTY_FILE_SET = FileSet()
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogEvidence:
+    """What the log of a table contained when a publication had landed, or could not land any more.
+
+    Attributes:
+        after: The last version before these commits; -1 when they begin with the first one.
+        commits: The sha256 of the bytes of each commit, in order; the last one is the publication's, or fences it off.
+        state: The digest of the columns, properties and protocol of the table after it.
+    """
+
+    after: int
+    commits: tuple[str, ...]
+    state: str
+
+    @property
+    def version(self) -> int:
+        """The last version of the table that it is about."""
+        return self.after + len(self.commits)
+
+
 _CONTRACT = re.compile(r"-v([0-9]+)/[^/]+/[^/]+")
 
 

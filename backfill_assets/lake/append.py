@@ -184,6 +184,10 @@ _VALIDATION_SCHEMA = pa.schema(
 )
 
 
+VALIDATION_COLUMNS = tuple(name for name in _VALIDATION_SCHEMA.names if name != "transform_version")
+"""The columns that the ledger has as well."""
+
+
 def validation_table(table: str) -> str:
     """The name of the table that holds a table's gate results."""
     return f"validation.{table.partition('.')[2]}"

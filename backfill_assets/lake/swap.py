@@ -12,7 +12,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -54,10 +54,15 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchanged:
-    """The files that a commit added and removed, by path."""
+    """The files that a commit added and removed, by path.
+
+    Attributes:
+        others: The kinds of its other actions, such as `metaData`, without what every commit has.
+    """
 
     added: frozenset[str]
     removed: frozenset[str]
+    others: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,21 +232,22 @@ def landed_version(lake: Lake, table: str, publication_id: str) -> int:
 def commits(lake: Lake, table: str) -> Iterable[tuple[int, Mapping[str, object]]]:
     """Every commit in the table's log, newest first: its version and its metadata."""
     with lake.reading(table):
-        for version, path in _log_entries(lake, table):
-            yield version, next((a["commitInfo"] for a in _actions(lake, table, path) if "commitInfo" in a), {})
+        for version, path in log_entries(lake, table):
+            yield version, next((a["commitInfo"] for a in actions_of(lake, table, path) if "commitInfo" in a), {})
 
 
 def exchanged(lake: Lake, table: str) -> Iterable[tuple[int, Mapping[str, object], Exchanged]]:
     """Every commit, newest first: its version, its metadata, and which files it exchanged."""
     with lake.reading(table):
-        for version, path in _log_entries(lake, table):
-            yield version, *_exchanged_by(_actions(lake, table, path))
+        for version, path in log_entries(lake, table):
+            yield version, *_exchanged_by(actions_of(lake, table, path))
 
 
 def _exchanged_by(actions: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, object], Exchanged]:
     metadata: Mapping[str, object] = {}
     added: set[str] = set()
     removed: set[str] = set()
+    others: set[str] = set()
     for action in actions:
         match action:
             case {"commitInfo": info}:
@@ -251,16 +257,18 @@ def _exchanged_by(actions: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, ob
             case {"remove": remove}:
                 removed.add(unquote(remove["path"]))
             case _:
-                pass
-    return metadata, Exchanged(added=frozenset(added), removed=frozenset(removed))
+                others |= action.keys() - {"txn"}
+    return metadata, Exchanged(added=frozenset(added), removed=frozenset(removed), others=frozenset(others))
 
 
-def _log_entries(lake: Lake, table: str) -> Sequence[tuple[int, str]]:
+def log_entries(lake: Lake, table: str) -> Sequence[tuple[int, str]]:
+    """The commits in a table's log, newest first: the version of each, and its file."""
     listed = ((_LOG_ENTRY.fullmatch(each.path), each.path) for each in lake.files(table).listed("_delta_log"))
     return sorted(((int(found[1]), path) for found, path in listed if found), reverse=True)
 
 
-def _actions(lake: Lake, table: str, path: str) -> Iterator[Mapping[str, Any]]:
+def actions_of(lake: Lake, table: str, path: str) -> Iterator[Mapping[str, Any]]:
+    """The actions of the commit in a file of the log."""
     for line in lake.files(table).read(path).splitlines():
         yield json.loads(line)
 

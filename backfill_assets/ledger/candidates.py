@@ -6,7 +6,7 @@ results that stood when it was written: the event of the approval names their di
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 from sqlalchemy import ColumnElement, bindparam, delete, exists, func, insert, select, update
@@ -28,7 +28,7 @@ from backfill_assets.ledger.events import (
 )
 from backfill_assets.ledger.findings import NEEDS_COMMENT, GateResult, PassedGate, SampleRow
 from backfill_assets.ledger.provenance import inputs_of, provenance_of
-from backfill_assets.ledger.queries import Queries, batches
+from backfill_assets.ledger.queries import PAGE, Queries, batches
 from backfill_assets.ledger.recorded_text import first_few
 from backfill_assets.ledger.records import CandidatePartition, ChunkRecord
 from backfill_assets.ledger.runs import RunReads
@@ -148,6 +148,15 @@ class CandidateReads(Queries):
         found = gate_results
         chosen = select(found).where(found.c.run_id == run_id).order_by(found.c.partition_date, found.c.gate)
         return tuple(rows.gate_result(row) for row in self._rows(chosen))
+
+    def every_gate_result(self, tables: Iterable[str]) -> Iterator[GateResult]:
+        """What the gates found in the runs of some tables.
+
+        Cost: every gate result of these tables, a page at a time.
+        """
+        found = gate_results
+        chosen = select(found).join(runs, runs.c.run_id == found.c.run_id).where(runs.c.table_name.in_(tuple(tables)))
+        yield from map(rows.gate_result, self._connection.execute(chosen.execution_options(yield_per=PAGE)))
 
     def passed_gates(self, run_id: str) -> frozenset[PassedGate]:
         """The gates that passed: partition, name, and the digest of the files that were judged.

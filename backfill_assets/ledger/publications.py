@@ -208,6 +208,17 @@ class PublicationReads(Queries):
         row = self._row(chosen.order_by(held.c.delta_version.desc(), held.c.begun_sequence.desc()).limit(1))
         return None if row is None else rows.publication_header(row)
 
+    def last_logged(self, table: str) -> int:
+        """The last version of a table whose commit is recorded with a publication; -1 when there is none.
+
+        Cost: one index range.
+        """
+        held = publications
+        chosen = select(held.c.log).where(held.c.table_name == table, held.c.log.is_not(None))
+        row = self._row(chosen.order_by(held.c.begun_sequence.desc()).limit(1))
+        found = None if row is None else rows.log_evidence(row.log)
+        return -1 if found is None else found.version
+
     def landed_at(self) -> Mapping[str, datetime]:
         """By run, when its latest publication landed, even if it was undone since.
 

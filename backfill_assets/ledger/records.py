@@ -11,7 +11,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Any, Self
 
-from backfill_assets.core.identity import FileSet
+from backfill_assets.core.identity import FileSet, LogEvidence
 from backfill_assets.core.lease import Lease
 from backfill_assets.ledger.provenance import NOTHING_RECORDED, Provenance
 from backfill_assets.ledger.states import (
@@ -298,12 +298,17 @@ class PublicationIntent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationRecord(PublicationIntent):
-    """A swap that was intended, and what became of it."""
+    """A swap that was intended, and what became of it.
+
+    Attributes:
+        log: What the log of the table contained when it had landed; null before, and where nothing was swapped.
+    """
 
     state: PublicationState
     started_at: datetime
     finished_at: datetime | None
     delta_version: int | None
+    log: LogEvidence | None = None
     note: str = ""
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Row
 
 from backfill_assets.capture.streams import Resolved
-from backfill_assets.core.identity import EMPTY_FILE_SET, plain, sha256_text
+from backfill_assets.core.identity import EMPTY_FILE_SET, LogEvidence, plain, sha256_text
 from backfill_assets.core.lease import Lease
 from backfill_assets.core.wording import visible
 from backfill_assets.ledger.errors import Edited, Unreadable
@@ -69,6 +69,11 @@ def _resolved_spans(documents: list[dict[str, Any]]) -> tuple[Resolved, ...]:
     )
 
 
+def log_evidence(document: dict[str, Any] | None) -> LogEvidence | None:
+    """What is recorded of the log of a table."""
+    return None if document is None else LogEvidence(**{**document, "commits": tuple(document["commits"])})
+
+
 _READ: Mapping[str, Callable[[Any], object]] = {
     "provenance": provenance_of,
     "partitions": dates_of,
@@ -79,6 +84,7 @@ _READ: Mapping[str, Callable[[Any], object]] = {
     "parts": lambda found: tuple(ReplayPart(**{**each, "kind": PartKind(each["kind"])}) for each in found),
     "policy": Policy.parse,
     "grain": Grain,
+    "log": log_evidence,
 }
 _WRITTEN: Mapping[str, Callable[[Any], object]] = {
     "provenance": document_of,

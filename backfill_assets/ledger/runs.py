@@ -87,6 +87,10 @@ class RunReads(Queries):
         """Runs without their manifests, the last planned first. Cost: one index range: one short row per chosen run."""
         return tuple(rows.run_header(row) for row in self._rows(_chosen(_headers(), chosen)))
 
+    def existing(self, run_ids: Iterable[str]) -> frozenset[str]:
+        """Those of the ids that runs have. Cost: one primary key lookup per id."""
+        return frozenset(row.run_id for row in self._rows_with(select(runs.c.run_id), runs.c.run_id, run_ids))
+
     def expiries(self, run_ids: Iterable[str]) -> frozenset[str]:
         """Those of the runs that let snapshots expire. Cost: one primary key lookup per run."""
         chosen = select(runs.c.run_id).where(runs.c.kind == Kind.EXPIRY)

@@ -256,6 +256,7 @@ publications = Table(
     Column("started_at", UtcDateTime, nullable=False),
     Column("finished_at", UtcDateTime),
     Column("delta_version", BigInteger),
+    Column("log", CanonicalJson),
     Column("note", Text, nullable=False),
     Index("publications_by_run", "run_id"),
     Index("publications_by_table", "table_name", "begun_sequence"),

@@ -13,7 +13,7 @@ from typing import get_args
 from sqlalchemy import insert, or_, select
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.identity import EMPTY_FILE_SET, plain
+from backfill_assets.core.identity import EMPTY_FILE_SET, LogEvidence, plain
 from backfill_assets.core.people import POLICY
 from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.agreements import AgreementReads
@@ -310,13 +310,18 @@ class PublicationWrites(PublicationReads, Writes):
             state = self._runs.state(intent.run_id)
             self._move_by(intent.publication_id, intent.run_id, state, RunState.PUBLISHING, actor)
 
-    def finish(self, publication_id: str, *, delta_version: int, actor: str) -> PublicationRecord:
+    def finish(
+        self, publication_id: str, *, delta_version: int, actor: str, log: LogEvidence | None = None
+    ) -> PublicationRecord:
         """The swap has landed: new versions are accepted, or the earlier ones again, and dependents are notified.
 
         Finishing a publication that is finished changes nothing.
 
         Cost: as `get`; a few statements over its partitions inside the database, and one event per run whose
         state changes with it. A rollback also has the cost of `OutboxWrites.cancel`.
+
+        Args:
+            log: What the log of the table contains now; None where nothing was swapped.
         """
         found = self.get(publication_id)
         if found.state is PublicationState.PUBLISHED:
@@ -324,7 +329,11 @@ class PublicationWrites(PublicationReads, Writes):
         self._log.change(
             _step(publication_id, PublicationState.PUBLISHED),
             _publication_event(publication_id, "publication_finished", actor, {"delta_version": delta_version}),
-            also={"delta_version": delta_version, "finished_at": self._log.now},
+            also={
+                "delta_version": delta_version,
+                "finished_at": self._log.now,
+                "log": None if log is None else plain(log),
+            },
         )
         run = self._runs.header(found.run_id)
         if not run.kind.expires:
@@ -342,6 +351,7 @@ class PublicationWrites(PublicationReads, Writes):
             state=ended.state,
             finished_at=ended.finished_at,
             delta_version=ended.delta_version,
+            log=log,
             note=ended.note,
         )
 
@@ -378,17 +388,20 @@ class PublicationWrites(PublicationReads, Writes):
             if self._runs.state(run_id) is RunState.SUPERSEDED:
                 self._move_by(intent.publication_id, run_id, RunState.SUPERSEDED, RunState.PUBLISHED, actor)
 
-    def abandon(self, publication_id: str, *, actor: str, reason: str) -> None:
+    def abandon(self, publication_id: str, *, actor: str, reason: str, log: LogEvidence | None = None) -> None:
         """The swap was given up before it landed. A run to be published is PASSED again; nothing else changes.
 
         Cost: as `get`; the rows of the publication and its run, and two events.
+
+        Args:
+            log: What the log of the table contains, where a commit was made so that it cannot land.
         """
         found = self.get(publication_id)
         why = required_text("the reason", reason)
         self._log.change(
             _step(publication_id, PublicationState.ABANDONED),
             _publication_event(publication_id, "publication_abandoned", actor, {"reason": why}),
-            also={"finished_at": self._log.now, "note": why},
+            also={"finished_at": self._log.now, "note": why, "log": None if log is None else plain(log)},
         )
         if found.action is Action.PUBLISH:
             self._move_by(publication_id, found.run_id, RunState.PUBLISHING, RunState.PASSED, actor, why)

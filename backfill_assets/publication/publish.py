@@ -20,7 +20,7 @@ from backfill_assets.core.errors import (
     Refused,
     Retryable,
 )
-from backfill_assets.core.identity import document_digest
+from backfill_assets.core.identity import LogEvidence, document_digest
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord, RunRecord
@@ -269,6 +269,8 @@ def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationInten
     ws.reached(Point.SWAP_COMMITTED)
     try:
         return acknowledge(ws, run.manifest, intent, delta_version=version, by=by)
+    except LandedButNotRecorded:
+        raise
     except (Retryable, OutcomeUnknown) as unwritten:
         raise LandedButNotRecorded(**_named(intent), delta_version=version, why=unwritten.message) from unwritten
 
@@ -284,7 +286,7 @@ def _note_unknown(ws: Workspace, intent: PublicationIntent, *, by: str, why: str
         tx.publications.note_unknown(intent.publication_id, actor=by, why=why)
 
 
-def abandon(ws: Workspace, publication_id: str, *, by: str, reason: str) -> bool:
+def abandon(ws: Workspace, publication_id: str, *, by: str, reason: str, log: LogEvidence | None = None) -> bool:
     """Abandons a publication that has not landed and cannot land any more; returns whether it was still open.
 
     Its own process and a recovery may both do this. The second one changes nothing, and its error is still raised to
@@ -293,7 +295,7 @@ def abandon(ws: Workspace, publication_id: str, *, by: str, reason: str) -> bool
     with ws.ledger.write() as tx:
         if tx.publications.get(publication_id).state is not PublicationState.PUBLISHING:
             return False
-        tx.publications.abandon(publication_id, actor=by, reason=reason)
+        tx.publications.abandon(publication_id, actor=by, reason=reason, log=log)
     return True
 
 
@@ -301,14 +303,31 @@ def acknowledge(
     ws: Workspace, manifest: Manifest, intent: PublicationIntent, *, delta_version: int, by: str
 ) -> PublicationRecord:
     """Records in the ledger that a swap landed: partition versions, run states, outbox, and for bronze its files."""
+    evidence = None
+    if intent.changes:
+        try:
+            evidence = evidence_of(ws, intent.table, delta_version)
+        except BackfillError as error:
+            # Readers see the rows. The ledger says so once it can also say what the log contained.
+            raise LandedButNotRecorded(**_named(intent), delta_version=delta_version, why=error.message) from error
     with ws.ledger.write() as tx:
-        record = tx.publications.finish(intent.publication_id, delta_version=delta_version, actor=by)
+        record = tx.publications.finish(intent.publication_id, delta_version=delta_version, actor=by, log=evidence)
         if manifest.imports and intent.action is Action.PUBLISH:
             loaded = _wholly_loaded(manifest, tx.imports.days(import_ids=manifest.imports))
             waiting = [import_id for import_id in loaded if tx.imports.get(import_id).state is ImportState.LANDED]
             tx.imports.mark_loaded(waiting, actor=by)
     ws.reached(Point.SWAP_ACKNOWLEDGED)
     return record
+
+
+def evidence_of(ws: Workspace, table: str, version: int | None = None) -> LogEvidence:
+    """What the log of a table contains up to a version, or now, behind the last commit that the ledger has recorded."""
+    # Imported where a table was written, as in `swap_and_acknowledge`.
+    from backfill_assets.lake.log_evidence import log_evidence
+
+    with ws.ledger.read() as tx:
+        after = tx.publications.last_logged(table)
+    return log_evidence(ws.lake, table, after=after, version=version)
 
 
 def _wholly_loaded(manifest: Manifest, days: Iterable[ImportDay]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.swap import fence
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import PublicationState
-from backfill_assets.publication.publish import abandon, acknowledge
+from backfill_assets.publication.publish import abandon, acknowledge, evidence_of
 from backfill_assets.workspace import Workspace
 
 
@@ -68,7 +68,8 @@ def end_publication(ws: Workspace, record: PublicationRecord, *, by: str) -> Rec
         ws.reached(Point.RECOVER_FENCED)
     if version is None:
         ended = RecoveryEnd.NOT_LANDED if record.changes else RecoveryEnd.NOTHING_TO_SWAP
-        closed = abandon(ws, record.publication_id, by=by, reason=f"recovered: {ended}")
+        log = evidence_of(ws, record.table) if record.changes else None
+        closed = abandon(ws, record.publication_id, by=by, reason=f"recovered: {ended}", log=log)
         ws.reached(Point.RECOVER_CLOSED)
         return RecoveryOutcome(ended=ended, by_others=not closed)
     with ws.ledger.read() as tx:

@@ -12,26 +12,30 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import date
 
-from backfill_assets.core.columns import LINEAGE, RUN_ID
+from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.errors import BackfillError, Problem, Problems
-from backfill_assets.core.identity import EMPTY_FILE_SET, document_digest
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.progress import Listener, Progress, no_listener
-from backfill_assets.lake.append import lineage_rows
-from backfill_assets.lake.swap import Exchanged, exchanged
-from backfill_assets.lake.tables import changed_files, live_digests, missing_files
+from backfill_assets.lake.append import validation_table
+from backfill_assets.lake.swap import exchanged
+from backfill_assets.lake.tables import changed_files
 from backfill_assets.ledger.imports import ImportRecord, sums_by_source
-from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
+from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import COUNTING, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.state import Expired
 from backfill_assets.transforms.references import changed_in_archive
+from backfill_assets.upkeep.audit_evidence import lineage_problems, validation_problems
 from backfill_assets.upkeep.audit_landed import (
     conformed_problems,
     quarantine_problems,
     raw_file_problems,
     segment_problems,
+)
+from backfill_assets.upkeep.audit_tables import (
+    commits_against_ledger,
+    files_against_ledger,
+    log_against_ledger,
 )
 from backfill_assets.upkeep.errors import NotAHead
 from backfill_assets.workspace import Workspace
@@ -41,8 +45,6 @@ HEAD = re.compile(r"[0-9]{1,18}:[0-9a-f]{64}")
 
 MOST_LOOKS = 3
 """How often a log is compared with the ledger while publications land."""
-
-_LANDED = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +140,10 @@ def audit(
             found = _table_against_ledger(ws, tx, name, records, looked, is_quick=is_quick)
             problems += _noted(name, found, broken)
         if not is_quick:
-            lineage = _settled(ws, tx, records, lambda _, now: _lineage_against_ledger(ws, now))
+            lineage = _settled(ws, tx, records, lambda _, now: lineage_problems(ws, now))
             problems += _noted(LINEAGE, lineage, broken)
+            for validation, tables in grouped((validation_table(name), name) for name in names).items():
+                problems += _noted(validation, validation_problems(ws, tx, validation, tables), broken)
         say(len(names) + 1, "landed files and references with the ledger")
         present_head = tx.events.head()
         events = sum(1 for _ in tx.events.entries())
@@ -259,25 +263,6 @@ def _states(records: Iterable[PublicationRecord]) -> Mapping[str, PublicationSta
     return {record.publication_id: record.state for record in records}
 
 
-def _lineage_against_ledger(ws: Workspace, records: Sequence[PublicationRecord]) -> Iterator[str]:
-    """What does not agree between the lineage of runs and the digests that the publications of these runs recorded."""
-    recorded = {record.run_id: record for record in records if record.lineage_digest}
-    landed = {record.run_id for record in records if record.lineage_digest and record.state in _LANDED}
-    seen: Counter[str] = Counter()
-    for row in lineage_rows(ws.lake):
-        run_id = str(row[RUN_ID])
-        seen[run_id] += 1
-        if run_id not in recorded:
-            yield f"{LINEAGE}: a row of run {run_id} that no publication explains."
-        elif document_digest(row) != recorded[run_id].lineage_digest:
-            yield f"{LINEAGE}: the row of run {run_id} is not what its publication recorded."
-    for run_id, count in seen.items():
-        if count > 1:
-            yield f"{LINEAGE}: run {run_id} has {count} rows."
-    for run_id in sorted(landed - seen.keys()):
-        yield f"{LINEAGE}: the row of run {run_id}, which was published, is gone."
-
-
 def _table_against_ledger(
     ws: Workspace,
     tx: ReadTransaction,
@@ -297,85 +282,15 @@ def _table_against_ledger(
 
     def look(now: ReadTransaction, records: Sequence[PublicationRecord]) -> Iterator[str]:
         seen = accepted if now is tx else now.versions.accepted(name)
-        yield from _files_against_ledger(ws, name, seen, now.versions.expired(name))
+        yield from files_against_ledger(ws, name, seen, now.versions.expired(name))
         commits = sorted(exchanged(ws.lake, name), key=lambda commit: commit[0])
         looked.commits[name] = len(commits)
         known = {record.publication_id: record for record in records if record.table == name}
-        yield from _commits_against_ledger(name, commits, known)
+        yield from commits_against_ledger(name, commits, known)
+        yield from log_against_ledger(ws, name, seen, known.values())
 
     yield from _settled(ws, tx, records, look)
     if not is_quick:
         looked.size_bytes += sum(version.files.size_bytes for version in accepted.values())
         changed = changed_files(ws.lake, name, (version.files for version in accepted.values()))
         yield from (f"{name}: {problem}." for problem in changed)
-
-
-def _files_against_ledger(
-    ws: Workspace, name: str, accepted: Mapping[date, PartitionVersion], expired: Mapping[date, Expired]
-) -> Iterator[str]:
-    live = dict(live_digests(ws.lake, name))
-    # Asked once of all files; only where some are missing, of each partition again to say which.
-    has_missing = bool(missing_files(ws.lake, name, (version.files for version in accepted.values())))
-    for partition, version in accepted.items():
-        found = live.pop(partition.isoformat(), EMPTY_FILE_SET.digest)
-        if found != version.files.digest:
-            yield (
-                f"{name} {partition}: readers do not see version {version.version}, which the ledger calls accepted "
-                f"(run {version.run_id})."
-            )
-        for problem in missing_files(ws.lake, name, [version.files]) if has_missing else ():
-            yield f"{name} {partition}: {problem}."
-    by_value = {partition.isoformat(): each.run_id for partition, each in expired.items()}
-    for value in sorted(live):
-        why = f": the snapshot expired by run {by_value[value]}" if value in by_value else ""
-        yield f"{name} {value}: readers see rows that no accepted version explains{why}."
-
-
-def _commits_against_ledger(
-    name: str,
-    seen: Iterable[tuple[int, Mapping[str, object], Exchanged]],
-    known: Mapping[str, PublicationRecord],
-) -> Iterator[str]:
-    carried: dict[str, int] = {}
-    for version, commit, found in seen:
-        is_empty = not found.added and not found.removed
-        if is_empty and version == 0 and "created_by" in commit:
-            continue
-        if is_empty and _is_given_up(known.get(str(commit.get("gave_up", "")))):
-            continue
-        publication_id = str(commit.get("publication_id", ""))
-        record = known.get(publication_id)
-        if record is None:
-            operation = commit.get("operation", "an unknown operation")
-            yield f"{name} version {version}: a commit ({operation}) that no publication explains."
-        elif record.state not in _LANDED:
-            yield (
-                f"{name} version {version}: publication {publication_id} landed, but the ledger calls it "
-                f"{record.state}."
-            )
-        else:
-            carried[publication_id] = version
-            if found != _intended(record):
-                yield (
-                    f"{name} version {version}: the commit of publication {publication_id} exchanged other files than "
-                    f"the ledger says."
-                )
-    for publication_id, record in known.items():
-        if not record.changes:
-            continue  # every partition was found equal, so there was nothing to commit
-        if record.state in _LANDED and carried.get(publication_id) != record.delta_version:
-            yield (
-                f"{name}: the ledger says publication {publication_id} is version {record.delta_version}, the "
-                f"table's log says {carried.get(publication_id, 'nothing')}."
-            )
-
-
-def _is_given_up(record: PublicationRecord | None) -> bool:
-    """Whether a recovery may have fenced this publication; until the ledger knows, it is still open."""
-    return record is not None and record.state in (PublicationState.ABANDONED, PublicationState.PUBLISHING)
-
-
-def _intended(record: PublicationRecord) -> Exchanged:
-    old = {path for change in record.changes for path in change.expected.paths}
-    new = {path for change in record.changes for path in change.new.paths}
-    return Exchanged(added=frozenset(new - old), removed=frozenset(old - new))

@@ -300,6 +300,7 @@ COUNTS = {
     "candidates/merging.py": "numbers of changes and days, by partition",
     "candidates/piloting.py": "numbers of rows, by partition",
     "candidates/stage.py": "rows and checksums",
+    "lake/log_evidence.py": "paths, sizes and row counts of files, and actions of a log",
     "lake/delta_of_others.py": "paths and row counts of the files of a table",
     "core/java_classes.py": "made-up rows that Java's classes are loaded for",
     "gates/comparison.py": "keys by partition and way, and rows whose texts `gates/sample.py` makes",
@@ -312,6 +313,7 @@ COUNTS = {
     "landing/batches.py": "ids of imports, by which rows are written to files again",
     "ledger/queries.py": "rows of the ledger",
     "testing/kit.py": "made-up rows of a test, which are compared in its process",
+    "upkeep/audit_evidence.py": "results of gates, of which only digests are compared",
     "upkeep/audit_landed.py": "rejected records, of which only numbers and hashes are compared",
     "upkeep/doctor.py": "the time of the session",
 }

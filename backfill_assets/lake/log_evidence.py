@@ -1,0 +1,159 @@
+"""Log evidence: what a table's log contains, digested, so that a later edit of it shows.
+
+An edit of the log leaves every data file as it is: a column renamed in `metaData`, statistics by which readers skip
+rows, another partition value. So the ledger records the bytes of each commit by digest, and what the log makes of the
+table. Readers may begin at a checkpoint instead of the first commit: it has to say what the commits before it say.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow.parquet as pq
+from deltalake import DeltaTable
+
+from backfill_assets.core.grouped import grouped
+from backfill_assets.core.identity import LogEvidence, document_digest, sha256_bytes
+from backfill_assets.lake.swap import actions_of, log_entries
+from backfill_assets.lake.tables import Lake
+
+_CHECKPOINT = re.compile(r"_delta_log/([0-9]{20})\.checkpoint.*\.parquet")
+_READ_BY_OTHERS = re.compile(r"_delta_log/([0-9.]+\.(compacted\.json|crc)|_sidecars/.*|_(staged_)?commits/.*)")
+"""Files of a log that some readers take in place of commits, and that are never written here."""
+
+
+def log_evidence(lake: Lake, table: str, *, after: int, version: int | None = None) -> LogEvidence:
+    """The evidence of the commits behind a version, up to another one.
+
+    Args:
+        after: The last version whose commit is recorded already; -1 if none is.
+        version: The last version of this evidence; the newest one by default.
+
+    Raises:
+        UnreadableTable: The log is damaged.
+    """
+    with lake.reading(table):
+        handle = DeltaTable(lake.url(table), version=version, storage_options=lake.storage_options)
+        digests = tuple(digest for _, digest in commit_digests(lake, table, after=after, until=handle.version()))
+        return LogEvidence(after=after, commits=digests, state=_state_digest(handle))
+
+
+def commit_digests(lake: Lake, table: str, *, after: int = -1, until: int | None = None) -> Iterator[tuple[int, str]]:
+    """The version and the sha256 of the bytes of every commit behind a version, in order."""
+    files = lake.files(table)
+    with lake.reading(table):
+        for version, path in reversed(log_entries(lake, table)):
+            if after < version and (until is None or version <= until):
+                yield version, sha256_bytes(files.read(path))
+
+
+def state_digest(lake: Lake, table: str) -> str:
+    """The digest of what readers of the newest version are told of the table besides its files: columns, partition
+    column, properties and protocol."""
+    with lake.reading(table):
+        return _state_digest(lake.open(table))
+
+
+def _state_digest(handle: DeltaTable) -> str:
+    metadata, protocol = handle.metadata(), handle.protocol()
+    return document_digest(
+        {
+            "schema": json.loads(handle.schema().to_json()),
+            "partition_columns": metadata.partition_columns,
+            "configuration": metadata.configuration,
+            "names": [str(metadata.id), metadata.name, metadata.description],
+            "versions": [protocol.min_reader_version, protocol.min_writer_version],
+            "features": [sorted(protocol.reader_features or ()), sorted(protocol.writer_features or ())],
+        }
+    )
+
+
+def live_row_counts(lake: Lake, table: str) -> Mapping[str, int | None]:
+    """How many rows the log says that each live file has; None where it has none or other statistics beside it.
+
+    Publications write the number of rows and no statistics of columns, so that whoever finds some is misled.
+    """
+    with lake.reading(table):
+        actions = lake.open(table).get_add_actions(flatten=True)
+        names = actions.schema.names
+        rows = actions.column("num_records").to_pylist() if "num_records" in names else [None] * actions.num_rows
+        others = [actions.column(name).to_pylist() for name in names if re.match(r"(min|max|null_count)\.", name)]
+        misleading = [any(value is not None for value in values) for values in zip(*others, strict=True)]
+        paths = actions.column("path").to_pylist()
+    misleading = misleading or [False] * len(paths)
+    return {
+        unquote(path): None if is_misleading else count
+        for path, count, is_misleading in zip(paths, rows, misleading, strict=True)
+    }
+
+
+def log_problems(lake: Lake, table: str) -> Iterator[str]:
+    """What in a log could tell readers something else than its commits, one sentence each.
+
+    Cost: nothing in a log without checkpoints; otherwise one pass over all commits.
+    """
+    with lake.reading(table):
+        paths = [each.path for each in lake.files(table).listed("_delta_log")]
+        strange = filter(_READ_BY_OTHERS.fullmatch, paths)
+        yield from (f"{path} is in the log, and was not written by a publication" for path in strange)
+        checkpoints = grouped((int(found[1]), path) for path in paths if (found := _CHECKPOINT.fullmatch(path)))
+        if not checkpoints:
+            return
+        replayed = _Replayed()
+        for version, path in reversed(log_entries(lake, table)):
+            for action in actions_of(lake, table, path):
+                replayed.take(action)
+            if version in checkpoints and _checkpointed(lake, table, checkpoints[version]) != replayed:
+                yield f"the checkpoint of version {version} does not say what the commits up to it say"
+
+
+@dataclass(slots=True)
+class _Replayed:
+    """What commits, or a checkpoint in place of them, make of a table."""
+
+    files: dict[str, object] = field(default_factory=dict)
+    transactions: dict[str, int] = field(default_factory=dict)
+    table: object = None
+    protocol: object = None
+
+    def take(self, action: Mapping[str, Any]) -> None:
+        match action:
+            case {"add": dict(add)}:
+                self.files[unquote(add["path"])] = [
+                    add["size"],
+                    sorted(dict(add["partitionValues"]).items()),
+                    json.loads(add["stats"]) if add.get("stats") else None,
+                    add.get("deletionVector"),
+                ]
+            case {"remove": dict(remove)}:
+                self.files.pop(unquote(remove["path"]), None)
+            case {"txn": dict(txn)}:
+                self.transactions[txn["appId"]] = txn["version"]
+            case {"metaData": dict(found)}:
+                configuration = sorted(dict(found.get("configuration") or {}).items())
+                self.table = [found["id"], json.loads(found["schemaString"]), found["partitionColumns"], configuration]
+            case {"protocol": dict(found)}:
+                features = [sorted(found.get(name) or ()) for name in ("readerFeatures", "writerFeatures")]
+                self.protocol = [found["minReaderVersion"], found["minWriterVersion"], *features]
+            case _:
+                pass
+
+
+def _checkpointed(lake: Lake, table: str, paths: list[str] | tuple[str, ...]) -> _Replayed:
+    found = _Replayed()
+    for path in paths:
+        with lake.files(table).open(path) as opened, pq.ParquetFile(opened) as parquet:
+            held = [name for name in _ACTIONS if name in parquet.schema_arrow.names]
+            for batch in parquet.iter_batches(columns=held):
+                for row in batch.to_pylist():
+                    # A removed file is only listed for the writers that clean up.
+                    found.take({name: row[name] for name in held if row[name] is not None})
+    return found
+
+
+_ACTIONS = ("add", "txn", "metaData", "protocol")

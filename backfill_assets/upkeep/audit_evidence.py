@@ -1,0 +1,93 @@
+"""Audit of the tables that people query about runs: their lineage, and the results of their gates.
+
+Both are copies of what the ledger has, in the lake. What was appended is compared row by row.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from datetime import date
+
+from backfill_assets.core.columns import LINEAGE, LINEAGE_OF_RUN, RUN_ID
+from backfill_assets.core.identity import canonical_json, document_digest
+from backfill_assets.lake.append import VALIDATION_COLUMNS, lineage_rows
+from backfill_assets.ledger.findings import GateResult
+from backfill_assets.ledger.records import PublicationRecord
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.upkeep.audit_tables import LANDED
+from backfill_assets.workspace import Workspace
+
+
+def lineage_problems(ws: Workspace, records: Sequence[PublicationRecord]) -> Iterator[str]:
+    """Where the lineage of runs is not what the publications of these runs recorded."""
+    recorded = {record.run_id: record for record in records if record.lineage_digest}
+    landed = {record.run_id for record in records if record.lineage_digest and record.state in LANDED}
+    seen: Counter[str] = Counter()
+    for row in lineage_rows(ws.lake):
+        if row.keys() != {RUN_ID, *LINEAGE_OF_RUN}:
+            yield f"{LINEAGE}: its columns were changed: they are {', '.join(row)}."
+            return
+        run_id = str(row[RUN_ID])
+        seen[run_id] += 1
+        if run_id not in recorded:
+            yield f"{LINEAGE}: a row of run {run_id} that no publication explains."
+        elif document_digest(row) != recorded[run_id].lineage_digest:
+            yield f"{LINEAGE}: the row of run {run_id} is not what its publication recorded."
+    for run_id, count in seen.items():
+        if count > 1:
+            yield f"{LINEAGE}: run {run_id} has {count} rows."
+    for run_id in sorted(landed - seen.keys()):
+        yield f"{LINEAGE}: the row of run {run_id}, which was published, is gone."
+
+
+def validation_problems(ws: Workspace, tx: ReadTransaction, validation: str, tables: Collection[str]) -> Iterator[str]:
+    """Where the table behind `validation/<name>` lacks gate results that the ledger has, or has some of no run.
+
+    Results of earlier attempts of a run stay in the table, and the ledger has the last ones.
+
+    Args:
+        validation: The table with the results.
+        tables: The tables whose results it holds.
+
+    Cost: one pass over the results in the ledger and in the table; memory grows with their number, by a digest each.
+    """
+    lacking: dict[bytes, str] = {}
+    known: set[str] = set()
+    for result in tx.candidates.every_gate_result(tables):
+        lacking[_of_result(result)] = f"{result.gate} on {result.partition} of run {result.run_id}"
+        known.add(result.run_id)
+    if not lacking:
+        return
+    if not ws.lake.exists(validation):
+        yield f"{validation}: the table with the results of gates is gone."
+        return
+    strange: set[str] = set()
+    with ws.lake.reading(validation):
+        held = ws.lake.open(validation).to_pyarrow_dataset()
+        if gone := [name for name in VALIDATION_COLUMNS if name not in held.schema.names]:
+            yield f"{validation}: its columns were changed: {', '.join(gone)} are not there."
+            return
+        for batch in held.to_batches(columns=list(VALIDATION_COLUMNS)):
+            columns = (column.to_pylist() for column in batch.columns)
+            for values in zip(*columns, strict=True):
+                lacking.pop(_digest(values), None)
+                strange.add(str(values[VALIDATION_COLUMNS.index("run_id")]))
+    for name in sorted(lacking.values()):
+        yield f"{validation}: the result of {name} is gone, or is not the one in the ledger."
+    others = strange - known
+    for run_id in sorted(others - tx.runs.existing(others)):
+        yield f"{validation}: results of run {run_id}, which the ledger does not know."
+
+
+def _of_result(result: GateResult) -> bytes:
+    observed = canonical_json(dict(result.observed))
+    values = (result.partition, result.run_id, result.gate, result.blocking, result.passed, str(result.finding))
+    return _digest((*values, observed, result.digest))
+
+
+def _digest(values: Sequence[object]) -> bytes:
+    plain = [value.isoformat() if isinstance(value, date) else value for value in values]
+    return hashlib.sha256(json.dumps(plain).encode()).digest()

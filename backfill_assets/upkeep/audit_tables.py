@@ -1,0 +1,122 @@
+"""Audit of tables: what readers see of each, its files and its log, against the ledger.
+
+A publication determines its commit: which files, with how many rows, of which partition, and nothing else. So every
+commit is compared with its publication, its bytes with the digest that was recorded when it had landed, and what the
+log makes of the table, by its commits and by its checkpoints, with what that publication left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date
+
+from backfill_assets.core.identity import EMPTY_FILE_SET
+from backfill_assets.lake.log_evidence import (
+    commit_digests,
+    live_row_counts,
+    log_problems,
+    state_digest,
+)
+from backfill_assets.lake.swap import Exchanged
+from backfill_assets.lake.tables import live_digests, missing_files
+from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
+from backfill_assets.ledger.states import PublicationState
+from backfill_assets.planning.state import Expired
+from backfill_assets.workspace import Workspace
+
+LANDED = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
+
+_MAKES, _EXCHANGES = {"protocol", "metaData"}, {"metaData"}
+"""What the commit that makes a table holds besides itself, and what one that exchanges files may hold."""
+
+
+def files_against_ledger(
+    ws: Workspace, name: str, accepted: Mapping[date, PartitionVersion], expired: Mapping[date, Expired]
+) -> Iterator[str]:
+    """Where the files that readers see are not those of the accepted versions."""
+    live = dict(live_digests(ws.lake, name))
+    # Asked once of all files; only where some are missing, of each partition again to say which.
+    has_missing = bool(missing_files(ws.lake, name, (version.files for version in accepted.values())))
+    for partition, version in accepted.items():
+        found = live.pop(partition.isoformat(), EMPTY_FILE_SET.digest)
+        if found != version.files.digest:
+            yield (
+                f"{name} {partition}: readers do not see version {version.version}, which the ledger calls accepted "
+                f"(run {version.run_id})."
+            )
+        for problem in missing_files(ws.lake, name, [version.files]) if has_missing else ():
+            yield f"{name} {partition}: {problem}."
+    by_value = {partition.isoformat(): each.run_id for partition, each in expired.items()}
+    for value in sorted(live):
+        why = f": the snapshot expired by run {by_value[value]}" if value in by_value else ""
+        yield f"{name} {value}: readers see rows that no accepted version explains{why}."
+
+
+def commits_against_ledger(
+    name: str,
+    seen: Iterable[tuple[int, Mapping[str, object], Exchanged]],
+    known: Mapping[str, PublicationRecord],
+) -> Iterator[str]:
+    """Where the commits of a table are not those of its publications."""
+    carried: dict[str, int] = {}
+    for version, commit, found in seen:
+        is_empty = not found.added and not found.removed
+        if is_empty and version == 0 and "created_by" in commit and found.others <= _MAKES:
+            continue
+        if is_empty and not found.others and _is_given_up(known.get(str(commit.get("gave_up", "")))):
+            continue
+        publication_id = str(commit.get("publication_id", ""))
+        record = known.get(publication_id)
+        if record is None:
+            operation = commit.get("operation", "an unknown operation")
+            yield f"{name} version {version}: a commit ({operation}) that no publication explains."
+        elif record.state not in LANDED:
+            yield (
+                f"{name} version {version}: publication {publication_id} landed, but the ledger calls it "
+                f"{record.state}."
+            )
+        else:
+            carried[publication_id] = version
+            if found != _intended(record) or not found.others <= _EXCHANGES:
+                yield (
+                    f"{name} version {version}: the commit of publication {publication_id} exchanged other files than "
+                    f"the ledger says"
+                )
+    for publication_id, record in known.items():
+        if not record.changes:
+            continue  # every partition was found equal, so there was nothing to commit
+        if record.state in LANDED and carried.get(publication_id) != record.delta_version:
+            yield (
+                f"{name}: the ledger says publication {publication_id} is version {record.delta_version}, the "
+                f"table's log says {carried.get(publication_id, 'nothing')}."
+            )
+
+
+def _is_given_up(record: PublicationRecord | None) -> bool:
+    """Whether a recovery may have fenced this publication; until the ledger knows, it is still open."""
+    return record is not None and record.state in (PublicationState.ABANDONED, PublicationState.PUBLISHING)
+
+
+def _intended(record: PublicationRecord) -> Exchanged:
+    old = {path for change in record.changes for path in change.expected.paths}
+    new = {path for change in record.changes for path in change.new.paths}
+    return Exchanged(added=frozenset(new - old), removed=frozenset(old - new))
+
+
+def log_against_ledger(
+    ws: Workspace, name: str, accepted: Mapping[date, PartitionVersion], records: Iterable[PublicationRecord]
+) -> Iterator[str]:
+    """Where the log of a table does not contain what its publications recorded of it."""
+    logs = sorted(((each.log, each.publication_id) for each in records if each.log), key=lambda each: each[0].after)
+    found = dict(commit_digests(ws.lake, name))
+    for log, publication_id in logs:
+        for version, digest in enumerate(log.commits, start=log.after + 1):
+            if found.get(version) != digest:
+                yield f"{name} version {version}: the commit is not the one that publication {publication_id} recorded."
+    if logs and state_digest(ws.lake, name) != logs[-1][0].state:
+        yield f"{name}: readers see other columns or properties than publication {logs[-1][1]} left."
+    rows = {file.path: file.rows for version in accepted.values() for file in version.files.files}
+    for path, counted in live_row_counts(ws.lake, name).items():
+        if path in rows and counted != rows[path]:
+            yield f"{name}: the statistics of {path} in the log are not those of its publication."
+    yield from (f"{name}: {problem}." for problem in log_problems(ws.lake, name))
