@@ -69,7 +69,7 @@ def _csv(part: Path, columns: Mapping[str, type], rows: Rows) -> None:
     with part.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(columns))
         writer.writeheader()
-        writer.writerows({name: _text(value) for name, value in row.items()} for row in rows)
+        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
 
 
 def _jsonl(part: Path, _columns: Mapping[str, type], rows: Rows) -> None:
@@ -87,6 +87,17 @@ def _parquet(part: Path, columns: Mapping[str, type], rows: Rows) -> None:
     with pq.ParquetWriter(part, schema) as writer:
         while batch := list(islice(waiting, _BATCH)):
             writer.write_table(pa.Table.from_pylist(batch, schema=schema))
+
+
+_FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+"""With these a spreadsheet begins a formula: the last four are their forms of full width."""
+
+
+def _cell(value: object) -> object:
+    """A value as a spreadsheet takes it: a text that it would compute has an apostrophe before it."""
+    if isinstance(value, str) and value.lstrip(" ").startswith(_FORMULAS):
+        return f"'{value}"
+    return _text(value)
 
 
 def _text(value: object) -> object:

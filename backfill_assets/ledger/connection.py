@@ -9,12 +9,14 @@ may be no room, so a process that cannot make that file keeps the index for itse
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sqlalchemy import Connection, Dialect, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
@@ -23,7 +25,7 @@ from sqlalchemy.exc import TimeoutError as NoFreeConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from backfill_assets.core.errors import DiskFull, is_full_disk
-from backfill_assets.ledger.errors import DriverMissing, LedgerUrl, LostWhileCommitting, Unavailable
+from backfill_assets.ledger.errors import DriverMissing, LedgerUrl, LostWhileCommitting, ReadOnly, Unavailable
 
 WAIT_SECONDS = 60
 """How long a writer waits for its turn. Nothing slow happens inside a transaction, so this is never about patience."""
@@ -44,12 +46,17 @@ ALONE_PRAGMAS = (
 )
 """Before the others: the connection needs no file but the ledger's own, and nobody else can use it meanwhile."""
 
+READ_ONLY_PRAGMAS = (f"PRAGMA busy_timeout = {WAIT_SECONDS * 1000}",)
+"""A ledger that may not be written has its settings already."""
+
 ALONE_AGAIN_S = 0.02
 """Two who want the file for themselves keep each other out until one lets go, so neither waits inside of SQLite."""
 
 _ALONE = "ledger_alone"
 _NOT_SHARED = "SQLITE_IOERR_SHM"
 _BUSY = "SQLITE_BUSY"
+_NO_PLACE = "SQLITE_CANTOPEN"
+_READ_ONLY = "SQLITE_READONLY"
 
 READ: Mapping[str, Mapping[str, Any]] = {
     "sqlite": {"ledger_begin": "BEGIN"},
@@ -110,6 +117,9 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
     except OperationalError as error:
         if is_full_disk(error):
             raise DiskFull(holds=f"the ledger {engine.url.database}") from error
+        if getattr(error.orig, "sqlite_errorname", "").startswith(_READ_ONLY):
+            url = engine.url.render_as_string(hide_password=True)
+            raise ReadOnly(url=url, why=said_by_database(error)) from error
         raise Unavailable(why=said_by_database(error)) from error
     except NoFreeConnection as error:
         why = f"other threads of this process kept all its connections for {WAIT_SECONDS} s."
@@ -175,6 +185,8 @@ def _connect_sqlite(dialect: Dialect, record: ConnectionPoolEntry, given: Any, n
     try:
         return _prepared(dialect.connect(*given, **named), SQLITE_PRAGMAS)
     except sqlite3.OperationalError as error:
+        if error.sqlite_errorname.startswith(_NO_PLACE) and (address := _read_only_address(Path(given[0]))):
+            return _prepared(dialect.connect(address, uri=True, **named), READ_ONLY_PRAGMAS)
         if not error.sqlite_errorname.startswith(_NOT_SHARED):
             raise
     record.info[_ALONE] = True
@@ -186,6 +198,21 @@ def _connect_sqlite(dialect: Dialect, record: ConnectionPoolEntry, given: Any, n
             if error.sqlite_errorname != _BUSY or time.monotonic() > ends:
                 raise
         time.sleep(ALONE_AGAIN_S)
+
+
+def _read_only_address(file: Path) -> str | None:
+    """How SQLite opens a ledger in a folder that may not be written; None where that is not why it cannot be opened.
+
+    While other processes have it open they share their index of its log with readers. Otherwise the file is read as it
+    is, which is whole only while nothing waits in the log.
+    """
+    if not file.is_file() or os.access(file.parent, os.W_OK):
+        return None
+    log = Path(f"{file}-wal")
+    is_shared = Path(f"{file}-shm").exists()
+    if not is_shared and log.exists() and log.stat().st_size:
+        return None
+    return f"file:{quote(str(file))}?mode=ro{'' if is_shared else '&immutable=1'}"
 
 
 def _prepared(connection: Any, pragmas: Iterable[str]) -> Any:

@@ -81,6 +81,13 @@ class Ledger:
         """Lets nothing that was erased outlive in SQLite's log, as far as no other process is reading."""
         compact_log(self._engine)
 
+    def changed_definitions(self) -> Sequence[str]:
+        """What was dropped, replaced or added in its database besides rows, one sentence each."""
+        # Imported for an audit alone: it makes a new ledger to compare with.
+        from backfill_assets.ledger.catalog import changed_definitions
+
+        return tuple(changed_definitions(self._engine))
+
     @contextmanager
     def read(self) -> Iterator[ReadTransaction]:
         """A transaction that sees one state of the ledger, whatever is written meanwhile."""

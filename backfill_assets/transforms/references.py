@@ -123,9 +123,9 @@ def changed_in_archive(pinned: Iterable[PinnedReference], files: Files, *, is_qu
         named = f"the archived reference {pin.name} {pin.version} ({path})"
         try:
             if files.stat(path) is None:
-                yield f"{named} is gone: what was computed with it cannot be reproduced."
+                yield f"{named} is gone: what was computed or approved with it cannot be shown."
             elif not is_quick and files.digest(path) != pin.sha256:
-                yield f"the bytes of {named} were changed: what was computed with it cannot be reproduced."
+                yield f"the bytes of {named} were changed: what was computed or approved with it cannot be shown."
         except OSError as error:
             yield f"{named} cannot be read: {error.strerror}."
 

@@ -21,9 +21,11 @@ from backfill_assets.lake.append import validation_table
 from backfill_assets.lake.swap import exchanged
 from backfill_assets.lake.tables import changed_files
 from backfill_assets.ledger.imports import ImportRecord, sums_by_source
-from backfill_assets.ledger.records import PublicationRecord
+from backfill_assets.ledger.records import ApprovalGrounds, PublicationRecord
 from backfill_assets.ledger.states import COUNTING, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest_parts import PinnedReference
+from backfill_assets.planning.policy import APPROVERS
 from backfill_assets.transforms.references import changed_in_archive
 from backfill_assets.upkeep.audit_evidence import lineage_problems, validation_problems
 from backfill_assets.upkeep.audit_landed import (
@@ -133,7 +135,7 @@ def audit(
             listener(Progress(step="audit", done=done, total=len(names) + 2, line=line, table=table))
 
         say(0, "the rows of the ledger with its events")
-        problems = [*_ledger_problems(tx, head)]
+        problems = [*ws.ledger.changed_definitions(), *_ledger_problems(tx, head)]
         records = tx.publications.records()
         for place, name in enumerate(names, start=1):
             say(place, "its files and commits with the ledger", name)
@@ -146,11 +148,16 @@ def audit(
                 problems += _noted(validation, validation_problems(ws, tx, validation, tables), broken)
         say(len(names) + 1, "landed files and references with the ledger")
         present_head = tx.events.head()
-        events = sum(1 for _ in tx.events.entries())
+        events, agreed_by = 0, dict[PinnedReference, None]()
+        for event in tx.events.entries():
+            events += 1
+            if grounds := ApprovalGrounds.parse(event.payload):
+                approvers = (grounds.approvers_version, grounds.approvers_sha256)
+                agreed_by[PinnedReference(name=APPROVERS, version=approvers[0], sha256=approvers[1])] = None
         landed = tx.imports.records(states=COUNTING)
         captured = [file for source in ws.domain.sources for file in tx.captures.files(source.name)]
         segments = {source.name: tx.events.segments(source.name) for source in ws.domain.sources}
-        pinned = tx.runs.references()
+        pinned = (*tx.runs.references(), *agreed_by)
     for record in landed:
         if not record.counts.reconciles:
             problems.append(f"{record.import_id}: its counts do not add up.")

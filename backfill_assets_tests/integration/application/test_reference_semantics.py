@@ -298,7 +298,7 @@ def test_an_audit_reads_the_archived_references_that_manifests_pin(ws: Workspace
     changed.write_bytes(text.replace(b"factor: ", b"factor: 1"))
     gone.rename(gone.with_suffix(".away"))
     problems = audit(ws).problems
-    assert len(problems) == 2 and all("cannot be reproduced" in problem for problem in problems)
+    assert len(problems) == 2 and all("computed or approved with it cannot be shown" in problem for problem in problems)
     assert any(
         "the bytes of the archived reference tariff" in problem and changed.name in problem for problem in problems
     )
