@@ -5,15 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 
 class NotRegular(OSError):
     """A pipe, a socket or a device, of which nothing is read."""
 
 
-def open_regular(path: str | Path) -> BinaryIO:
+def open_regular(path: str | Path) -> BufferedReader:
     """Opens a regular file, or a link to one, for reading.
 
     Raises:

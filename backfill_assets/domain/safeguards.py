@@ -81,8 +81,8 @@ def _of_derived(table: DerivedTable) -> Iterator[Safeguard]:
     if table.tolerance is not None:
         tolerance = table.tolerance
         exactly = {"measure": tolerance.measure, "by": canonical_json(list(tolerance.by)), "owner": tolerance.owner}
-        most = {"percent": float(tolerance.percent), "at_least": tolerance.at_least}
-        yield Safeguard(name=LEAVE, permits=True, most=most, exactly=exactly)
+        leaves = {"percent": float(tolerance.percent), "at_least": float(tolerance.at_least)}
+        yield Safeguard(name=LEAVE, permits=True, most=leaves, exactly=exactly)
     if table.phases is not None:
         terms = table.phases.terms
         yield Safeguard(name="phases", least={"hold_s": float(terms.hold_s), "each": float(terms.each)})

@@ -128,7 +128,7 @@ def reads_approvers(act: Callable[Concatenate[Workspace, P], T]) -> Callable[Con
     """The act, before which the file of approvers is read."""
 
     @wraps(act)
-    def with_approvers(ws: Workspace, *given: P.args, **named: P.kwargs) -> T:
+    def with_approvers(ws: Workspace, /, *given: P.args, **named: P.kwargs) -> T:
         with approvers_read(ws):
             return act(ws, *given, **named)
 

@@ -26,7 +26,7 @@ SELECT type, name, sql FROM sqlite_master WHERE tbl_name <> 'alembic_version'
 ORDER BY 1, 2
 """
 
-SCHEMAS = {"0001": "e65c31ff6b276f38dabee8c147757d7be753a813dff331027d598636e5da5e1a"}
+SCHEMAS = {"0001": "2e17ad95f932dfb36441fe683f93d64cfdbff228b2e0ee3dcf1b60b695c571be"}
 """The digest of the schema of each revision. After a release no digest changes: another schema is another revision."""
 
 

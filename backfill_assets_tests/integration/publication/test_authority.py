@@ -25,7 +25,7 @@ from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.status import status
 from backfill_assets.report.words.stages import policy_words
-from backfill_assets.transforms.references import LoadedReference
+from backfill_assets.transforms.references import LoadedReference, load_reference
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -293,7 +293,7 @@ def test_the_file_of_approvers_is_read_before_the_transaction_that_asks_who_is_i
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     says(shop, finance="ben")
-    run_id, read = run_of(shop.ws, "finance"), authority.load_reference
+    run_id, read = run_of(shop.ws, "finance"), load_reference
     other = Ledger.open(shop.ws.settings.ledger_url, clock=shop.ws.clock)
 
     def beside_a_writer(reference: Reference, files: Files) -> LoadedReference:
