@@ -174,7 +174,7 @@ def plan_expiry(ws: Workspace, name: str, *, reason: str, by: str) -> Plan:
     one_line("the reason", reason)
     require_person("the requester", one_line("the requester", by))
     table = ws.domain.derived_table(name)
-    terms = terms_of(ws, table, table.version)
+    terms = terms_of(ws, table, table.version, computes=False)
     terms = replace(terms, gates=gate_terms(table, expires=True), code_modules=(), references=(), columns=())
     with ws.ledger.read() as tx:
         tx.acts.require_kept(table.name)

@@ -20,12 +20,28 @@ _SOURCE_CHUNK = 100_000
 
 
 def load_terms(ws: Workspace, table: SourceTable) -> Terms:
-    """The terms of a load of a source table, as declared now."""
+    """The terms of a load of a source table, as declared now.
+
+    Raises:
+        NotDetermined: Its lifts or gates ask a clock, randomness or the environment.
+        NotPinnable: Its lifts reach a value that cannot be pinned.
+    """
+    ws.code.require_determined(table, LOAD_VERSION)
     return _terms(ws, table, LOAD, LOAD_VERSION, Limits(chunk_partitions=_SOURCE_CHUNK))
 
 
-def terms_of(ws: Workspace, table: DerivedTable, version: str) -> Terms:
-    """The terms of a release of a table's transform, as declared now."""
+def terms_of(ws: Workspace, table: DerivedTable, version: str, *, computes: bool = True) -> Terms:
+    """The terms of a release of a table's transform, as declared now.
+
+    Args:
+        computes: Whether rows are computed, and not snapshots expired.
+
+    Raises:
+        NotDetermined: The rows of the release would not follow from what a manifest pins.
+        NotPinnable: The release reaches a value that cannot be pinned.
+    """
+    if computes:
+        ws.code.require_determined(table, version)
     limits = Limits(chunk_partitions=ws.settings.chunk_partitions, chunk_rows=ws.settings.chunk_rows)
     return replace(
         _terms(ws, table, table.transform, version, limits),

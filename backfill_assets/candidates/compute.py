@@ -51,7 +51,8 @@ def require_same_code(ws: Workspace, manifest: Manifest) -> None:
     if code.digest != manifest.code_digest:
         difference = (
             f"was planned with other code: its manifest has {manifest.code_digest[:12]}, the modules of "
-            f"{manifest.transform} {manifest.transform_version} ({', '.join(code.modules)}) are {code.digest[:12]}"
+            f"{manifest.transform} {manifest.transform_version} ({', '.join(code.modules)}), with the values of their "
+            f"names, are {code.digest[:12]}"
         )
         raise PlannedOtherwise(run_id=manifest.run_id, difference=difference, manifest=manifest)
 
@@ -140,7 +141,10 @@ def returned_rows(
         references={name: loaded.value for name, loaded in references.items()},
         spark=spark,
     )
-    return apply_transform(table, table.release(manifest.transform_version), frames, ctx)
+    rows = apply_transform(table, table.release(manifest.transform_version), frames, ctx)
+    # A function can assign names of its module, or change what they hold.
+    require_same_code(ws, manifest)
+    return rows
 
 
 def _input_rows(ws: Workspace, manifest: Manifest, read: Reads, files: PinnedFiles, *, changes: bool) -> DataFrame:

@@ -1,4 +1,5 @@
-"""Warm-up proof: recomputes some partitions with more input than they were staged with; the rows must be the same.
+"""Warm-up proof: recomputes some partitions with more input than they were staged with, later and in another number of
+tasks; the rows must be the same.
 
 What chunks compute of their neighbours is computed while they are staged, and its checksum is recorded. The ends of
 the run are computed here, in the same way as staging: the calls that the stage lists, from files that were pinned when
@@ -8,12 +9,13 @@ checksums differ.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import groupby
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.candidates.compute import derived_rows, require_same_code
@@ -33,6 +35,8 @@ from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.stages import Prove, Recomputation, compared_by
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
+
+_TASKS = "spark.sql.shuffle.partitions"
 
 _MOST_SHOWN = 3
 """The number of chunks whose differing neighbours are compared by rows: each costs the computation of a chunk."""
@@ -86,9 +90,13 @@ def _at_the_ends(work: _Proving, stage: Prove) -> tuple[Proven, ...]:
     """The ends of the run with longer windows."""
     found: dict[tuple[date, ...], Proven] = {}
     for computed, calls in groupby(stage.ends, key=lambda end: end.computed):
-        longer = [call for call in calls if call.is_other]
+        again = list(calls)
+        longer = [call for call in again if call.is_other]
         if longer:
             found[computed] = _compare(work, replace(longer[0], compared=compared_by(longer)))
+        elif not found and not stage.between_chunks:
+            # Rows that are others each time, or in other tasks, show without more input too.
+            found[computed] = _compare(work, replace(again[0], compared=compared_by(again)))
     return tuple(
         replace(
             _proven(work, end.compared),
@@ -97,7 +105,7 @@ def _at_the_ends(work: _Proving, stage: Prove) -> tuple[Proven, ...]:
             differing=tuple(p for p in found[end.computed].differing if p in end.compared),
             examples=tuple(row for row in found[end.computed].examples if row.partition in end.compared),
         )
-        if end.is_other
+        if end.computed in found and (end.is_other or found[end.computed].differing)
         else replace(_proven(work, end.compared), more=end.more)
         for end in stage.ends
     )
@@ -136,7 +144,8 @@ def _compare(work: _Proving, call: Recomputation) -> Proven:
     """Recomputes partitions in one call and compares them with the staged ones."""
     require_same_code(work.ws, work.manifest)
     rows = _computed_again(work, call)
-    checksums = partition_checksums(rows, work.table.partition.column, business_schema(work.table))
+    with _in_other_tasks(rows.sparkSession):
+        checksums = partition_checksums(rows, work.table.partition.column, business_schema(work.table))
     differing = tuple(p for p in call.compared if checksums.get(p, NO_ROWS) != _checksum(work.measured, p))
     again, examples = _differences(work, rows, differing) if differing else ({}, ())
     return replace(
@@ -145,6 +154,18 @@ def _compare(work: _Proving, call: Recomputation) -> Proven:
         differing=differing,
         examples=examples,
     )
+
+
+@contextmanager
+def _in_other_tasks(session: SparkSession) -> Iterator[None]:
+    """Divides rows into another number of tasks than staging does, as a larger machine would: it must not matter."""
+    before = session.conf.get(_TASKS)
+    assert before is not None, "Spark has a default"
+    session.conf.set(_TASKS, str(2 * int(before) + 1))
+    try:
+        yield
+    finally:
+        session.conf.set(_TASKS, before)
 
 
 def _differences(

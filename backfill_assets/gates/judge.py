@@ -250,7 +250,7 @@ def _computed_again(partition: date, proven: Proven) -> Verdict:
         "windows": {argument: dict(window.document) for argument, window in proven.windows.items()},
         "more": {each.argument: {"days_back": each.back, "days_ahead": each.ahead} for each in proven.more},
     }
-    if not proven.is_compared:
+    if not proven.is_compared and partition not in proven.differing:
         return Verdict(passed=True, finding=Finding.NOTHING_TO_COMPARE, observed=observed)
     found = proven.again.get(partition, Measured(partition=partition))
     observed |= {

@@ -256,9 +256,13 @@ class DomainKit:
             inputs: Rows by argument. A run reads only those in the window of the days, and so does this.
             version: The release; the present one by default.
             within_windows: False gives the function all of the rows.
+
+        Raises:
+            ContractBroken: What a plan refuses: the function asks a clock, randomness or the environment.
         """
         derived, graph = self.ws.domain.derived_table(table), self.ws.graph
         release = derived.release(version)
+        self.ws.code.require_determined(derived, release.version)
         partitions = partitions_in(self, table, days)
         frames, input_days = dict(inputs), {}
         for read in reads_of(graph.table(derived.name), graph, partitions):

@@ -34,6 +34,7 @@ from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.planning.manifest import Manifest, lineage
 from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.transforms.schemas import stored_schema
+from backfill_assets.transforms.spark_plan import require_determined_plan
 
 _OF_THE_MACHINE = re.compile(
     r"[\w.]*?(?:MemoryError|ImportError|ModuleNotFoundError|Connection\w*Error|BrokenPipeError|KeyboardInterrupt"
@@ -43,6 +44,11 @@ _OF_THE_MACHINE = re.compile(
 
 _OF_WHAT_WAS_RETURNED = re.compile(r"(?:pyspark\.errors\.[\w.]+: \[(?!PYTHON_VERSION)|pyarrow\.lib\.Arrow)")
 """Errors of PySpark itself, in a worker, about what a function returned."""
+
+
+_MOST_RUNS = 1000
+_NO_RUNS = {"check", "a-test"}
+"""What stands for a run where a function is only tried."""
 
 
 def apply_transform(
@@ -68,7 +74,8 @@ def called_transform(
     """What a release of a transform returns for these inputs: the declared columns in order.
 
     Raises:
-        ContractBroken: The function failed, or returned other columns than declared.
+        ContractBroken: The function failed, returned other columns than declared, or rows that Spark computes from a
+            clock, by chance, or by how they are divided into tasks.
         WrongSession: It changed a setting that determines the meaning of rows.
     """
     named = _named(table, release)
@@ -95,7 +102,22 @@ def called_transform(
         require_meaning(session, transform=named)
     if problem := columns_differ(found, table.returned):
         raise CodeBroken(code=named, problem=f"returned other columns than it declares: {problem}")
+    _require_determined(frame, named, run_id=ctx.run_id)
     return frame
+
+
+_determined: dict[tuple[str, str], None] = {}
+
+
+def _require_determined(frame: DataFrame, named: str, *, run_id: str) -> None:
+    """Looks at the plan of the first call of a run: to ask for it takes as long as Spark's planning of the rows."""
+    key = run_id, named
+    if key in _determined and run_id not in _NO_RUNS:
+        return
+    require_determined_plan(frame, named)
+    _determined[key] = None
+    while len(_determined) > _MOST_RUNS:
+        del _determined[next(iter(_determined))]
 
 
 def _place_in(function: Callable[..., Any], error: Exception) -> str:

@@ -1,7 +1,9 @@
 """Code identity: the digest of what a transform's function reaches in the author's modules.
 
 The digest is over lines, so a comment between or inside reached definitions is a change; one in any other definition or
-module is not. Installed packages and this project are not included; their versions are recorded.
+module is not. It is also over the values that the function finds in these modules: what was read from the environment
+or a file when they were imported, and what was assigned since. Installed packages and this project are not included;
+their versions are recorded.
 """
 
 from __future__ import annotations
@@ -9,16 +11,20 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import backfill_assets
 from backfill_assets.domain import Domain, SourceTable, Table
 from backfill_assets.domain.tables import DerivedTable
-from backfill_assets.transforms.definitions import WHOLE, Module, Named, Reaching, Sources
+from backfill_assets.transforms.definitions import Reaching, Sources, module_at
+from backfill_assets.transforms.determined import require_determined
+from backfill_assets.transforms.statements import Module, Named
+from backfill_assets.transforms.values import MISSING, Encoding, NotPinned, Read, found_by, is_constant, is_of_a_library
 
 _THIS_PROJECT = backfill_assets.__name__
 LOADER = f"{_THIS_PROJECT}.landing"
@@ -45,20 +51,20 @@ class DomainCode:
     domain: Domain
     _sources: Sources = field(init=False)
     _parsed: dict[str, Module] = field(init=False, default_factory=dict)
-    _known: dict[tuple[str, str], Code] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_sources", Sources.of(self.domain))
 
     def of(self, table: Table, version: str) -> Code:
-        """The code of one release of a table; of a source table, the loader's."""
+        """The code of one release of a table, with the values of this instant; of a source table, the loader's."""
         if not isinstance(table, DerivedTable):
             return _loader()
-        key = table.name, version
-        if key not in self._known:
-            # What other releases use is not its code: a new release leaves earlier runs reproducible.
-            self._known[key] = self._reached(table.release(version).function)
-        return self._known[key]
+        # What other releases use is not its code: a new release leaves earlier runs reproducible.
+        return self._reached(table.release(version).function)
+
+    def require_determined(self, table: Table, version: str) -> None:
+        """Refuses a release of a table whose rows do not follow from what a manifest pins; see `determined`."""
+        require_determined(self.domain, self._sources, table, version)
 
     def lifts(self, source: SourceTable) -> Mapping[int, str]:
         """The digests of the code of a source's lifts that change values, by the version that they start from."""
@@ -70,15 +76,82 @@ class DomainCode:
         }
 
     def _reached(self, function: Callable[..., Any]) -> Code:
-        found = Reaching(sources=self._sources, parsed=self._parsed).content(set(_definitions_of(function)))
-        if found is None:
-            return Code(digest=self._package_digest, modules=(f"{self.domain.package}.*",))
-        return Code(digest=_digest(found.items()), modules=tuple(found))
+        reached = _Reached(sources=self._sources, parsed=self._parsed)
+        content = reached.by(function)
+        values = [(f"value of {name}", value) for name, value in sorted(reached.values.items())]
+        if content is None:
+            modules = (f"{self.domain.package}.*",)
+            return Code(digest=_digest([("*", self._package_bytes), *values]), modules=modules)
+        return Code(digest=_digest([*content.items(), *values]), modules=tuple(content))
 
     @functools.cached_property
-    def _package_digest(self) -> str:
+    def _package_bytes(self) -> bytes:
         root = self._sources.root
-        return _digest((path.relative_to(root).as_posix(), path.read_bytes()) for path in self._sources.package_files())
+        files = ((path.relative_to(root).as_posix(), path.read_bytes()) for path in self._sources.package_files())
+        return _digest(files).encode()
+
+
+@dataclass(kw_only=True)
+class _Reached:
+    """What a function reaches, names and values in turn: a value can hold a function, and a function uses names."""
+
+    sources: Sources
+    parsed: dict[str, Module]
+    values: dict[str, bytes] = field(default_factory=dict)
+    _encoding: Encoding = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._encoding = Encoding(sources=self.sources)
+
+    def by(self, function: Callable[..., Any]) -> Mapping[str, bytes] | None:
+        """The code that is reached, by module; None if all of the package can be."""
+        reaching = Reaching(sources=self.sources, parsed=self.parsed)
+        self._pin(_name_of_root(function), function)
+        content, known, classes, seen = None, set[Named](), 0, set[Read]()
+        while known != (now := self._encoding.found | self._encoding.made) or classes < len(self._encoding.classes):
+            known = now
+            content = reaching.content(known)
+            for read in sorted(reaching.reads.keys() - seen, key=repr):
+                seen.add(read)
+                self._read(read)
+            for module in sorted(reaching.whole):
+                self._all_of(module)
+            for kind in list(self._encoding.classes)[classes:]:
+                classes += 1
+                self._pin_class(kind)
+        return content
+
+    def _read(self, read: Read) -> None:
+        name, value = found_by(read)
+        holder = name.rpartition(".")[0]
+        if value is MISSING or is_of_a_library(value, self.sources):
+            return
+        if isinstance(value, ModuleType):
+            self._all_of(value.__name__)
+        elif self.sources.file(holder) is not None or is_constant(value):
+            self._pin(name, value)
+
+    def _all_of(self, module: str) -> None:
+        """The values of a module that is handed on, as far as they can be pinned."""
+        path, loaded = self.sources.file(module), sys.modules.get(module)
+        if path is None or loaded is None:
+            return
+        for statement in module_at(self.parsed, module, path).statements:
+            for name in statement.binds & vars(loaded).keys():
+                self._pin(f"{module}.{name}", vars(loaded)[name])
+
+    def _pin(self, name: str, value: object) -> None:
+        if name not in self.values:
+            # What cannot be pinned is refused when a run is planned, and shown until then.
+            self.values[name] = self._encoding.of(value, is_foreign=True)
+
+    def _pin_class(self, kind: type) -> None:
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        key = f"{name} {sum(each.startswith(f'{name} ') for each in self.values)}"
+        try:
+            self.values[key] = self._encoding.of_class(kind)
+        except NotPinned:
+            self.values[key] = b""
 
 
 @functools.cache
@@ -90,39 +163,10 @@ def _loader() -> Code:
     return Code(digest=_digest((p.name, p.read_bytes()) for p in sorted(folder.glob("*.py"))), modules=(f"{LOADER}.*",))
 
 
-def _definitions_of(function: Callable[..., Any]) -> Iterator[Named]:
-    """The module and definition of a function, and those of functions that it wraps, binds and encloses."""
-    waiting: list[Any] = [function]
-    seen: set[int] = set()
-    while waiting:
-        each = waiting.pop()
-        if id(each) in seen or not callable(each):
-            continue
-        seen.add(id(each))
-        if isinstance(each, functools.partial):
-            waiting += [each.func, *each.args, *each.keywords.values()]
-        elif inspect.ismethod(each):
-            waiting += [each.__func__, type(each.__self__)]
-        elif inspect.isfunction(each):
-            yield str(each.__globals__.get("__name__")), _outermost(each.__code__.co_qualname)
-            waiting += [getattr(each, "__wrapped__", None), *_enclosed(each)]
-        else:
-            kind = each if isinstance(each, type) else type(each)
-            yield kind.__module__, _outermost(kind.__qualname__)
-
-
-def _outermost(qualified: str) -> str:
-    """The definition of a module that something is written in; a lambda can be in any."""
-    name = qualified.partition(".")[0]
-    return name if name.isidentifier() else WHOLE
-
-
-def _enclosed(function: Any) -> Iterator[Any]:
-    for cell in function.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # not filled yet
-            continue
+def _name_of_root(function: Any) -> str:
+    """The name of a function, or of the class of a callable object."""
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 def _digest(contents: Iterable[tuple[str, bytes]]) -> str:

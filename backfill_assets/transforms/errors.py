@@ -1,10 +1,14 @@
-"""Errors of references: documents that cannot be read, and versions that are not known."""
+"""Errors of references that cannot be read or are not known, and of code whose rows do not follow from a manifest."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backfill_assets.core.errors import InvalidReference, MissingInput, Refused, UnknownName, sentence
+from backfill_assets.core.about import OfTable
+from backfill_assets.core.errors import ContractBroken, InvalidReference, MissingInput, Refused, UnknownName, sentence
+
+_MOST = 4
+"""How many further places a message names."""
 
 
 @sentence
@@ -56,3 +60,28 @@ class SeveralDocuments(Refused):
     @property
     def count(self) -> int:
         return len(self.sha256)
+
+
+@sentence
+class NotDetermined(OfTable, ContractBroken):
+    """{table} uses {name} in {file}, line {line}: {why}, so that the same inputs can give other rows{further}."""
+
+    name: str
+    why: str
+    file: str
+    line: int
+    others: Sequence[str] = ()
+
+    @property
+    def further(self) -> str:
+        return f"; and so does {', '.join(self.others[:_MOST])}" if self.others else ""
+
+
+@sentence
+class NotPinnable(OfTable, ContractBroken):
+    """{table} uses {name}, bound in {file}, line {line}: its value, a {kind}, cannot be pinned in a manifest."""
+
+    name: str
+    kind: str
+    file: str
+    line: int

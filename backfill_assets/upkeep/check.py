@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.candidates.compute import cannot_compute
-from backfill_assets.core.errors import Problem, Problems
+from backfill_assets.core.errors import ContractBroken, Problem, Problems
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import DataFile, FileSet, contract_of
 from backfill_assets.core.progress import Listener, Progress, no_listener
@@ -152,6 +152,11 @@ def _problems(ws: Workspace, table: Table) -> Iterator[str]:
                 else "only columns that can be null may be added and types widened, else it needs a new name"
             )
             yield f"it cannot follow its declaration: {differing}; {way}."
+    try:
+        ws.code.require_determined(table, "" if isinstance(table, SourceTable) else table.version)
+    except ContractBroken as error:
+        yield error.message
+        return
     if not isinstance(table, SourceTable) and (reason := cannot_compute(ws, table)):
         yield f"{reason}."
 

@@ -28,9 +28,12 @@ def edit(ws: Workspace) -> Workspace:
 def drift(ws: Workspace, domain: Domain) -> Workspace:
     """The workspace over another domain that passes for the one before: rows that drift under the same code."""
     other = replace(ws, domain=domain)
-    # A remembered home was planned by another workspace, so this one may not have asked for its code yet.
-    for table in ws.domain.derived:
-        for release in table.releases:
-            ws.code.of(table, release.version)
-    other.__dict__["code"] = ws.code
+    other.__dict__["code"] = _CodeBefore(domain=ws.domain)
     return other
+
+
+class _CodeBefore(DomainCode):
+    """The code of a domain, also for tables of the same names with other functions."""
+
+    def of(self, table: Table, version: str) -> Code:
+        return super().of(self.domain.table(table.name), version)

@@ -315,6 +315,7 @@ COUNTS = {
     "testing/kit.py": "made-up rows of a test, which are compared in its process",
     "upkeep/audit_evidence.py": "results of gates, of which only digests are compared",
     "upkeep/audit_landed.py": "rejected records, of which only numbers and hashes are compared",
+    "transforms/spark_plan.py": "the plan of rows, which has none of them",
     "upkeep/doctor.py": "the time of the session",
 }
 """Modules that read counts, names and digests out of rows, and no value that is stored in the ledger or shown."""

@@ -49,6 +49,10 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/transforms/test_session_settings.py::test_a_transform_that_changes_a_setting_is_refused_by_name",
     ),
     "9b": ("unit/domain/test_code.py::test_an_edit_moves_the_tables_that_reach_the_module_and_no_others",),
+    "9c": (
+        "unit/transforms/test_determined.py"
+        "::test_what_spark_computes_otherwise_another_time_is_refused_however_it_is_written",
+    ),
     "10": ("integration/landing/test_land.py::test_a_killed_landing_loses_nothing_and_the_file_lands_afterwards",),
     "10a": (
         "faults/test_fuzz_values.py::test_every_landed_value_is_the_value_that_was_written_or_its_record_is_rejected",

@@ -67,6 +67,11 @@ FIXED: Mapping[type[BackfillError], Advice] = {
     deliver.TooLargeForStream: "replay to a topic, or only days without such a record",
     domain.DomainNotFound: "put the folder that holds it on the path: export PYTHONPATH=$PWD",
     domain.CodeBroken: "correct it in the domain, and plan again",
+    transforms.NotDetermined: "take the value from an input, a reference or the context of the call, and plan again",
+    transforms.NotPinnable: (
+        "bind a constant, such as a number, a text, a tuple or a StructType, or make it inside of the function; then "
+        "plan again"
+    ),
     InvalidReference: "correct the file; nothing was changed",
     transforms.ReferenceNotArchived: "restore the file in the archive, or plan with the present references",
     transforms.NoSuchVersion: "name one of these, or the path of a YAML file that has it",

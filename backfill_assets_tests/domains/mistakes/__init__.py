@@ -13,6 +13,8 @@ from pyspark.sql import functions as sf
 from backfill_assets.domain import DerivedTable, Domain, Transform, TransformContext, Window, daily, derived_table
 from backfill_assets_tests.domains.example import RECENT_SALES, sales
 
+FOLDER, PYTHON = gettempdir(), sys.executable
+
 
 def _sums(sales: DataFrame, ctx: TransformContext) -> DataFrame:
     """What was sold on a day and the two before it."""
@@ -45,12 +47,12 @@ def _of_the_run(sales: DataFrame, ctx: TransformContext) -> DataFrame:
 
 
 def _writes(sales: DataFrame, ctx: TransformContext) -> DataFrame:
-    Path(gettempdir(), "a_mistake.txt").write_text("was here", encoding="utf-8")
+    Path(FOLDER, "a_mistake.txt").write_text("was here", encoding="utf-8")
     return _sums(sales, ctx)
 
 
 def _starts(sales: DataFrame, ctx: TransformContext) -> DataFrame:
-    subprocess.run([sys.executable, "-c", "pass"], check=True)
+    subprocess.run([PYTHON, "-c", "pass"], check=True)
     return _sums(sales, ctx)
 
 

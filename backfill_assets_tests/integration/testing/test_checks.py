@@ -21,13 +21,13 @@ from backfill_assets.testing import (
     check_totals,
     check_warm_up,
 )
+from backfill_assets.transforms.errors import NotDetermined
 from backfill_assets_tests.domains.mistakes import DOMAIN
 from backfill_assets_tests.support.shop import DAYS, sale
 
 TRIED = "2026-01-05..2026-01-08"
 SOUND = "sums"
 FOUND: tuple[tuple[Check, str, str], ...] = (
-    (check_deterministic, "random", "random computed from input in an order of its own has other rows on 2026-01-05"),
     (check_deterministic, "first_read", "first_read computed from input in .* order.* has other rows on 2026-01-0"),
     (check_deterministic, "of_the_call", "of_the_call computed without the other days has other rows on 2026-01-05"),
     (check_staging_twice, "of_the_run", "of_the_run staged by a second run has other rows on 2026-01-05"),
@@ -56,6 +56,12 @@ def test_a_table_without_a_mistake_passes(kit: DomainKit, check: Check) -> None:
 def test_a_mistake_is_found_and_named(kit: DomainKit, check: Check, table: str, said: str) -> None:
     with pytest.raises(AssertionError, match=said):
         check(kit, table, TRIED)
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_chance_is_refused_by_every_check_as_by_a_plan(kit: DomainKit, check: Check) -> None:
+    with pytest.raises(NotDetermined, match=r"silver\.random uses sf\.rand in .*mistakes.*, line \d+"):
+        check(kit, "random", TRIED)
 
 
 @pytest.mark.long

@@ -1,0 +1,404 @@
+"""Statements of an author's module: what each of them binds and uses, read from the source.
+
+Definitions below an `if`, a loop, a `try`, a `with` or a `match` are definitions like others, with the lines around
+them that decide about them; so are tables that a class or a function declares, which are no part of it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+_BY_NAME = {"import_module", "__import__"}
+"""Functions that import a module by its name."""
+
+WHOLE = "*"
+"""In place of a name: all of the module."""
+
+_DECLARES = "derived_table"
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+Named = tuple[str, str]
+"""A module, and a name in it."""
+
+Chain = tuple[str, ...]
+"""A name with the attributes that are taken of it: `rules.ONE`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A name that an import binds: to a module, to a name in it, or, as `import a.b` does, to the first part of it."""
+
+    bound: str
+    module: str
+    name: str | None
+    is_first_part: bool = False
+
+    @property
+    def text(self) -> str:
+        what = f"from {self.module} import {self.name}" if self.name else f"import {self.module}"
+        return f"{what} as {self.bound}"
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement of a module, with the names that it binds and uses, and the imports inside.
+
+    Attributes:
+        line: Where it begins.
+        lines: Its own, and those of the statements around it that are no definitions.
+        is_always: Whether it does something else than to bind names when the module is imported.
+        around: What encloses its nodes: the names that are local there.
+        nodes: The syntax, for those who look for more than names.
+        apart: What lies inside and is a statement of its own.
+    """
+
+    line: int
+    lines: frozenset[int]
+    binds: frozenset[str]
+    is_always: bool
+    uses: frozenset[Chain]
+    aliases: tuple[Alias, ...]
+    around: frozenset[str] = field(compare=False)
+    nodes: tuple[ast.AST, ...] = field(compare=False)
+    apart: frozenset[ast.AST] = field(compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """A parsed module."""
+
+    source: bytes
+    statements: tuple[Statement, ...]
+    aliases: tuple[Alias, ...]
+    import_lines: frozenset[int]
+    only_inputs: frozenset[str]
+    has_star: bool
+    by_name: bool
+
+    def content(self, used: set[Statement], aliases: set[Alias]) -> bytes:
+        """The lines of the module without unused definitions and blank ones, and the imports that are used."""
+        covered = {line for each in self.statements for line in each.lines} | self.import_lines
+        kept = {line for each in used for line in each.lines}
+        lines = [
+            text
+            for number, text in enumerate(self.source.splitlines(), start=1)
+            if number in kept or (number not in covered and text.strip())
+        ]
+        return b"\n".join([*lines, *sorted(each.text.encode() for each in aliases)])
+
+    def binding(self, name: str) -> Iterator[Statement]:
+        """The statements that bind a name."""
+        return (each for each in self.statements if name in each.binds)
+
+
+@lru_cache(maxsize=512)
+def parsed_module(source: bytes, package: str) -> Module:
+    """A module by its bytes: a process that stays opens many workspaces, and parses what has not changed once."""
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return Module(source, (), (), frozenset(), frozenset(), has_star=False, by_name=True)
+    reader = _Reader(package=package, tree=tree)
+    used = {chain[0] for each in reader.statements for chain in each.uses}
+    return Module(
+        source=source,
+        statements=tuple(reader.statements),
+        aliases=tuple(reader.aliases),
+        import_lines=frozenset(reader.import_lines),
+        only_inputs=frozenset(_inputs(tree)) - used,
+        has_star=any(alias.name == WHOLE for alias in reader.aliases),
+        by_name=any(_imported_by_call(node) == "" for node in ast.walk(tree)),
+    )
+
+
+class _Reader:
+    """Takes a module apart into statements that bind names, statements that do something, and imports."""
+
+    def __init__(self, *, package: str, tree: ast.Module) -> None:
+        self.statements: list[Statement] = []
+        self.aliases: list[Alias] = []
+        self.import_lines: set[int] = set()
+        self._package = package
+        self._imported: set[str] = set()
+        self._bound: set[str] = set()
+        self._declaring = {
+            node.name
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef) and any(map(is_declaration, ast.walk(node)))
+        }
+        leaves = list(_leaves(tree.body, ()))
+        for node, _ in leaves:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                self._imported |= {alias.bound for alias in _aliases(node, package)}
+            else:
+                self._bound |= _stored(node, itself=True)
+        for node, heads in leaves:
+            self._read(node, heads)
+        for head in dict.fromkeys(head for _, heads in leaves for head in heads):
+            parts = _head_parts(head)
+            if bound := frozenset(name for part in parts for name in _stored(part, itself=True)):
+                self._add(head.lineno, _head_lines(head), bound, parts)
+
+    def _read(self, node: ast.stmt, heads: tuple[ast.stmt, ...]) -> None:
+        around = [part for head in heads for part in _head_parts(head)]
+        lines = frozenset(_lines(node)).union(*map(_head_lines, heads))
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            found = list(_aliases(node, self._package))
+            self.aliases += found
+            self.import_lines.update(_lines(node))
+            if heads:
+                # Which of several imports counts is decided around them.
+                self._add(node.lineno, lines, frozenset(alias.bound for alias in found), around)
+            return
+        binds = self._binds(node)
+        tables = [] if isinstance(node, ast.Expr) else list(_tables_inside(node))
+        apart = frozenset(inner for inner, _, _ in tables)
+        own = lines - {line for inner in apart for line in _lines(inner)}
+        bound = _stored(node, itself=True) if binds is None else binds
+        self._add(node.lineno, own, bound, [node, *around], apart=apart, is_always=binds is None)
+        for inner, names, local in tables:
+            self._add(inner.lineno, frozenset(_lines(inner)), names, [inner], around=local)
+
+    def _add(
+        self,
+        line: int,
+        lines: frozenset[int],
+        binds: frozenset[str],
+        nodes: Sequence[ast.AST],
+        *,
+        around: frozenset[str] = frozenset(),
+        apart: frozenset[ast.AST] = frozenset(),
+        is_always: bool = False,
+    ) -> None:
+        self.statements.append(
+            Statement(
+                line=line,
+                lines=lines,
+                binds=binds,
+                is_always=is_always,
+                uses=frozenset(chain for node in nodes for chain, _ in names_used(node, around, apart)),
+                aliases=tuple(alias for node in nodes for alias in _imports_inside(node, self._package, apart)),
+                around=around,
+                nodes=tuple(nodes),
+                apart=apart,
+            )
+        )
+
+    def _binds(self, node: ast.stmt) -> frozenset[str] | None:
+        """The names that a statement binds, or whose values it changes; None for one that does something else."""
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                return frozenset({node.name})
+            case ast.Assign(targets=targets) if all(map(self._is_own, targets)):
+                return frozenset(name for target in targets for name in _roots(target))
+            case ast.AnnAssign(target=target) | ast.AugAssign(target=target) if self._is_own(target):
+                return frozenset(_roots(target))
+            case ast.Expr(value=ast.Constant()) | ast.Pass() | ast.Break() | ast.Continue():
+                return frozenset()
+            case ast.Expr(value=ast.Call(func=ast.Attribute() as method)) if self._is_own(method.value):
+                # Its values are pinned where they are used: a registry counts for those who look into it.
+                return frozenset(_roots(method.value))
+            case ast.Expr(value=ast.Call(func=ast.Name(id=name))) if name in self._declaring:
+                return frozenset()
+            case ast.Delete(targets=targets) if all(map(self._is_own, targets)):
+                return frozenset(name for target in targets for name in _roots(target))
+        return None
+
+    def _is_own(self, target: ast.expr) -> bool:
+        """Whether what is bound or changed belongs to names of this module, and is no module that is imported."""
+        if isinstance(target, ast.Name):
+            return True
+        roots = list(_roots(target))
+        return bool(roots) and all(root in self._bound and root not in self._imported for root in roots)
+
+
+def _roots(target: ast.expr) -> Iterator[str]:
+    """The names that hold what a target is a part of."""
+    match target:
+        case ast.Name(id=name):
+            yield name
+        case ast.Tuple(elts=parts) | ast.List(elts=parts):
+            for part in parts:
+                yield from _roots(part)
+        case ast.Starred(value=value) | ast.Attribute(value=value) | ast.Subscript(value=value):
+            yield from _roots(value)
+
+
+def _leaves(body: Iterable[ast.stmt], heads: tuple[ast.stmt, ...]) -> Iterator[tuple[ast.stmt, tuple[ast.stmt, ...]]]:
+    """The statements of a block that have no block, or a scope of their own, with those around them."""
+    for node in body:
+        if isinstance(node, _SCOPES) or not (inner := list(_blocks(node))):
+            yield node, heads
+        else:
+            yield from _leaves(inner, (*heads, node))
+
+
+def _blocks(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements directly below a statement that is no definition."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        elif isinstance(child, ast.ExceptHandler | ast.match_case):
+            yield from child.body
+
+
+def _head_parts(node: ast.stmt) -> list[ast.AST]:
+    """What a statement with blocks evaluates and binds itself."""
+    parts: list[ast.AST] = []
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ExceptHandler):
+            parts += [part for part in [child.type] if part]
+        elif isinstance(child, ast.match_case):
+            parts += [part for part in [child.pattern, child.guard] if part]
+        elif not isinstance(child, ast.stmt):
+            parts.append(child)
+    return parts
+
+
+@lru_cache(maxsize=1024)
+def _head_lines(node: ast.stmt) -> frozenset[int]:
+    """The lines of a statement without those of its blocks."""
+    return frozenset(_lines(node)).difference(*(_lines(inner) for inner in _blocks(node)))
+
+
+def _tables_inside(node: ast.AST) -> Iterator[tuple[ast.stmt, frozenset[str], frozenset[str]]]:
+    """The tables that a class or a function declares, with their names and the names that are local around them."""
+    if not isinstance(node, _SCOPES):
+        return
+    of_the_module = {name for each in ast.walk(node) if isinstance(each, ast.Global) for name in each.names}
+    waiting = [(child, node.name, names_bound(node)) for child in ast.iter_child_nodes(node)]
+    while waiting:
+        each, outer, local = waiting.pop()
+        if isinstance(each, ast.FunctionDef) and any(map(is_declaration, each.decorator_list)):
+            yield each, frozenset({f"{outer}.{each.name}", *({each.name} & of_the_module)}), local
+            continue
+        if isinstance(each, _SCOPES):
+            outer, local = f"{outer}.{each.name}", local | names_bound(each)
+        waiting += [(child, outer, local) for child in ast.iter_child_nodes(each)]
+
+
+def _lines(node: ast.stmt) -> range:
+    decorators = getattr(node, "decorator_list", [])
+    first = min([node.lineno, *(each.lineno for each in decorators)])
+    return range(first, (node.end_lineno or node.lineno) + 1)
+
+
+def _stored(node: ast.AST, *, itself: bool = False) -> frozenset[str]:
+    """The names that a statement binds in its own scope; without those of its imports."""
+    found: set[str] = set()
+    waiting = [node] if itself else list(ast.iter_child_nodes(node))
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, ast.Name) and not isinstance(each.ctx, ast.Load):
+            found.add(each.id)
+        elif isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(each.name)
+            continue
+        elif isinstance(each, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and each.name:
+            found.add(each.name)
+        if not isinstance(each, ast.Lambda):
+            waiting += ast.iter_child_nodes(each)
+    return frozenset(found)
+
+
+def names_bound(node: ast.AST) -> frozenset[str]:
+    """The names that are local in the body of a function; those of a class are seen by nothing inside."""
+    if not isinstance(node, _FUNCTIONS):
+        return frozenset()
+    body: list[ast.AST] = [*node.body] if isinstance(node.body, list) else [node.body]
+    arguments = {each.arg for each in ast.walk(node.args) if isinstance(each, ast.arg)}
+    of_the_module = {name for each in ast.walk(node) if isinstance(each, ast.Global) for name in each.names}
+    return frozenset(arguments.union(*(_stored(each, itself=True) for each in body)) - of_the_module)
+
+
+def names_used(
+    node: ast.AST, local: frozenset[str], apart: frozenset[ast.AST] = frozenset()
+) -> Iterator[tuple[Chain, ast.AST]]:
+    """The names of the module that a part of it uses, with their attributes, and where; no inputs of a table."""
+    if node in apart:
+        return
+    if chain := chain_of(node):
+        if chain[0] not in local:
+            yield chain, node
+        return
+    if isinstance(node, _FUNCTIONS):
+        body = [*node.body] if isinstance(node.body, list) else [node.body]
+        of_the_module = {name for each in ast.walk(node) if isinstance(each, ast.Global) for name in each.names}
+        inner = (local | names_bound(node)) - of_the_module
+        for child in ast.iter_child_nodes(node):
+            yield from names_used(child, inner if child in body else local, apart)
+        return
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.keyword) and child.arg == "inputs" and is_declaration(node)):
+            yield from names_used(child, local, apart)
+
+
+def chain_of(node: ast.AST) -> Chain | None:
+    """The chain that an expression is, also written as `getattr(module, "name")`; None for any other."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Load()):
+            return (name,)
+        case (
+            ast.Attribute(value=value, attr=attribute)
+            | ast.Call(func=ast.Name(id="getattr"), args=[value, ast.Constant(value=str(attribute)), *_])
+            | ast.Subscript(
+                value=ast.Attribute(value=value, attr="__dict__") | ast.Call(func=ast.Name(id="vars"), args=[value]),
+                slice=ast.Constant(value=str(attribute)),
+            )
+        ):
+            before = chain_of(value)
+            return (*before, attribute) if before else None
+    return None
+
+
+def is_declaration(node: ast.AST) -> bool:
+    """Whether a part of a module declares a derived table."""
+    return isinstance(node, ast.Call) and (chain_of(node.func) or ("",))[-1] == _DECLARES
+
+
+def _inputs(tree: ast.Module) -> Iterator[str]:
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and is_declaration(call):
+            for keyword in call.keywords:
+                if keyword.arg == "inputs":
+                    yield from (each.id for each in ast.walk(keyword.value) if isinstance(each, ast.Name))
+
+
+def _imports_inside(node: ast.AST, package: str, apart: frozenset[ast.AST]) -> Iterator[Alias]:
+    waiting = [node]
+    while waiting:
+        each = waiting.pop()
+        if each in apart:
+            continue
+        waiting += ast.iter_child_nodes(each)
+        if isinstance(each, ast.Import | ast.ImportFrom):
+            yield from _aliases(each, package)
+        elif (name := _imported_by_call(each)) is not None:
+            yield Alias("", module=name, name=None)
+
+
+def _aliases(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[Alias]:
+    if isinstance(node, ast.Import):
+        for each in node.names:
+            first = each.name.partition(".")[0]
+            yield Alias(each.asname or first, module=each.name, name=None, is_first_part=each.asname is None)
+        return
+    parts = package.split(".")
+    above = parts[: len(parts) - node.level + 1] if node.level else []
+    base = ".".join([*above, *([node.module] if node.module else [])])
+    for each in node.names:
+        yield Alias(each.asname or each.name, module=base, name=each.name)
+
+
+def _imported_by_call(node: ast.AST) -> str | None:
+    """The module that a call imports by a constant name; empty for a computed one, None for any other part."""
+    if not isinstance(node, ast.Call) or (chain_of(node.func) or ("",))[-1] not in _BY_NAME:
+        return None
+    match node.args:
+        case [ast.Constant(value=str(name))] if not name.startswith("."):
+            return name
+    return ""
