@@ -76,8 +76,8 @@ def _of_source(table: SourceTable) -> Iterator[Safeguard]:
 def _of_derived(table: DerivedTable) -> Iterator[Safeguard]:
     yield from _publish(table.publish)
     if table.keep is not None:
-        most = {"months": MONTHS[table.keep.then]}
-        yield Safeguard(name=EXPIRE, permits=True, least={"days": table.keep.days}, most=most)
+        most = {"months": float(MONTHS[table.keep.then])}
+        yield Safeguard(name=EXPIRE, permits=True, least={"days": float(table.keep.days)}, most=most)
     if table.tolerance is not None:
         tolerance = table.tolerance
         exactly = {"measure": tolerance.measure, "by": canonical_json(list(tolerance.by)), "owner": tolerance.owner}
