@@ -357,9 +357,9 @@ def output_of(request: PlanRequest, graph: Graph, as_of: datetime) -> tuple[date
 
 def whole_table(request: PlanRequest, graph: Graph, partitions: tuple[date, ...], state: StateReader) -> PlanRequest:
     """A request for some partitions, with all others that the table has and that can be built again, where they are
-    merged together."""
+    merged together. With chosen references only the named ones are computed: those of the others may be others."""
     node = graph.table(request.table)
-    if not node.publish.is_whole or request.scope is not None:
+    if not node.publish.is_whole or request.scope is not None or not request.references.are_present:
         return request
     others, _ = complete_partitions(node, graph, state.claims(node.name).keys() - set(partitions), state)
     every = tuple(sorted({*partitions, *others}))
