@@ -6,8 +6,12 @@ header or a text of the client in it, because secrets may be in all of them.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import re
 import time
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -19,6 +23,7 @@ from urllib.parse import quote, quote_plus
 
 import requests
 from requests.auth import AuthBase
+from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
 
 from backfill_assets.capture.errors import (
     AsksToWait,
@@ -115,7 +120,12 @@ class Asking:
         return None
 
     def _get(self, parameters: Mapping[str, str], pace: Pace) -> Answer:
-        headers = {"Accept": "application/json", **self._declared.headers, **self._secret.headers}
+        headers = {
+            "Accept": "application/json",
+            "Accept-Encoding": "gzip, deflate",
+            **self._declared.headers,
+            **self._secret.headers,
+        }
         if self._bearer:
             headers["Authorization"] = f"Bearer {self._bearer}"
         return self._answered(
@@ -186,23 +196,30 @@ class Asking:
             with self._session.request(
                 method, url, timeout=self._seconds, allow_redirects=False, stream=True, **sent
             ) as answer:
-                body = bytearray()
-                for part in answer.iter_content(1 << 16):
-                    body += part
+                # As it was sent: the client itself unpacks a text that is cut as if that were its end.
+                sent_body = bytearray()
+                for part in answer.raw.stream(1 << 16, decode_content=False):
+                    sent_body += part
                     if time.monotonic() > until:
                         raise _Late("its answer took too long")
-                    if len(body) > _MOST_BYTES:
+                    if len(sent_body) > _MOST_BYTES:
                         raise _Broken("its answer is larger than a gigabyte")
                 headers = {name.lower(): value for name, value in answer.headers.items()}
-                return Answer(status=answer.status_code, headers=headers, body=bytes(body))
+                body = bytes(sent_body)
+                if answer.status_code == HTTPStatus.OK:  # of others nothing counts but their status
+                    _require_digest(body, headers)
+                    body = _unpacked(body, headers.get("content-encoding", ""))
+                return Answer(status=answer.status_code, headers=headers, body=body)
         except requests.exceptions.SSLError:
             raise _Broken("no connection that is secure could be made") from None
         except requests.exceptions.Timeout:
             raise _Late("it did not answer in time") from None
-        except requests.exceptions.ChunkedEncodingError:
+        except ReadTimeoutError:
+            raise _Late("it did not answer in time") from None
+        except (ProtocolError, requests.exceptions.ChunkedEncodingError):
             raise _Broken("its answer broke off") from None
-        except requests.exceptions.ContentDecodingError:
-            raise _Broken("its answer is packed in another way than it says") from None
+        except HTTPError:
+            raise _Broken("the connection was refused or broke off") from None
         except requests.exceptions.ConnectionError as error:
             late = "timed out" in str(error).lower()
             raise (_Late if late else _Broken)("the connection was refused or broke off") from None
@@ -236,6 +253,46 @@ class _NoPassword(AuthBase):
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         return request
+
+
+_DIGEST = re.compile(r"(?i)(md5|sha-256|sha-512)=:?([A-Za-z0-9+/=]+?):?\s*(?:,|$)")
+_HASHES = {"md5": "md5", "sha-256": "sha256", "sha-512": "sha512"}
+
+
+def _require_digest(body: bytes, headers: Mapping[str, str]) -> None:
+    """Compares a body with what its headers say of it, where they do: `Content-MD5`, `Digest`, `Content-Digest`."""
+    named = [("md5", headers["content-md5"].strip())] if "content-md5" in headers else []
+    for header in ("digest", "content-digest"):
+        named += _DIGEST.findall(headers.get(header, ""))
+    for name, expected in named:
+        found = hashlib.new(_HASHES[name.lower()], body, usedforsecurity=False).digest()
+        if base64.b64encode(found).decode().rstrip("=") != expected.rstrip("="):
+            raise _Broken("its answer does not match its own digest")
+
+
+def _unpacked(body: bytes, encoding: str) -> bytes:
+    """A body as it was before it was packed for the way, which has to be there to its end."""
+    match encoding.strip().lower():
+        case "" | "identity":
+            return body
+        case "gzip" | "x-gzip":
+            forms = [31]
+        case "deflate":
+            forms = [15, -15]  # some servers leave out the header and the checksum
+        case _:
+            raise _Broken("its answer is packed in another way than it was asked for")
+    for form in forms:
+        try:
+            unpacking = zlib.decompressobj(form)
+            text = unpacking.decompress(body, _MOST_BYTES + 1)
+        except zlib.error:
+            continue
+        if len(text) > _MOST_BYTES:
+            raise _Broken("its answer is larger than a gigabyte")
+        if unpacking.eof and not unpacking.unused_data:
+            return text
+        raise _Broken("its answer broke off" if not unpacking.eof else "something follows its packed answer")
+    raise _Broken("its answer is packed in another way than it says")
 
 
 def _said(status: int) -> str:

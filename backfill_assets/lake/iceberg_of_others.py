@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from backfill_assets.capture.errors import CannotBeCaptured, NoStream, ReadFailed, StreamDenied, VersionGone
 from backfill_assets.capture.lake_table import IcebergTable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table
     from pyiceberg.table.snapshots import Snapshot
 
+_CHECKSUM = "CRC checksum verification failed"
 _EQUALITY_DELETES = "equality deletes"
 _ORDERED = 2
 """The first version of the format whose snapshots have numbers that rise."""
@@ -130,8 +132,17 @@ class IcebergStream(TableStream):
 
         opened, schema = self._opened, self._own_schema(state)
         read = ArrowScan(opened.metadata, opened.io, self._scan(state).projection(), AlwaysTrue())
+        self._require_whole(file)
         for batch in read.to_record_batches([file]):
             yield from pa.Table.from_batches([batch]).cast(schema).to_batches(max_chunksize=ROWS)
+
+    def _require_whole(self, task: FileScanTask) -> None:
+        """Compares the pages of a data file and of its deletes with their checksums, which the client does not."""
+        for each in (task.file, *task.delete_files):
+            if str(each.file_format).upper().endswith("PARQUET"):
+                with self._opened.io.new_input(each.file_path).open() as opened:
+                    for _ in pq.ParquetFile(opened, page_checksum_verification=True).iter_batches(ROWS):
+                        pass
 
     @contextmanager
     def _reading(self, state: int | None = None) -> Iterator[None]:
@@ -164,6 +175,9 @@ class IcebergStream(TableStream):
         except (RESTError, pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
             if _EQUALITY_DELETES in str(error):
                 why = "it has equality deletes, which its client does not apply: compact the table"
+                raise CannotBeCaptured(name=self.name, why=why) from None
+            if _CHECKSUM in str(error):
+                why = "a page of one of its files does not match its checksum"
                 raise CannotBeCaptured(name=self.name, why=why) from None
             raise ReadFailed(name=self.name, why=f"its client failed ({type(error).__name__})") from None
 

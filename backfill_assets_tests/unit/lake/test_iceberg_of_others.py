@@ -160,6 +160,19 @@ def test_a_file_that_is_gone_does_not_pass_a_plan(reader: Reader, table: Table, 
         reader.capture()
 
 
+def test_a_data_file_with_a_page_that_does_not_match_its_checksum_is_refused(
+    reader: Reader, table: Table, tmp_path: Path
+) -> None:
+    table.append(some(1, 2, 3))
+    (path,) = (tmp_path / "lake").rglob("*.parquet")
+    pq.write_table(pq.read_table(path), path, write_page_checksum=True, compression="NONE", use_dictionary=False)
+    content = path.read_bytes()
+    at = content.index((2).to_bytes(8, "little"))
+    path.write_bytes(content[:at] + b"\x04" + content[at + 1 :])
+    with pytest.raises(CannotBeCaptured, match="a page of one of its files does not match its checksum"):
+        reader.capture()
+
+
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(

@@ -1,0 +1,79 @@
+"""An answer of an API counts when all of it came, and none of it has changed on the way."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from backfill_assets.capture.errors import ReadFailed
+from backfill_assets.capture.http_requests import Answer, Asking, HttpSecrets
+from backfill_assets.capture.streams import Pace
+from backfill_assets_tests.domains import captured_api
+from backfill_assets_tests.support.api_server import Api, running_api
+
+BODY = b'{"results": [' + b", ".join(b'{"id": %d}' % number for number in range(300)) + b"]}"
+PACKED = {"gzip": gzip.compress(BODY, mtime=0), "deflate": zlib.compress(BODY)}
+
+
+@pytest.fixture(scope="module")
+def api() -> Iterator[Api]:
+    with running_api() as found:
+        yield found
+
+
+def asked(api: Api, headers: dict[str, str], body: bytes) -> Answer:
+    api.requests.clear()
+    api.faults = {1: (200, headers, body)}
+    declared = replace(captured_api.API, url=f"{api.url}/v1/all", token=None, attempts=1)
+    asking = Asking(declared, HttpSecrets(), name="it")
+    try:
+        return asking.get({}, Pace(), position="start")
+    finally:
+        asking.close()
+
+
+def digests_of(body: bytes) -> list[dict[str, str]]:
+    md5, sha256, sha512 = (
+        base64.b64encode(hashlib.new(name, body).digest()).decode() for name in ("md5", "sha256", "sha512")
+    )
+    return [
+        {},
+        {"Content-MD5": md5},
+        {"Digest": f"SHA-256={sha256}, md5={md5}"},
+        {"Content-Digest": f"sha-512=:{sha512}:, sha-256=:{sha256}:"},
+        {"Digest": "crc32c=abcd"},
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["identity", "gzip", "deflate", "raw deflate"])
+@pytest.mark.parametrize("digest", range(5))
+def test_an_answer_is_what_was_sent_however_it_is_packed(api: Api, encoding: str, digest: int) -> None:
+    packing = zlib.compressobj(wbits=-15)
+    body = {**PACKED, "identity": BODY, "raw deflate": packing.compress(BODY) + packing.flush()}[encoding]
+    headers = {"Content-Encoding": encoding.removeprefix("raw "), **digests_of(body)[digest]}
+    assert asked(api, headers, body).body == BODY
+
+
+@pytest.mark.parametrize("headers", digests_of(BODY)[1:4])
+def test_an_answer_that_does_not_match_its_digest_is_refused(api: Api, headers: dict[str, str]) -> None:
+    with pytest.raises(ReadFailed, match="does not match its own digest"):
+        asked(api, headers, BODY.replace(b"7", b"8", 1))
+
+
+@pytest.mark.parametrize("encoding", PACKED)
+def test_a_packed_answer_that_is_cut_or_has_changed_is_refused(api: Api, encoding: str) -> None:
+    body = PACKED[encoding]
+    for end in (0, 5, len(body) // 2, len(body) - 9, len(body) - 4, len(body) - 1):
+        with pytest.raises(ReadFailed, match="broke off"):
+            asked(api, {"Content-Encoding": encoding}, body[:end])
+    for changed in (body[:40] + bytes([body[40] ^ 1]) + body[41:], body[:-1] + bytes([body[-1] ^ 1]), body + b"x"):
+        with pytest.raises(ReadFailed):
+            asked(api, {"Content-Encoding": encoding}, changed)
+    with pytest.raises(ReadFailed, match="packed in another way than it was asked for"):
+        asked(api, {"Content-Encoding": "br"}, body)
