@@ -17,6 +17,7 @@ class Fault(StrEnum):
     DEVICE = "device"
     FOLDER = "folder"
     RIGHTS = "rights"
+    CHANGING = "changing"
     SUFFIX = "suffix"
     DAMAGED = "damaged"
     PADDED = "padded"

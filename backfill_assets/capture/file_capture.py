@@ -8,6 +8,7 @@ content.
 from __future__ import annotations
 
 import hashlib
+import os
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -91,14 +92,19 @@ class FileCapture:
         """Copies the file into the landing place, unless its content exists there already.
 
         Raises:
-            MissingInput, Refused, UnreadableFile: As `require`, or the file may not be read.
+            MissingInput, Refused, UnreadableFile: As `require`, or the file may not be read, or is still written.
         """
         self.require()
         kind = kind_of(self.path)
         try:
             with place.scratch() as copy:
                 with open_regular(self.path) as original, copy.open("wb") as written:
+                    before = os.fstat(original.fileno())
                     sha256, size_bytes = _pump(original, written)
+                    after = os.fstat(original.fileno())
+                if size_bytes != after.st_size or before.st_mtime_ns != after.st_mtime_ns:
+                    why = f"{self.path} changed while it was copied, so that what is in it is not known"
+                    raise FileRefused(fault=Fault.CHANGING, path=str(self.path), why=why)
                 checked = check(copy, kind)
                 stored_path = place.keep(copy, f"{sha256[:2]}/{sha256}{kind.suffix}")
         except NotRegular as error:  # put in its place since it was looked at

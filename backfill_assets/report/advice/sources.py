@@ -195,6 +195,7 @@ _ABOUT_A_FILE: dict[Fault, Advice] = {
     Fault.NAME: "rename the file",
     Fault.DEVICE: "write what it gives into a file, and land that",
     Fault.FOLDER: "name the files in it",
+    Fault.CHANGING: "land it when it is complete; whoever writes it can rename it then",
     Fault.SUFFIX: "rename the file with the suffix of its format",
     Fault.DAMAGED: "get the file again from its source",
     Fault.PADDED: "remove what follows: gunzip it, which ignores that, and gzip it again",

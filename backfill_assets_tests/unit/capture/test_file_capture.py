@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 from pathlib import Path
+from typing import IO, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from backfill_assets.capture import file_capture
 from backfill_assets.capture.file_capture import FileCapture, kind_of
 from backfill_assets.capture.json_members import objects_of
 from backfill_assets.capture.landed_files import FileKind, Format, LandedFile, LandingPlace
@@ -241,3 +244,25 @@ def test_the_objects_of_a_text_are_told_apart_as_they_were_written(separator: st
     assert list(objects_of(separator.join(texts))) == texts
     assert list(objects_of(f" [{separator.join(texts)} ] ")) == texts
     assert [list(objects_of(text)) for text in (*texts, f"[{texts[0]}]", "", "1{}{}", "[1,{},{}]")] == [[]] * 7
+
+
+@pytest.mark.parametrize("how", ["more", "less", "other"])
+def test_a_file_that_changes_while_it_is_copied_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(json_lines(event()) * 3)
+    pumped = file_capture._pump
+
+    def pump(original: BinaryIO, copy: IO[bytes]) -> tuple[str, int]:
+        found = pumped(original, copy)
+        content = path.read_bytes()
+        path.write_bytes({"more": content * 2, "less": content[:-5], "other": content[::-1]}[how])
+        os.utime(path, (0, 0))
+        return found
+
+    monkeypatch.setattr(file_capture, "_pump", pump)
+    with pytest.raises(Refused, match="changed while it was copied") as refused:
+        offer_path(tmp_path, path)
+    assert "land it when it is complete" in str(next_step_of(refused.value))
+    assert kept(tmp_path) == []
