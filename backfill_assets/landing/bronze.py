@@ -30,6 +30,7 @@ from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, ConformedRecor
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.key_versions import (
     DECIDES,
+    EARLIEST,
     HAPPENED,
     IS_DUPLICATE,
     IS_OVERRIDDEN,
@@ -71,10 +72,11 @@ def bronze_rows(
         return found.where(F.col(DECIDES) & ~is_dropped).select(*kept, IMPORT_ID, ROW)
     is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
     held = found.where(~is_truncate & F.col(VOID_BY).isNull() & ~F.col(IS_DUPLICATE) & ~F.col(IS_OVERRIDDEN))
+    until = F.when(is_dropped, F.col(f"{UNKNOWN}.at")).otherwise(F.col(f"{EARLIEST}.at"))
     changes = [
         F.col(OPERATION),
         F.col(HAPPENED).alias(VALID_FROM),
-        F.when(is_dropped, F.col(f"{UNKNOWN}.at")).otherwise(F.col(f"{NEXT}.at")).alias(VALID_UNTIL),
+        F.when(until.isNotNull(), F.greatest(F.col(HAPPENED), until)).alias(VALID_UNTIL),
         F.when(is_dropped, F.lit(UNKNOWN_SINCE)).otherwise(F.col(f"{NEXT}.operation")).alias(ENDED_BY),
     ]
     if not source.order:

@@ -29,6 +29,7 @@ from backfill_assets.landing.formats import IGNORED, ROW
 from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.landing.key_versions import DECIDES as IS_DECIDING
 from backfill_assets.landing.key_versions import (
+    EARLIEST,
     IS_LAST_VOID,
     IS_TIED,
     NEXT,
@@ -259,6 +260,7 @@ def _lines(
         found = with_states(found, source, apart=apart)
     ends = F.col(f"{NEXT}.operation").isin(str(Operation.DELETE), str(Operation.TRUNCATE))
     leaves = F.col(f"{NEXT}.import_id") != F.col(IMPORT_ID)
+    earliest = F.col(f"{EARLIEST}.import_id")
 
     def entry(holds: Column, what: Column, of: Column, of_day: Column) -> Column:
         named = F.struct(what.cast("string").alias("what"), of.cast("string").alias("of"), of_day.alias("day"))
@@ -283,6 +285,12 @@ def _lines(
             ~is_truncate & leaves & (ends | (F.col(f"{NEXT}.day") != day)),
             F.when(ends, F.lit(_DELETED)).otherwise(F.lit(_MOVED)),
             F.col(f"{NEXT}.import_id"),
+            day,
+        ),
+        entry(
+            ~is_truncate & (earliest != F.col(IMPORT_ID)) & (F.col(f"{EARLIEST}.day") != day),
+            F.lit(_TOUCHED),
+            earliest,
             day,
         ),
         entry(

@@ -8,7 +8,9 @@ not void
 - a *duplicate* has the content of the one before it;
 - the last one that is no duplicate *decides* what the key is: current, or deleted. A key without such a version is
   withdrawn, and its last withdrawal decides that;
-- each one *ends* with the next one of another position, or with a truncate that comes before that.
+- each one *ends* with the next one of another position, or with a truncate that comes before that; and, as far as
+  times go, at the earliest time of all that come after it, so that of two versions that a time is of the last one holds
+  at it. One that is dated back before another leaves nothing of that.
 
 A rejected record whose key can be read is no version. What its key is since then is *not known* while nothing newer has
 been accepted of it: nothing of a later position or, where its own position cannot be read, nothing that arrived later.
@@ -43,6 +45,7 @@ IS_OVERRIDDEN = "_is_overridden"
 IS_TIED = "_is_tied"
 DECIDES = "_decides"
 NEXT = "_next"
+EARLIEST = "_earliest"
 UNKNOWN = "_unknown"
 
 STATE_BEFORE, STATE_AFTER = "_state_before", "_state_after"
@@ -92,6 +95,7 @@ def standing(
         it; `_is_duplicate`; `_is_overridden`, whether a later one has its
         position; `_is_tied`, whether nothing declared decides between it and the one before it; `_decides`, whether it
         decides what its key is; `_next`, what ends it: operation, import, day and time of that, null while it holds;
+        `_earliest`, of what comes after it that which happened first: time, import and day;
         `_unknown`, of one that decides that its key is current, the first rejected record to arrive that is newer:
         import, number, time and reason.
     """
@@ -126,6 +130,8 @@ def standing(
         F.col(source.partition.column).alias("day"),
         F.col(HAPPENED).alias("at"),
     )
+    held = stands & ~F.col(IS_OVERRIDDEN)
+    in_time = F.struct(ends["at"].alias("at"), ends["import_id"].alias("import_id"), ends["day"].alias("day"))
     last = F.max(F.when(stands & ~is_truncate, place)).over(every)
     is_void = F.col(VOID_BY).isNotNull() & ~is_rejected
     last_void = F.max(F.when(is_void, place)).over(every) if is_stated else F.lit(None)
@@ -139,7 +145,8 @@ def standing(
         IS_OVERRIDDEN,
         IS_TIED,
         F.coalesce(F.when(last.isNull(), withdrawn).otherwise(stands & (place == last)), F.lit(False)).alias(DECIDES),
-        F.last(F.when(stands & ~F.col(IS_OVERRIDDEN), ends), ignorenulls=True).over(after).alias(NEXT),
+        F.last(F.when(held, ends), ignorenulls=True).over(after).alias(NEXT),
+        F.min(F.when(held & F.col(HAPPENED).isNotNull(), in_time)).over(after).alias(EARLIEST),
     )
     is_current = F.col(DECIDES) & (key_state() == KeyState.CURRENT)
     return found.where(F.col(REASON).isNull()).withColumn(UNKNOWN, F.when(is_current, F.col(_SINCE))).drop(_SINCE)

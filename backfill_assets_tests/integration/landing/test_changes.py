@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -31,17 +33,19 @@ NAMES = {"c": "create", "u": "update", "d": "delete", "r": "snapshot", "t": "tru
 
 @dataclass(frozen=True)
 class Change:
-    """One record of the feed. A delete has no day of its own: it belongs to the day on which it happened."""
+    """One record of the feed. A delete has no day of its own: it belongs to the day on which it happened; `back` says
+    by how many hours a change is dated back."""
 
     lsn: int
     op: str
     key: int | None = None
     day: int | None = None
     place: str | None = None
+    back: int = 0
 
     @property
     def at(self) -> datetime:
-        return datetime(2024, 5, 1, 10, tzinfo=UTC) + timedelta(hours=self.lsn)
+        return datetime(2024, 5, 1, 10, tzinfo=UTC) + timedelta(hours=self.lsn - self.back)
 
     @property
     def on(self) -> date:
@@ -111,10 +115,11 @@ class Oracle:
                 for each, after in zip(news, [*news[1:], None], strict=True)
                 if after is None or self.by_arrival or after[2].lsn != each[2].lsn
             ]
-            for (place, _, change), after in zip(held, [*held[1:], None], strict=True):
+            for number, ((place, _, change), after) in enumerate(zip(held, [*held[1:], None], strict=True)):
                 ends = [(at, truncate) for at, truncate in truncates if at > place]
                 enders = [*ends[:1], *([(after[0], after[2])] if after else [])]
                 end = min(enders, key=lambda one: one[0])[1] if enders else None
+                later = [one[2].at for one in held[number + 1 :]] + [truncate.at for _, truncate in ends]
                 changelog.append(
                     (
                         f"k{key}",
@@ -122,7 +127,7 @@ class Oracle:
                         NAMES[change.op],
                         change.on,
                         change.at,
-                        end and end.at,
+                        max(change.at, min(later)) if later else None,
                         end and NAMES[end.op],
                     )
                 )
@@ -153,6 +158,13 @@ def check(room: LandingRoom, oracle: Oracle) -> None:
     assert sorted(found, key=str) == sorted((row for row in changelog if row[3] in DAYS), key=str)
     current = [row for row in found if row[2] != "delete" and row[6] is None]
     assert len({row[0] for row in current}) == len(current)
+    intervals: dict[object, list[tuple[Any, Any]]] = {}
+    for row in found:
+        intervals.setdefault(row[0], []).append((row[4], row[5] or datetime.max.replace(tzinfo=UTC)))
+    for of_key in intervals.values():
+        assert all(begins <= ends for begins, ends in of_key)
+        lasting = sorted(each for each in of_key if each[0] < each[1])
+        assert all(one[1] <= other[0] for one, other in pairwise(lasting))
 
 
 def utc(at: datetime | None) -> datetime | None:
@@ -205,6 +217,21 @@ def test_a_feed_in_any_order_of_arrival_is_what_its_own_order_says(
             oracle.files.append(file)
             check(room, oracle)
         room.land(lines(files[0]))  # the same content again: ignored
+        check(room, oracle)
+
+
+@pytest.mark.parametrize("seed", range(examples(12)))
+def test_however_changes_are_dated_back_no_key_is_two_things_at_a_time(
+    spark: SparkSession, settings: Settings, clock: Clock, seed: int
+) -> None:
+    chance = random.Random(seed)
+    feed = some_changes(chance, 160, keys=25, truncates=seed % 3)
+    dated = [replace(each, back=chance.choice((0, 0, 1, 3, 40, 160))) if each.op != "t" else each for each in feed]
+    files, oracle = split(chance, dated, 3), Oracle()
+    with landing_room(spark, settings, clock, orders) as room:
+        for file in files:
+            room.land(lines(file))
+            oracle.files.append(file)
         check(room, oracle)
 
 
