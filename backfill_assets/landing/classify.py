@@ -261,6 +261,7 @@ def _lines(
     ends = F.col(f"{NEXT}.operation").isin(str(Operation.DELETE), str(Operation.TRUNCATE))
     leaves = F.col(f"{NEXT}.import_id") != F.col(IMPORT_ID)
     earliest = F.col(f"{EARLIEST}.import_id")
+    is_ended_elsewhere = (earliest != F.col(IMPORT_ID)) & (F.col(f"{EARLIEST}.day") != day)
 
     def entry(holds: Column, what: Column, of: Column, of_day: Column) -> Column:
         named = F.struct(what.cast("string").alias("what"), of.cast("string").alias("of"), of_day.alias("day"))
@@ -288,7 +289,7 @@ def _lines(
             day,
         ),
         entry(
-            ~is_truncate & (earliest != F.col(IMPORT_ID)) & (F.col(f"{EARLIEST}.day") != day),
+            F.lit(source.operation is not None) & ~is_truncate & is_ended_elsewhere,
             F.lit(_TOUCHED),
             earliest,
             day,
