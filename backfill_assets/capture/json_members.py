@@ -58,7 +58,7 @@ def json_of(value: Any) -> str:
         case Digits():
             return str(value)
         case float() if not math.isfinite(value):
-            return quoted(str(value))
+            return quoted("NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity")
         case Decimal():
             return f"{value:f}"
         case bytes():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from datetime import date, datetime
 
 from pyspark.sql import types as T
 
@@ -30,8 +31,25 @@ IDENTIFYING: tuple[type[T.DataType], ...] = (
 ATOMIC: tuple[type[T.DataType], ...] = (*IDENTIFYING, T.FloatType, T.DoubleType, T.BinaryType)
 """The types of columns, and of what is inside structs and arrays."""
 
+INFINITIES = frozenset({"infinity", "-infinity"})
+"""How PostgreSQL writes times that come after and before all others."""
+
 _NAME = re.compile(r"\w[\w-]*")
 _MOST_DIGITS = 38
+
+
+def is_time(text: str, of: T.DataType) -> bool:
+    """Whether a text is a date or a time of a type, written as in landed files."""
+    try:
+        if isinstance(of, T.DateType):
+            return date.fromisoformat(text).isoformat() == text
+        found = datetime.fromisoformat(text) if text[10:11] == "T" else None
+    except ValueError:
+        return False
+    is_local = isinstance(of, T.TimestampNTZType)
+    return (
+        isinstance(of, (T.TimestampType, T.TimestampNTZType)) and found is not None and is_local == (not found.tzinfo)
+    )
 
 
 def check_columns(table: str, schema: T.StructType, *, partition: str | None = None) -> None:

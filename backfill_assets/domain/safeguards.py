@@ -69,12 +69,15 @@ def _of_source(table: SourceTable) -> Iterator[Safeguard]:
         yield Safeguard(name="rounds", permits=True)
     if table.ties != Ties.REFUSE:
         yield Safeguard(name="ties", permits=True)
-    if table.unknown != UnknownKeys.BLOCK:
-        yield Safeguard(name="unknown", permits=True, exactly={"unknown": table.unknown})
+    if table.unknown == UnknownKeys.DROP:  # keys are taken out of its own rows; what reads them is guarded itself
+        yield Safeguard(name="unknown", permits=True)
 
 
 def _of_derived(table: DerivedTable) -> Iterator[Safeguard]:
     yield from _publish(table.publish)
+    for source in {each.name: each for each in table.inputs.values() if isinstance(each, SourceTable)}.values():
+        if source.unknown != UnknownKeys.BLOCK:
+            yield Safeguard(name=f"unknown {source.name}", permits=True, exactly={"policy": str(source.unknown)})
     if table.keep is not None:
         most = {"months": float(MONTHS[table.keep.then])}
         yield Safeguard(name=EXPIRE, permits=True, least={"days": float(table.keep.days)}, most=most)

@@ -19,7 +19,7 @@ from backfill_assets.capture.postgres_table import ORDER, PostgresTable
 from backfill_assets.capture.streams import Operated
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import check_breakdown
-from backfill_assets.domain.column_types import check_identifying
+from backfill_assets.domain.column_types import INFINITIES, check_identifying, is_time
 from backfill_assets.domain.contracts import EARLIER, LIFT, NO_LIFT, Compute, Lift, check_versions, name_at, normalized
 from backfill_assets.domain.declarations import (
     OF_EVERY_TABLE,
@@ -74,6 +74,16 @@ OF_A_SOURCE = {
     "event_time": a(str, "a column name"),
     "json_columns": several(str, "column names"),
     "timezone": Kind(words="a time zone such as 'Europe/Amsterdam'", test=lambda value: value == "" or _is_zone(value)),
+    "bounds": Kind(
+        words="texts by column, such as {'valid_until': {'infinity': '9999-12-31'}}",
+        test=lambda value: (
+            isinstance(value, Mapping)
+            and all(
+                isinstance(named, Mapping) and all(isinstance(text, str) for text in (*named, *named.values()))
+                for named in value.values()
+            )
+        ),
+    ),
     "row_number": Kind(words="True or False", test=lambda value: isinstance(value, bool)),
     "rounds": Kind(words="True or False", test=lambda value: isinstance(value, bool)),
     "plausible_gap_days": a(int, "a number of days"),
@@ -117,6 +127,8 @@ class SourceTable:
             person names of it. A time that a clock shows twice is the first of the two, and rejected where it is of the
             key or the order; a time that it skips is rejected. Without it a time needs an offset, and days are those of
             UTC. The partition is the UTC date in either case.
+        bounds: By column of dates or times, what lands for PostgreSQL's `infinity` and `-infinity`, such as
+            `{"valid_until": {"infinity": "9999-12-31T00:00:00Z"}}`. Without it such a record is rejected.
         row_number: States that files have no key: each record is known by the name of its file and its number in it,
             which landing writes into the columns `file_name` and `row_number`. Both are the key, and in the schema.
         plausible_gap_days: How many days in a row without events are plausible within a file. Longer gaps, and those
@@ -149,6 +161,7 @@ class SourceTable:
     json_columns: tuple[str, ...] = ()
     rounds: bool = False
     timezone: str = ""
+    bounds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     row_number: bool = False
     plausible_gap_days: int = 31
     lateness: Lateness | None = None
@@ -181,6 +194,7 @@ class SourceTable:
             raise wrong(self, "a JSON column has to be a string")
         if self.partition.grain is not Grain.DAILY:
             raise wrong(self, "a source table has daily partitions")
+        self._check_bounds()
         self._check_row_number()
         self._check_changes()
         self._check_envelope()
@@ -230,6 +244,12 @@ class SourceTable:
             event_time=names[self.event_time],
             schema=schema,
             json_columns=tuple(column for column in json_columns if column in schema.fieldNames()),
+            bounds={
+                names[column]: named
+                for column, named in self.bounds.items()
+                if names[column] in schema.fieldNames()
+                and schema[names[column]].dataType == self.schema[column].dataType
+            },
             order=tuple(names[column] for column in self.order),
             operation=self.operation and self.operation.named_as(names),
             capture=None,
@@ -253,6 +273,21 @@ class SourceTable:
     def file_columns(self) -> list[str]:
         """The columns of the schema that files have, in its order."""
         return [name for name in self.schema.fieldNames() if name not in self.filled_columns]
+
+    def _check_bounds(self) -> None:
+        """Refuses bounds of columns that decide where a record belongs: other records can have the same values."""
+        require_columns(self, tuple(self.bounds), "a column with bounds")
+        at = self.operation.at if self.operation else None
+        for column, named in self.bounds.items():
+            if column in {*self.key, *self.order, self.event_time, at}:
+                raise wrong(self, f"{column!r} has bounds, and is of its key, its order or the time of a record")
+            of = self.schema[column].dataType
+            if not named or not set(named) <= INFINITIES or not all(is_time(text, of) for text in named.values()):
+                raise wrong(
+                    self,
+                    f"the bounds of {column!r} are {dict(named)!r:.100}: write a {of.simpleString()} for 'infinity' or "
+                    "'-infinity', such as {'infinity': '9999-12-31'} of a date",
+                )
 
     def _check_row_number(self) -> None:
         if not self.row_number:

@@ -28,6 +28,7 @@ from backfill_assets.landing.classify import PHASE, WITH, WITHOUT, Account, with
 from backfill_assets.landing.conformed import (
     CONTENT_HASH,
     conformed,
+    is_version,
     owner_of,
 )
 from backfill_assets.landing.days import unexplained_days
@@ -35,7 +36,14 @@ from backfill_assets.landing.errors import WithdrawsTooMuch
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
-from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, standing, version_columns
+from backfill_assets.landing.key_versions import (
+    DECIDES,
+    UNKNOWN,
+    KeyState,
+    key_state,
+    standing,
+    version_columns,
+)
 from backfill_assets.landing.land import Landed, landed_now, require_whole_files
 from backfill_assets.landing.record_rules import REASON, Bounds, local_day
 from backfill_assets.landing.statements import (
@@ -59,26 +67,31 @@ class Effect:
         changed: Those with other values on the same day.
         moved: Those that are on another day now.
         unchanged: Those that stay as they are.
+        unknown: Those that are not known then, because their record is rejected.
     """
 
     new: int = 0
     changed: int = 0
     moved: int = 0
     unchanged: int = 0
+    unknown: int = 0
 
 
 def effect_of(work: Landing, offered: DataFrame, others: Sequence[ImportRecord]) -> Effect:
     """What conformed records would do, if they arrived after all others."""
     source = work.source
-    mine = offered.where(F.col(REASON).isNull()).select(*version_columns(source))
-    theirs = work.records.valid(others).select(*version_columns(source))
+    mine = offered.where(is_version(source)).select(*version_columns(source))
+    theirs = work.records.versions(others).select(*version_columns(source))
     found = standing(with_and_without(mine, theirs, source), source, others, apart=(PHASE,))
     current = found.where(F.col(DECIDES) & (key_state() == F.lit(str(KeyState.CURRENT))))
     day, content = F.col(source.partition.column).alias("day"), F.col(CONTENT_HASH).alias("content")
-    in_phase = {phase: F.max(F.when(F.col(PHASE) == phase, F.struct(day, content))) for phase in (WITHOUT, WITH)}
+    is_unknown = F.col(UNKNOWN).isNotNull().alias("is_unknown")
+    state = F.struct(day, content, is_unknown)
+    in_phase = {phase: F.max(F.when(F.col(PHASE) == phase, state)) for phase in (WITHOUT, WITH)}
     by_key = current.groupBy(*source.key).agg(in_phase[WITHOUT].alias("was"), in_phase[WITH].alias("is"))
     kind = (
-        F.when(F.col("was").isNull(), "new")
+        F.when(F.col("is.is_unknown"), "unknown")
+        .when(F.col("was").isNull(), "new")
         .when(F.col("was.day") != F.col("is.day"), "moved")
         .when(F.col("was.content") != F.col("is.content"), "changed")
         .otherwise("unchanged")

@@ -121,6 +121,10 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
     present = {field.name: field.dataType for field in raw.schema.fields}
     kept = [column for column in raw.columns if column not in source.schema.fieldNames()]
     required = required_columns(source)
+    for name, named in source.bounds.items():
+        if isinstance(present.get(name), StringType):
+            bound = F.coalesce(*(F.when(F.col(name) == infinity, F.lit(text)) for infinity, text in named.items()))
+            raw = raw.withColumn(name, F.coalesce(bound, F.col(name)))
     values = {
         field.name: typed(F.col(field.name), present[field.name], field.dataType, reading_of(source, field.name))
         if field.name in present

@@ -29,6 +29,7 @@ _LONG_ENDS = float(2**63)
 # \A and \z, because $ also matches before a line break at the end.
 _WHOLE_NUMBER = r"\A[+-]?[0-9]{1,19}\z"
 _NUMBER = r"\A[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?\z"
+_NOT_FINITE = r"\A(NaN|-?Infinity)\z"
 _NOT_ZERO = r"\A[+-]?[0.]*[1-9]"
 _DATE = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 # Spark's own cast also takes a bare date, a missing offset and the name of a zone, all of which leave the instant open.
@@ -69,13 +70,16 @@ class Reading:
     Attributes:
         rounds: Digits that a type does not keep are rounded or cut off; otherwise they make a value no value.
         timezone: The zone of times without an offset that the contract has as instants; empty where there are none.
+        finite: Numbers are written as JSON, which has no others than finite ones.
     """
 
     rounds: bool = False
     timezone: str = ""
+    finite: bool = False
 
 
 EXACTLY = Reading()
+_AS_JSON = Reading(finite=True)
 
 
 def can_become(target: T.DataType, found: T.DataType, *, as_json: bool = False, has_zone: bool = False) -> bool:
@@ -203,7 +207,7 @@ def _has_form(text: Column, target: T.DataType, how: Reading) -> Column:
 
 def _string(value: Column, found: T.DataType) -> Column:
     if isinstance(found, _NESTED):
-        return F.to_json(typed(value, found, found), JSON_OF_PARQUET)
+        return F.to_json(typed(value, found, found, _AS_JSON), JSON_OF_PARQUET)
     text = value.cast("string")
     return F.when(F.is_valid_utf8(text), text) if isinstance(found, (T.StringType, T.BinaryType)) else text
 
@@ -215,7 +219,8 @@ def _of_text(text: Column, target: T.DataType, how: Reading) -> Column:
         case T.FloatType() | T.DoubleType():
             nearest = text.try_cast(target)
             is_near = _is_finite(nearest) & ((nearest != 0) | ~text.rlike(_NOT_ZERO))
-            return F.when(text.rlike(_NUMBER) & is_near, nearest)
+            # Spark's cast takes other spellings as well, and texts around them.
+            return F.when((text.rlike(_NUMBER) & is_near) | text.rlike(_NOT_FINITE), nearest)
         case T.DecimalType():
             return _decimal(text, target, how.rounds)
         case T.BooleanType():
@@ -305,7 +310,7 @@ def _of_type(value: Column, found: T.DataType, target: T.DataType, how: Reading)
         keeps_digits = not isinstance(found, T.DecimalType) or found.scale <= target.scale
         return value.try_cast(target) if keeps_digits or how.rounds else _decimal(value.cast("string"), target, False)
     if isinstance(target, _FLOATING):
-        return _floating(value, found, target, how.rounds)
+        return _floating(value, found, target, how)
     return _instant(value, how.timezone) if isinstance(found, T.TimestampNTZType) and found != target else value
 
 
@@ -319,15 +324,18 @@ def _whole(number: Column, target: T.DataType) -> Column:
     return F.when((whole.cast("double") == number.cast("double")) & (number < F.lit(_LONG_ENDS)), whole)
 
 
-def _floating(value: Column, found: T.DataType, target: T.DataType, rounds: bool) -> Column:
-    nearest = value.try_cast(target)
+def _floating(value: Column, found: T.DataType, target: T.DataType, how: Reading) -> Column:
+    nearest, rounds = value.try_cast(target), how.rounds
     if isinstance(found, _WHOLE):
         is_near = F.lit(True) if rounds else _whole(nearest, found) == value
     elif isinstance(found, T.DoubleType) and isinstance(target, T.FloatType):
         is_near = (nearest != 0) | (value == 0) if rounds else nearest.cast(found) == value
     else:
         is_near = F.lit(True)
-    return F.when(_is_finite(nearest) & is_near, nearest)
+    is_same = _is_finite(nearest) & is_near
+    if isinstance(found, _FLOATING) and not how.finite:
+        is_same |= ~_is_finite(value)
+    return F.when(is_same, nearest)
 
 
 # ------------------------------------------------------------------------------------------------------------ nested

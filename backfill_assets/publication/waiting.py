@@ -8,13 +8,15 @@ longer accepted, is refused for that, and is planned again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import UnknownKeys
+from backfill_assets.landing.contract_versions import as_present_build
 from backfill_assets.landing.not_known import NotKnown, not_known
 from backfill_assets.ledger.freezes import Freeze
+from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import GATED, UNBLOCKED, RunState, SetState
 from backfill_assets.ledger.store import EVER_PUBLISHED
@@ -55,14 +57,36 @@ def waits_for(
 
 
 def _unknown(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> NotKnown | None:
-    """Keys that are not known, of days that a run reads of a source whose author lets no such day be read."""
+    """Keys that are not known, of days that a run reads; where its source drops them, of days that it has read with
+    them."""
     for pinned in manifest.inputs:
         source = ws.domain.tables.get(pinned.table)
-        if not isinstance(source, SourceTable) or source.unknown != UnknownKeys.BLOCK:
+        if not isinstance(source, SourceTable) or source.unknown == UnknownKeys.KEEP:
             continue
-        if found := not_known(tx, source, {each.partition for each in pinned.partitions}):
+        days = {each.partition: each.version for each in pinned.partitions}
+        if source.unknown == UnknownKeys.DROP:
+            unknown = (each for each in tx.imports.unknown_days(source.name) if each.event_date in days)
+            days = {each.event_date: 0 for each in unknown if not _is_left_out(ws, tx, source, each, days)}
+        if found := not_known(tx, source, days):
             return found
     return None
+
+
+def _is_left_out(
+    ws: Workspace, tx: ReadTransaction, source: SourceTable, unknown: ImportDay, read: Mapping[date, int]
+) -> bool:
+    """Whether the version of a day that a run has read was built from the file since which keys of it are not known, by
+    a contract that drops them."""
+    day, contracts = unknown.event_date, ws.contracts[source.name]
+    claim = tx.versions.claims(source.name, (day,)).get(day)
+    if claim is None or claim.version != read[day]:
+        return False
+    bases = tx.bases.of_accepted([source.name], partitions={day}).bases[source.name]
+    return any(
+        unknown.import_id in basis.imports
+        and as_present_build(contracts, basis.configuration) == contracts.configuration()
+        for basis in bases
+    )
 
 
 def require_its_turn(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, at: datetime) -> None:

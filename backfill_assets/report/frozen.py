@@ -13,7 +13,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.not_known import not_known_words
+from backfill_assets.report.not_known import waits_to_know
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do, step
 
 
@@ -92,7 +92,7 @@ def waits_for_words(for_what: Freeze | NotKnown | RunRecord) -> str:
     if isinstance(for_what, Freeze):
         return frozen_words(for_what)
     if isinstance(for_what, NotKnown):
-        return not_known_words(for_what)
+        return waits_to_know(for_what)
     named = for_what.manifest.member_of or for_what.run_id
     return f"{named} has priority and is {for_what.state}"
 

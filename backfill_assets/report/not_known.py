@@ -67,6 +67,12 @@ def not_known_words(found: NotKnown) -> str:
     return "; ".join(said)
 
 
+def waits_to_know(found: NotKnown) -> str:
+    """That a run waits for keys."""
+    are = "is" if found.keys == 1 else "are"
+    return f"{count_of(found.keys, 'key')} of {found.source} ({found.days}) that it reads {are} not known"
+
+
 def _keys(found: NotKnown) -> str:
     first, more = found.imports[0], len(found.imports) - 1
     since = f"{first} and {count_of(more, 'more file')}" if more else first

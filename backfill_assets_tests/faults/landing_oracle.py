@@ -172,6 +172,8 @@ def from_number(number: int | float | Decimal, kind: T.DataType, *, rounds: bool
         Wrong: It has none.
     """
     if not math.isfinite(number):
+        if isinstance(kind, (T.FloatType, T.DoubleType)):
+            return float(number)
         raise Wrong
     match kind:
         case T.DecimalType():
@@ -304,6 +306,7 @@ def csv_rows(text: str) -> list[list[str]]:
 # -------------------------------------------------------------------------------------------------- texts
 
 _NUMBER = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?")
+NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 _TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.]([0-9]{1,9}))?)?"
     r"(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
@@ -326,7 +329,7 @@ def from_text(text: str, kind: T.DataType, *, rounds: bool = False) -> Any:
         case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
             return whole(int(_form(r"[+-]?[0-9]{1,19}", text)), kind)
         case T.FloatType() | T.DoubleType():
-            return _binary_number(_form(_NUMBER, text), kind)
+            return float(text) if text in NOT_FINITE else _binary_number(_form(_NUMBER, text), kind)
         case T.DecimalType():
             return decimal(Decimal(_form(_NUMBER, text)), kind, rounds=rounds)
         case T.BooleanType():

@@ -60,10 +60,10 @@ def _land(ws: Workspace, notes: Notes) -> None:
 
 
 def _landing_together(shop: Shop) -> Notes:
-    """Three files, of which the second corrects the first, and one has a record that cannot be read."""
+    """Three files, of which the second corrects the first and then has a record of its key that cannot be read."""
     contents = (
         [json.dumps(sale(FIFTH, amount=100, sale_id="late"))],
-        [json.dumps(sale(FIFTH, amount=70, sale_id="late")), '{"sale_id": "no time"}'],
+        [json.dumps(sale(FIFTH, amount=70, sale_id="late")), '{"sale_id": "late"}'],
         [json.dumps(sale(FIFTH))],
     )
     for number, lines in enumerate(contents):

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
+from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.planning.partitions import Grain, compress
 from backfill_assets.report.requests import NAME, WHY, Act, Advice, Invocation, NextStep, do, rows_of, step
 
@@ -88,6 +89,8 @@ def joined(asked: Sequence[Invocation]) -> NextStep:
 def how_to_know(found: NotKnown) -> NextStep:
     """What makes keys known again, or says what becomes of them until they are."""
     source, days = found.source.partition(".")[2], found.days.days
+    if found.policy == UnknownKeys.DROP:
+        return step("build these days without them, and then plan it again: ", joined(loads(found.source, days)))
     return step(
         "to see which keys: ",
         do(Act.LOCATE, source, first=days[0], last=days[-1]),

@@ -202,6 +202,7 @@ def extract_page(preview: ExtractPreview) -> Page:
                 "keys of the files",
                 f"{effect.new:,} new, {effect.changed:,} changed, {effect.moved:,} moved to another day, "
                 f"{effect.unchanged:,} unchanged"
+                + (f", {effect.unknown:,} not known, because their record is rejected" if effect.unknown else "")
                 if effect
                 else None,
             ),

@@ -44,6 +44,7 @@ def land(shop: Shop, name: str, *records: Mapping[str, object]) -> str:
 def load(ws: Workspace, days: tuple[date, ...] | None = None) -> None:
     run = operations.plan_load(ws, SALES, partitions=days, by="ana", reason="landed")
     assert run is not None
+    operations.approve(ws, run.run_id, by="ben")
     operations.stage(ws, run.run_id, actor="ana")
     assert operations.gate(ws, run.run_id, actor="ana").passed
     operations.publish(ws, run.run_id, by="ana")
@@ -117,6 +118,17 @@ def test_a_withdrawal_ends_what_is_not_known_and_its_restoration_brings_that_bac
     assert found.found.imports == (unread,)
 
 
+def test_a_key_that_was_not_known_before_drop_was_declared_is_not_read_until_its_day_is_built_again(
+    published_shop: Shop, unread: str
+) -> None:
+    dropping = replace(published_shop, ws=declaring(published_shop.ws, unknown=UnknownKeys.DROP))
+    with pytest.raises(KeysNotKnown):
+        dropping.publish(restated(dropping.ws))
+    load(dropping.ws, (SIXTH,))
+    dropping.publish(restated(dropping.ws))
+    assert dropping.amounts()[SIXTH] == USUAL - 10
+
+
 def test_keep_publishes_the_last_accepted_version_and_says_so(published_shop: Shop, unread: str) -> None:
     ws = declaring(published_shop.ws, unknown=UnknownKeys.KEEP)
     run_id = restated(ws)
@@ -129,7 +141,14 @@ def test_keep_publishes_the_last_accepted_version_and_says_so(published_shop: Sh
 def test_drop_leaves_the_key_out_until_it_is_known_and_both_are_stale_for_dependents(published_shop: Shop) -> None:
     dropping = replace(published_shop, ws=declaring(published_shop.ws, unknown=UnknownKeys.DROP))
     load(dropping.ws, tuple(DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 10))))
-    land(dropping, "unread.jsonl", {**sale(SIXTH), "amount": "much"})
+    with_it = restated(dropping.ws)
+    land_only(dropping, "unread.jsonl", {**sale(SIXTH), "amount": "much"})
+    build = "build these days without them, and then plan it again: backfill load sales --from 2026-01-06"
+    with refused(KeysNotKnown, match=build):
+        dropping.publish(with_it)
+    load(dropping.ws)
+    with refused(KeysNotKnown, match=build):
+        dropping.publish(with_it)
     assert is_stale(dropping.ws)
     dropping.publish(restated(dropping.ws))
     assert dropping.amounts()[SIXTH] == USUAL - 10

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import DateType, StructField, StructType, TimestampNTZType, TimestampType
 
 from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain.operations import UnknownKeys
-from backfill_assets.landing.extract import Extract, land_extract
+from backfill_assets.landing.extract import Effect, Extract, land_extract, preview
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.domains.orders import orders
@@ -115,8 +116,35 @@ def test_a_rejected_record_of_an_extract_makes_its_key_unknown_and_withdraws_not
     path = tmp_path / "extract.jsonl"
     path.write_bytes(json_lines(event("e1"), no_object("e2")))
     stated = Extract(days=DayRange.inclusive(FIRST, FIRST), where={}, reason="all of it")
+    expected = preview(room.work(), [FileCapture(path)], stated, now=LANDED_AT).effect
+    assert expected == Effect(unchanged=1, unknown=1)
     found = land_extract(room.work(), [FileCapture(path)], stated)
     assert (found.withdrawn.keys, unknown(room)) == (0, {("imp-000002", FIRST): 1})
+
+
+def test_infinity_lands_as_the_bound_that_its_source_declares_and_makes_its_key_unknown_without_one(
+    room: LandingRoom,
+) -> None:
+    types = {"on_day": DateType(), "until": TimestampType(), "at_clock": TimestampNTZType()}
+    schema = StructType([*EVENTS.schema, *(StructField(name, kind) for name, kind in types.items())])
+    bounds = {
+        "on_day": {"infinity": "9999-12-31", "-infinity": "0001-01-01"},
+        "until": {"infinity": "9999-12-31T23:59:59.999999Z"},
+        "at_clock": {"-infinity": "0001-01-01T00:00:00"},
+    }
+    strict, bound = (replace(room, source=replace(EVENTS, schema=schema, bounds=b, gates=())) for b in ({}, bounds))
+    update = json_lines(
+        event("e1", on_day="infinity", until="infinity", at_clock="-infinity"),
+        event("e2", on_day="-infinity", at_clock="infinity"),
+        event("e3", on_day="0044-03-15 BC"),
+    )
+    strict.land(json_lines(event("e1"), event("e2"), event("e3")), "1.jsonl")
+    strict.land(update, "2.jsonl")
+    assert unknown(strict) == {("imp-000002", FIRST): 3}
+    bound.land(update, "2.jsonl", on_duplicate=OnDuplicate.REPROCESS)
+    assert [row["event_id"] for row in bound.unknown([FIRST])] == ["e2", "e3"]
+    row = bound.bronze([FIRST])[0]
+    assert [str(row[name]) for name in types] == ["9999-12-31", "9999-12-31 23:59:59.999999", "0001-01-01 00:00:00"]
 
 
 @pytest.mark.parametrize("policy", UnknownKeys)

@@ -63,7 +63,8 @@ def of(kind: str, logical: str, **more: Any) -> dict[str, Any]:
     [
         ("long", 2**63 - 1, str(2**63 - 1)),
         ("double", 0.1, "0.1"),
-        ("double", float("nan"), "nan"),
+        ("double", float("nan"), "NaN"),
+        ("double", float("-inf"), "-Infinity"),
         ("float", 0.1, "0.10000000149011612"),
         ("boolean", True, True),
         ("string", 'a "text"\n\u2028 of é', 'a "text"\n\u2028 of é'),

@@ -9,6 +9,7 @@ from pyspark.sql import types as t
 
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import daily
+from backfill_assets.domain.column_types import is_time
 from backfill_assets_tests.support.declared import DAILY, EVENTS, derived, source
 
 
@@ -150,3 +151,22 @@ def test_names_inside_a_struct_are_held_to_the_same() -> None:
 @pytest.mark.parametrize("name", ["größe", "net-amount", "x1", "année"])
 def test_letters_of_any_language_are_names(name: str) -> None:
     source(schema=t.StructType([*EVENTS.fields, t.StructField(name, t.StringType())]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "is_one"),
+    [
+        (t.DateType(), "9999-12-31", True),
+        (t.DateType(), "0001-01-01", True),
+        (t.DateType(), "99991231", False),
+        (t.DateType(), "infinity", False),
+        (t.TimestampType(), "9999-12-31T23:59:59.999999Z", True),
+        (t.TimestampType(), "9999-12-31T23:59:59", False),
+        (t.TimestampType(), "9999-12-31", False),
+        (t.TimestampNTZType(), "9999-12-31T00:00:00", True),
+        (t.TimestampNTZType(), "9999-12-31T00:00:00Z", False),
+        (t.StringType(), "9999-12-31", False),
+    ],
+)
+def test_a_bound_is_a_time_of_the_type_of_its_column(kind: t.DataType, text: str, is_one: bool) -> None:
+    assert is_time(text, kind) is is_one

@@ -46,6 +46,24 @@ MISTAKES: Mistakes = {
         lambda: source(ties="arrival"),
         "bronze.events: it says what breaks ties, and has no order in which there could be any",
     ),
+    "a policy of unknown keys that is none": (
+        lambda: source(unknown="ignore"),
+        "bronze.events: its unknown is 'ignore' (str), and has to be 'block', 'keep' or 'drop'",
+    ),
+    "a bound of the key": (
+        lambda: source(bounds={"event_id": {"infinity": "9999-12-31T00:00:00Z"}}),
+        "bronze.events: 'event_id' has bounds, and is of its key, its order or the time of a record",
+    ),
+    "a bound of a text": (
+        lambda: source(schema=FEED, bounds={"op": {"infinity": "u"}}),
+        "bronze.events: the bounds of 'op' are {'infinity': 'u'}: write a string for 'infinity' or '-infinity', such "
+        "as {'infinity': '9999-12-31'} of a date",
+    ),
+    "bounds of one text": (
+        lambda: source(bounds={"event_time": "9999-12-31"}),
+        "bronze.events: its bounds is {'event_time': '9999-12-31'} (dict), and has to be texts by column, such as "
+        "{'valid_until': {'infinity': '9999-12-31'}}",
+    ),
     "operations that are a mapping": (
         lambda: source(schema=FEED, operation={"column": "op"}),
         "bronze.events: its operation is {'column': 'op'} (dict), and has to be Operations(...)",

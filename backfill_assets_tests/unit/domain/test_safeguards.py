@@ -124,6 +124,12 @@ def test_a_gate_with_a_narrower_bound_is_not(name: str, stricter: Gate) -> None:
 
 
 TABLE = a_table()
+
+
+def reading(events: SourceTable) -> DerivedTable:
+    return replace(TABLE, inputs={"events": events})
+
+
 TOLERATED = replace(TABLE, tolerance=tolerance("rows", percent=1, owner="finance"))
 V1 = replace(TABLE, name="silver.v", publish=versioned(of="silver.t", clean_days=3, differs=("amount",)))
 
@@ -142,11 +148,11 @@ V1 = replace(TABLE, name="silver.v", publish=versioned(of="silver.t", clean_days
         ("tolerance", TOLERATED, replace(TABLE, tolerance=tolerance("rows", percent=1, owner="ops"))),
         ("phases", replace(TABLE, phases=phases(hold_hours=24)), replace(TABLE, phases=phases(hold_hours=1))),
         ("phases", replace(TABLE, phases=phases(hold_hours=24)), TABLE),
+        *(("unknown bronze.events", TABLE, reading(source(unknown=policy))) for policy in ("keep", "drop")),
         ("lateness", source(), source(lateness=days(3))),
         ("lateness", source(lateness=days(3)), source(lateness=days(4))),
         ("rounds", source(), source(rounds=True)),
         ("ties", source(order=("at",)), source(order=("at",), ties="arrival")),
-        ("unknown", source(), source(unknown="keep")),
         ("unknown", source(), source(unknown="drop")),
         ("plausible_gap_days", source(), source(plausible_gap_days=32)),
         ("most_withdrawn_percent", source(), source(most_withdrawn_percent=20.5)),
@@ -181,6 +187,7 @@ OF_ROWS = {
     *(
         "json_columns",
         "timezone",
+        "bounds",
         "row_number",
         "order",
         "operation",

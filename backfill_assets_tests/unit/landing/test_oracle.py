@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -52,7 +53,12 @@ OF_TEXTS: list[tuple[str | DataType, str, Any]] = [
     ("double", "1e400", MISFIT),
     ("double", "1e-400", MISFIT),
     ("double", "0e-400", 0.0),
-    ("double", "NaN", WRONG),
+    ("double", "Infinity", math.inf),
+    ("float", "-Infinity", -math.inf),
+    ("double", "nan", WRONG),
+    ("double", "+Infinity", WRONG),
+    ("decimal(10,2)", "NaN", WRONG),
+    ("long", "NaN", WRONG),
     ("double", "1_000", WRONG),
     ("float", "16777217", 16777216.0),
     ("float", "1.00000005960464477539063", 1.0000001192092896),  # twice rounded it would be 1
@@ -190,7 +196,7 @@ def test_a_required_column_needs_a_value() -> None:
         (pa.array([Decimal("2.0")]), "integer", False, 2),
         (pa.array([2.5]), "integer", True, WRONG),
         (pa.array([float("nan")]), "integer", False, WRONG),
-        (pa.array([float("nan")]), "double", False, WRONG),
+        (pa.array([float("-inf")]), "double", False, -math.inf),
         (pa.array([0.1]), "float", False, MISFIT),
         (pa.array([0.1]), "float", True, 0.10000000149011612),
         (pa.array([-0.0]), "float", False, -0.0),

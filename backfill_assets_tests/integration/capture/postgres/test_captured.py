@@ -29,10 +29,12 @@ from backfill_assets.capture.postgres import BEGINNING, PostgresStream
 from backfill_assets.capture.streams import Pace, Period, Span
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.domain import PostgresTable, SourceTable
+from backfill_assets.report.captured import CaptureReport
 from backfill_assets.report.command_line import explained
 from backfill_assets_tests.support.captured_shop import finished
 from backfill_assets_tests.support.database_shop import (
     COLUMNS,
+    DAY,
     NEW,
     TABLE,
     DatabaseShop,
@@ -70,6 +72,41 @@ def test_a_snapshot_and_the_changes_after_it_are_the_table_and_are_captured_once
     assert shop.current_rows() == shop.selected()
     again = shop.capture()
     assert (again.capture_id, again.captured, again.landed) == (None, 0, None)
+
+
+def test_updates_to_values_that_no_type_holds_make_their_keys_unknown_until_they_are_changed(
+    shop_of: ShopOf, spark: SparkSession
+) -> None:
+    shop = shop_of(spark=spark)
+    shop.capture(whole=True)
+    shop.run(
+        "UPDATE sales SET amount = 'NaN' WHERE sale_id = 1",
+        "UPDATE sales SET sold_at = 'infinity' WHERE sale_id = 2",
+        "UPDATE sales SET sold_at = '0044-03-15 12:00:00Z BC' WHERE sale_id = 3",
+        "INSERT INTO sales VALUES (11, '-infinity', 1, true, 'was never there', NULL)",
+    )
+    assert keys_that_are_not_known(shop, shop.capture()) == 3
+    shop.run(
+        "UPDATE sales SET amount = 77 WHERE sale_id = 1",
+        "DELETE FROM sales WHERE sale_id = 2",
+        f"UPDATE sales SET sold_at = {DAY} WHERE sale_id > 2",
+    )
+    assert keys_that_are_not_known(shop, shop.capture(builds=True)) == 0
+    assert shop.current_rows() == shop.selected()
+
+
+def keys_that_are_not_known(shop: DatabaseShop, report: CaptureReport) -> int:
+    """By the report of a capture, which the ledger agrees with."""
+    ws = shop.open()
+    try:
+        with ws.ledger.read() as tx:
+            days = tx.imports.unknown_days("bronze.sales")
+    finally:
+        ws.close()
+    assert report.landed is not None
+    found = report.landed.not_known.found.keys if report.landed.not_known else 0
+    assert found == sum(day.unknown for day in days)
+    return found
 
 
 @pytest.mark.parametrize("positions", [5, pytest.param(60, marks=pytest.mark.long)])
