@@ -192,7 +192,7 @@ def test_a_column_renamed_and_back_is_refused_also_where_another_one_was_dropped
         shop.capture()
 
 
-def test_after_a_snapshot_a_value_that_was_left_out_of_line_before_it_is_in_nobody_s_way(
+def test_after_a_snapshot_a_change_of_before_it_that_cannot_be_read_is_left_out(
     shop_of: ShopOf, nothing_lands: None
 ) -> None:
     large = "(SELECT string_agg(md5(i::text), '') FROM generate_series(1, 500) i)"

@@ -54,7 +54,7 @@ def test_a_column_that_was_renamed_or_dropped_is_never_null(shop_of: ShopOf, not
     with pytest.raises(CannotBeCaptured, match="it has no column note"):
         shop.capture()
     assert len(records_of(shop)) == 10
-    # Another column of that name is not the one that was captured: rows that nobody wrote have no value in it.
+    # Another column of that name is not the one that was captured: rows of before have no value in it.
     shop.run("ALTER TABLE sales ADD note text", "UPDATE sales SET note = 'new' WHERE sale_id = 2")
     with pytest.raises(ChangesUnreadable, match="note was renamed or dropped since, and is another one now"):
         shop.capture()
