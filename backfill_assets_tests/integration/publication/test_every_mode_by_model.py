@@ -97,9 +97,9 @@ class World:
             news = not step or chance < 0.25
             if news:
                 self._land(step)
-            elif chance > 0.93:
+            elif chance > 0.8:
                 self._withdraw()
-            elif chance > 0.86:
+            elif chance > 0.6:
                 self._replace()
             for story in self.stories:
                 story.goes_on(news=news)
