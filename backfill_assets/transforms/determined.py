@@ -430,6 +430,8 @@ class _Walk:
         if called in SINKS:
             for argument in arguments:
                 self._sql(argument, scope)
+        if called == "format" and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant):
+            self._text(_formatted(node, str(node.func.value.value)), node, scope)
         if called in ("call_function", "call_udf") and node.args and isinstance(node.args[0], ast.Constant):
             self._text(f"{node.args[0].value!s}()", node.args[0], scope, is_sql=True)
         if not is_known:
@@ -465,10 +467,6 @@ class _Walk:
         if chain[0] in scope.renamed:
             return self._meant((*scope.renamed[chain[0]], *chain[1:]), replace(scope, renamed={}))
         return None if chain[0] in scope.local else (chain, None)
-
-    def _value(self, chain: Chain, scope: _Scope) -> object:
-        meant = self._meant(chain, scope)
-        return MISSING if meant is None else found_by((self.module, *meant))[1]
 
     def _name(self, chain: Chain, node: ast.AST, scope: _Scope) -> None:
         if "_metadata" in chain[1:]:
@@ -507,7 +505,8 @@ class _Walk:
                 for part in parts:
                     self._sql(part, scope)
             case _ if chain := chain_of(node):
-                held = self._value(chain, scope)
+                meant = self._meant(chain, scope)
+                held = [*self.search.meanings(self.module, *meant)][-1][1] if meant else MISSING
                 for text in held if isinstance(held, list | tuple) else [held]:
                     if isinstance(text, str):
                         self._text(text, node, scope, is_sql=True)
@@ -532,6 +531,20 @@ def _line_in(node: ast.AST, found: str) -> int:
         before = node.value.lower().partition(found.split("(")[0].lower())[0]
         return min(line + before.count("\n"), node.end_lineno or line)
     return line
+
+
+def _formatted(call: ast.Call, text: str) -> str:
+    """A text with the constants that are put in, and a name for everything else."""
+    given = [each.value if isinstance(each, ast.Constant) else "x" for each in call.args]
+    named = {
+        each.arg: each.value.value if isinstance(each.value, ast.Constant) else "x"
+        for each in call.keywords
+        if each.arg
+    }
+    try:
+        return text.format(*given, **named)
+    except (LookupError, ValueError, AttributeError, TypeError):
+        return text
 
 
 def _parts_of(node: ast.AST) -> Iterator[str | ast.AST]:

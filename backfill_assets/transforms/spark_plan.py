@@ -57,8 +57,8 @@ def _undetermined(analysed: str, optimised: str) -> Iterator[tuple[str, str]]:
             name = found.partition("(")[0]
             yield f"{name}()", why_not_in_sql(name)
     for each in _KEPT.finditer(analysed):
-        name = next(filter(None, each.groups())).lower()
-        yield f"{name}()", why_not_in_sql(name)
+        kept = str(next(filter(None, each.groups()))).lower()
+        yield f"{kept}()", why_not_in_sql(kept)
     if _SAMPLE.search(analysed):
         yield "a sample", TASKS
     if _METADATA.search(analysed):

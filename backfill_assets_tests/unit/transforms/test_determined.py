@@ -277,6 +277,8 @@ OTHERS = {
     "reflect": 'F.reflect(F.lit("java.util.UUID"), F.lit("randomUUID"))  # here',
     "files": 'F.col("_metadata.file_name")  # here',
     "a udf that says so": "F.udf(lambda x: x).asNondeterministic()  # here",
+    "a text with a name put in": 'F.expr("{}()".format("now"))  # here',
+    "an attribute of a class": "F.expr(SQLS.DAY)  # here",
     "the zone of the machine": "from datetime import datetime\ndatetime(2026, 1, 1).astimezone()  # here",
     "a subclass": "from datetime import datetime\nclass Mine(datetime): ...\nMine.now()  # here",
     "vars": 'vars(F)["rand"]()  # here',
@@ -286,7 +288,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("way", [each for each in OTHERS if each != "a subclass"])
 def test_samples_words_and_files_are_refused(shop: Path, way: str) -> None:
-    write(shop, OTHERS[way])
+    write(shop, OTHERS[way], top='class SQLS:\n    DAY = "current_date"')
     refused_at(shop, "# here")
 
 
