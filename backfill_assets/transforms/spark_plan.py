@@ -75,5 +75,5 @@ def _whole_plans(session: SparkSession) -> Iterator[None]:
     try:
         yield
     finally:
-        for name, value in before.items():
-            session.conf.set(name, value or _WHOLE[name])
+        for name, earlier in before.items():
+            session.conf.set(name, earlier or _WHOLE[name])
