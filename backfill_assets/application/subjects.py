@@ -165,11 +165,13 @@ class Run:
         say(0, line.format(partitions))
         return lambda text: say(total, text)
 
-    def reproduce(self, acting: Acting, *, sample: int | None) -> ReproductionReport:
+    def reproduce(self, acting: Acting, *, sample: int | None, from_raw: bool = False) -> ReproductionReport:
         """Rebuilds the published run, or a sample of it, and compares it with what it published."""
         from backfill_assets.upkeep.reproduce import reproduce_run
 
-        return reproduce_run(self.ws, self.run_id, by=acting.by, sample=sample, listener=acting.listener)
+        return reproduce_run(
+            self.ws, self.run_id, by=acting.by, sample=sample, from_raw=from_raw, listener=acting.listener
+        )
 
     def execute(self, acting: Acting, parts: Sequence[Part]) -> None:
         """Executes parts of the run through the recorder.
@@ -279,7 +281,7 @@ class RestatementSet:
         publish_set(self.ws, self.set_id, by=acting.by, publish=publish_one, phase=phase)
         return replace(self.document(), changed_references=changed)
 
-    def reproduce(self, acting: Acting, *, sample: int | None) -> ReproductionReport:  # noqa: ARG002 - as of a run
+    def reproduce(self, acting: Acting, *, sample: int | None, from_raw: bool = False) -> ReproductionReport:  # noqa: ARG002 - as of a run
         """Refused: its runs are rebuilt one by one."""
         published = tuple(member.run_id for member in self.members if member.state in EVER_PUBLISHED)
         raise ReproducedOneByOne(set_id=self.set_id, published=published)

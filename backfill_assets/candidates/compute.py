@@ -154,10 +154,20 @@ def _input_rows(ws: Workspace, manifest: Manifest, read: Reads, files: PinnedFil
 
 
 def source_rows(
-    ws: Workspace, manifest: Manifest, table: SourceTable, partitions: Sequence[date], imports: Sequence[ImportRecord]
+    ws: Workspace,
+    manifest: Manifest,
+    table: SourceTable,
+    partitions: Sequence[date],
+    imports: Sequence[ImportRecord],
+    *,
+    from_raw: bool = False,
 ) -> DataFrame:
-    """The rows of some days of a source table, lineage included, from the landed files that the manifest names."""
-    rows = bronze_rows(ws.spark(), ws.settings, table, imports=imports, days=partitions)
+    """The rows of some days of a source table, lineage included, from the landed files that the manifest names.
+
+    Args:
+        from_raw: As for `bronze_rows`.
+    """
+    rows = bronze_rows(ws.spark(), ws.settings, table, imports=imports, days=partitions, from_raw=from_raw)
     return rows.withColumn("_run_id", F.lit(manifest.run_id)).select(*stored_schema(table).fieldNames())
 
 

@@ -223,13 +223,18 @@ def reproduce(
     sample: Annotated[
         int | None, number("partitions", help="Only so many partitions, spread over the run; all by default.")
     ] = None,
+    from_raw: Annotated[
+        bool,
+        typer.Option("--from-raw", help="Rebuild what it read as well, back to the bytes of the files that landed."),
+    ] = False,
     by: By = "reproduce",
     as_json: Json = False,
 ) -> None:
     """Rebuild a published run from its manifest, aside, and compare: identical, or exactly what differs."""
     with answering(as_json) as answer:
         with opened(quiet=as_json) as session:
-            document = session.subject(run).reproduce(session.acting(acting_name(by), on=run), sample=sample)
+            acting = session.acting(acting_name(by), on=run)
+            document = session.subject(run).reproduce(acting, sample=sample, from_raw=from_raw)
         answer(document, failed=not document.identical)
 
 

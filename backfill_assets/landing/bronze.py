@@ -39,6 +39,7 @@ from backfill_assets.landing.key_versions import (
     VOID_BY,
     standing,
 )
+from backfill_assets.landing.raw_records import RawRecords
 from backfill_assets.landing.record_rules import happened_at
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.planning.partitions import Grain, compress
@@ -55,17 +56,25 @@ def bronze_rows(
     *,
     imports: Sequence[ImportRecord],
     days: Sequence[date],
+    from_raw: bool = False,
 ) -> DataFrame:
     """The rows of some days of a source table.
 
     Args:
         imports: What `imports_for_days` gives for these days.
+        from_raw: Read and judge the landed files again, instead of the conformed records that were kept of them.
 
     Returns:
         The contract's columns, the partition column, those of the changelog if the source has one, `_import_id` and
         `_row`: one row per key, or per key and position.
     """
-    found = _versions(spark, settings, source, imports, days)
+    landing = landing_files(settings)
+    records = (
+        RawRecords(spark=spark, landing=landing, source=source, settings=settings)
+        if from_raw
+        else ConformedRecords(spark=spark, landing=landing, source=source)
+    )
+    found = _versions(records, imports, days)
     kept = [*source.schema.fieldNames(), source.partition.column]
     is_dropped = F.col(UNKNOWN).isNotNull() if source.unknown == UnknownKeys.DROP else F.lit(False)
     if source.operation is None:
@@ -94,16 +103,15 @@ def unknown_keys(
 ) -> DataFrame:
     """The keys of some days that are not known: the key, its day, and the import, number and reason of the first
     rejected record since which it is not. `imports` as for `bronze_rows`."""
-    found = _versions(spark, settings, source, imports, days).where(F.col(UNKNOWN).isNotNull())
+    records = ConformedRecords(spark=spark, landing=landing_files(settings), source=source)
+    found = _versions(records, imports, days).where(F.col(UNKNOWN).isNotNull())
     since = (F.col(f"{UNKNOWN}.{name}").alias(name) for name in (IMPORT_ID, ROW, "reason"))
     return found.select(*source.key, source.partition.column, *since)
 
 
-def _versions(
-    spark: SparkSession, settings: Settings, source: SourceTable, imports: Sequence[ImportRecord], days: Sequence[date]
-) -> DataFrame:
+def _versions(records: ConformedRecords, imports: Sequence[ImportRecord], days: Sequence[date]) -> DataFrame:
     """The versions of some days, with what each of them is."""
-    records = ConformedRecords(spark=spark, landing=landing_files(settings), source=source)
+    source = records.source
     versions = records.versions(imports).withColumn(HAPPENED, happened_at(source))
     return standing(versions, source, imports).where(_on(F.col(source.partition.column), days))
 

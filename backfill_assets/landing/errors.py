@@ -202,6 +202,14 @@ class ConformedChanged(Because, errors.MissingInput):
 
 
 @sentence
+class RawFileChanged(Because, errors.MissingInput):
+    """the landed file {path} of {import_id} {why}."""
+
+    import_id: str
+    path: str
+
+
+@sentence
 class LandedWithLaterContract(OfTable, errors.ContractBroken):
     """{import_id} was landed with version {landed_with} of the contract of {table}, which is read as version
     {version}."""

@@ -87,13 +87,18 @@ class Rebuilt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilding:
-    """What rebuilding works with: the contract, what was recorded, and what is read."""
+    """What rebuilding works with: the contract, what was recorded, and what is read.
+
+    Attributes:
+        from_raw: Days of a source are computed from the bytes that landed, instead of the conformed records.
+    """
 
     ws: Workspace
     manifest: Manifest
     candidates: Mapping[date, CandidatePartition]
     inputs: PinnedFiles
     imports: Sequence[ImportRecord]
+    from_raw: bool = False
 
     @property
     def table(self) -> Table:
@@ -103,7 +108,7 @@ class Rebuilding:
         """The rows of some of the partitions that are computed in one call, by the same path as staging."""
         table = self.table
         if isinstance(table, SourceTable):
-            return source_rows(self.ws, self.manifest, table, partitions, self.imports)
+            return source_rows(self.ws, self.manifest, table, partitions, self.imports, from_raw=self.from_raw)
         reads = reads_of(node_of(self.manifest), self.ws.graph, computed)
         rows = derived_rows(self.ws, self.manifest, table, computed, reads, self.inputs)
         column = F.col(self.manifest.partition_column)

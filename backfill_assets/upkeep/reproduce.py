@@ -5,8 +5,8 @@ The run is computed from the recorded input versions, references and release. On
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
@@ -70,6 +70,7 @@ class ReproductionReport:
         rows: How many rows were rebuilt.
         differences: Where they are not the recorded ones.
         sample: Some rows that differ: `before` as published, `after` as rebuilt.
+        behind: With `--from-raw`, the same of the runs whose partitions it read, back to the files that landed.
     """
 
     run_id: str
@@ -85,16 +86,25 @@ class ReproductionReport:
     rows: int
     differences: tuple[Difference, ...]
     sample: tuple[SampledRow, ...]
+    behind: tuple[ReproductionReport, ...] = ()
 
 
 def reproduce_run(
-    ws: Workspace, run_id: str, *, by: str, sample: int | None = None, listener: Listener = no_listener
+    ws: Workspace,
+    run_id: str,
+    *,
+    by: str,
+    sample: int | None = None,
+    from_raw: bool = False,
+    listener: Listener = no_listener,
 ) -> ReproductionReport:
     """Rebuilds a run that was published, and compares it with what it published.
 
     Args:
         run_id: The run; it may have been superseded or rolled back since.
         sample: How many partitions, spread over the run with its first and last among them; None for all.
+        from_raw: Rebuild the partitions that it read as well, back to days of sources, which are computed from the
+            bytes that landed.
 
     Raises:
         UnknownName: There is no such run.
@@ -107,11 +117,31 @@ def reproduce_run(
         raise EmptySample(sample=sample)
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
-        work = _pinned(ws, tx, run)
-        recorded = staged_versions(event.payload for event in tx.events.entries(entity_id=run_id)) or {}
     chosen = run.manifest.partitions if sample is None else spread(run.manifest.partitions, sample)
+    report = _reproduced(ws, run, chosen, whole=sample is None, from_raw=from_raw, listener=listener)
+    if from_raw:
+        behind = tuple(
+            _reproduced(ws, each, days, whole=False, from_raw=True, listener=listener)
+            for each, days in _read_by(ws, run)
+        )
+        identical = report.identical and all(each.identical for each in behind)
+        report = replace(report, behind=behind, identical=identical)
+    with ws.ledger.write() as tx:
+        payload = _event_payload(report)
+        tx.events.record(actor=by, entity="run", entity_id=run_id, action="reproduced", payload=payload)
+    return report
+
+
+def _reproduced(
+    ws: Workspace, run: RunRecord, chosen: Sequence[date], *, whole: bool, from_raw: bool, listener: Listener
+) -> ReproductionReport:
+    """The comparison of some partitions of a run; nothing is recorded."""
+    run_id = run.run_id
+    with ws.ledger.read() as tx:
+        work = replace(_pinned(ws, tx, run), from_raw=from_raw)
+        recorded = staged_versions(event.payload for event in tx.events.entries(entity_id=run_id)) or {}
     try:
-        found = rebuild(work, chosen, whole=sample is None, listener=listener)
+        found = rebuild(work, chosen, whole=whole, listener=listener)
     except (MissingInput, PySparkException, Py4JError) as error:
         # Retention may have removed its inputs meanwhile: then the ledger says so, and nothing has to be restored.
         with ws.ledger.read() as tx:
@@ -121,12 +151,34 @@ def reproduce_run(
         table, version = ws.domain.table(run.manifest.table), run.manifest.transform_version
         stopped = SparkStopped(run_id=run_id, table=table.name, why=spark_reason(error))
         raise broken_in_worker(error, table, version) or stopped from error
-    versions = ReproductionVersions(recorded=recorded, present=present_versions(ws.spark()))
-    report = _report(run, chosen, found, versions)
-    with ws.ledger.write() as tx:
-        payload = _event_payload(report)
-        tx.events.record(actor=by, entity="run", entity_id=run_id, action="reproduced", payload=payload)
-    return report
+    return _report(run, chosen, found, ReproductionVersions(recorded=recorded, present=present_versions(ws.spark())))
+
+
+def _read_by(ws: Workspace, run: RunRecord) -> Sequence[tuple[RunRecord, Sequence[date]]]:
+    """The runs whose partitions a run read, and those that these read, each with the partitions; sources last."""
+    wanted: dict[str, set[date]] = {}
+    found: dict[str, RunRecord] = {}
+    with ws.ledger.read() as tx:
+        waiting = [run]
+        while waiting:
+            new: dict[str, set[date]] = {}
+            for made_by, partition in _partitions_read(tx, waiting.pop()):
+                if made_by != run.run_id and partition not in wanted.setdefault(made_by, set()):
+                    wanted[made_by].add(partition)
+                    new.setdefault(made_by, set()).add(partition)
+            found |= {run_id: tx.runs.get(run_id) for run_id in new if run_id not in found}
+            waiting += [found[run_id] for run_id in new]
+    order = sorted(found, key=lambda run_id: (bool(found[run_id].manifest.imports), run_id))
+    return [(found[run_id], sorted(wanted[run_id])) for run_id in order]
+
+
+def _partitions_read(tx: ReadTransaction, run: RunRecord) -> Iterator[tuple[str, date]]:
+    """The partitions that a run has pinned, each with the run that made it."""
+    for pinned in run.manifest.pinned:
+        versions = [(pin.partition, pin.version) for pin in pinned.partitions if pin.from_run is None]
+        for partition, version in tx.versions.pinned(pinned.table, versions).items():
+            yield version.run_id, partition
+        yield from ((pin.from_run, pin.partition) for pin in pinned.partitions if pin.from_run is not None)
 
 
 def _pinned(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Rebuilding:
@@ -185,5 +237,6 @@ def _event_payload(report: ReproductionReport) -> Mapping[str, Any]:
         "partitions": len(report.partitions),
         "of_partitions": report.of_partitions,
         "differing": len(report.differences),
+        "behind": {each.run_id: each.identical for each in report.behind},
         "differing_partitions": [each.partition.isoformat() for each in report.differences[:_MOST_LISTED]],
     }

@@ -177,7 +177,7 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return joined(loads(error.table, error.partitions))
         case landing.NothingLanded():
             return _land_or_declare_empty(error)
-        case landing.ConformedChanged(is_statement=True):
+        case landing.ConformedChanged(is_statement=True) | landing.RawFileChanged():
             return "bring the file back from a copy"
         case landing.LandingUnfinished() | landing.ConformedChanged():
             return do(Act.LAND, error.source, error.path, on_duplicate="reprocess", by=NAME)

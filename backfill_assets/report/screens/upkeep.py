@@ -110,6 +110,10 @@ def reproduction_page(found: ReproductionReport) -> Page:
     """Whether a published run follows from its manifest, and where not."""
     checked = f"{found.partitions} of {found.of_partitions:,} in the run; {count_of(found.rows, 'row')}"
     identical = Note(text="identical: every partition has exactly the rows that were published", tone=Tone.GOOD)
+    behind = [
+        (run_ref(each.run_id), each.table, len(each.partitions), "identical" if each.identical else "differs")
+        for each in found.behind
+    ]
     differ = f"{count_of(len(found.differences), 'partition')} differ: what was rebuilt against what was published"
     return page(
         "Reproduction",
@@ -119,7 +123,11 @@ def reproduction_page(found: ReproductionReport) -> Page:
             ("rebuilt", checked),
             ("other versions", _other_versions(found.versions)),
         ),
-        identical if found.identical else section(differ, _differences(found.differences)),
+        section(differ, _differences(found.differences)) if found.differences else None,
+        identical if found.identical else None,
+        section("what it read, rebuilt from the files that landed", table(["run", "table", "partitions", ""], behind))
+        if behind
+        else None,
         sample_table(found.sample),
     )
 

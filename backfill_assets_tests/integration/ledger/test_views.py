@@ -17,7 +17,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.views import View, columns_of
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests.support.ledger_examples import make_publishable, plan, publish, roll_back
+from backfill_assets_tests.support.ledger_examples import make_publishable, plan, publish, roll_back, tamper
 
 
 def held(ledger: Ledger, view: View) -> list[Mapping[str, object]]:
@@ -82,6 +82,20 @@ def test_an_export_has_every_row_in_every_format(
     assert [line["reason"] for line in lines] == [row["reason"] for row in rows]
     assert sorted(path.name for path in tmp_path.glob("out*")) == ["out.csv", "out.jsonl", "out.parquet"]
     assert not list(tmp_path.glob(".out*"))
+
+
+@pytest.mark.parametrize("reason", ["=1+1", "+1", "-2 days", "@SUM(A1)", " =1", "\t=1", "\uff1d1", "right"])
+def test_a_text_that_a_spreadsheet_would_compute_is_a_text_in_csv(
+    settings: Settings, ledger: Ledger, ledger_url: str, tmp_path: Path, reason: str
+) -> None:
+    make_publishable(ledger, "bf-1")
+    roll_back(ledger, publish(ledger, "bf-1"))
+    ws = Workspace.open(settings)
+    ws.__dict__["ledger"] = ledger
+    tamper(ledger_url, "UPDATE publications SET reason = :r", r=reason)
+    export(ws, View.PUBLICATIONS, tmp_path / "out.csv")
+    with (tmp_path / "out.csv").open(newline="") as lines:
+        assert {row["reason"] for row in csv.DictReader(lines)} == {reason if reason == "right" else f"'{reason}"}
 
 
 def test_a_file_of_no_known_format_is_refused(settings: Settings, tmp_path: Path) -> None:

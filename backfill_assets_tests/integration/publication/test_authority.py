@@ -305,3 +305,18 @@ def test_the_file_of_approvers_is_read_before_the_transaction_that_asks_who_is_i
     shop.publish(run_id)
     operations.rollback(shop.ws, run_id, by="ben", reason="second thoughts")
     other.close()
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_an_archived_list_of_approvers_that_was_edited_or_removed_is_found(shop: Shop, is_gone: bool) -> None:
+    says(shop, finance="ben")
+    operations.approve(shop.ws, run_of(shop.ws, "finance"), by="ben")
+    assert audit(shop.ws).problems == ()
+    (archived,) = folder_at(shop.ws.settings.reference_archive).rglob("*approvers*")
+    files = [path for path in (archived, *archived.rglob("*")) if path.is_file()]
+    for path in files:
+        path.chmod(0o644)
+        path.unlink() if is_gone else path.write_text(path.read_text().replace("ben", "eve"))
+    (problem,) = audit(shop.ws).problems
+    assert "reference approvers 1" in problem
+    assert ("is gone" if is_gone else "were changed") in problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from dataclasses import replace
@@ -9,18 +10,22 @@ from datetime import date, timedelta
 from itertools import pairwise
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.errors import ContractBroken, IllegalTransition, MissingInput, Refused
 from backfill_assets.core.progress import Progress
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, Release, TransformContext
 from backfill_assets.lake import checksums
 from backfill_assets.lake.staging import RUNS_FOLDER
+from backfill_assets.landing.conformed import ConformedRecords
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.reproduce import ReproductionReport, spread
@@ -32,7 +37,8 @@ from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.edited import drift
-from backfill_assets_tests.support.lakes import files_below, folder_of
+from backfill_assets_tests.support.lakes import files_below, folder_at, folder_of, only_in_folders
+from backfill_assets_tests.support.ledger_examples import tamper
 from backfill_assets_tests.support.ledgers import copy_home
 from backfill_assets_tests.support.shop import (
     DAYS,
@@ -120,6 +126,48 @@ def test_a_load_of_bronze_is_rebuilt_from_its_landed_files(shop: Shop) -> None:
         (load,) = reader.runs.records(table=SALES)
     outcome = reproduced(shop, load.run_id)
     assert (outcome.identical, len(outcome.partitions), outcome.rows) == (True, len(DAYS), len(DAYS))
+
+
+def forge_conformed(shop: Shop) -> None:
+    """Other amounts in the judged records that landed, with the digests in the ledger that they have now."""
+    with shop.ws.ledger.read() as tx:
+        (record,) = tx.imports.records(SALES)
+    landing, source = landing_files(shop.ws.settings), shop.ws.domain.source_table(SALES)
+    for file in record.conformed.files if record.conformed else ():
+        path = folder_at(shop.ws.settings.landing) / file.path
+        held = pq.read_table(path)
+        amounts = pa.array([16] * held.num_rows, held.schema.field("amount").type)
+        place = held.schema.get_field_index("amount")
+        pq.write_table(held.set_column(place, held.schema.field("amount"), amounts), path)
+    forged = ConformedRecords(spark=shop.ws.spark(), landing=landing, source=source).written(record.import_id)
+    files = json.dumps([[f.path, f.size_bytes, f.rows, f.sha256, f.stamp] for f in forged.files])
+    tamper(shop.ws.settings.ledger_url, f"UPDATE imports SET conformed = '{files}'")
+
+
+def test_rows_that_do_not_follow_from_the_bytes_that_landed_are_found_from_raw_alone(shop: Shop) -> None:
+    only_in_folders("judged records are edited where they are")
+    forge_conformed(shop)
+    shop.kit.land(SALES, [sale(SIXTH, sale_id="late")], name="late.jsonl")
+    run_id = shop.published(reason="forged")
+    assert shop.amounts()[SIXTH] == 56
+    assert reproduced(shop, run_id).identical
+    found = operations.reproduce(shop.ws, run_id, by="rita", from_raw=True)
+    assert not found.identical
+    assert {each.table: each.identical for each in found.behind if SIXTH in each.partitions} == {SALES: False}
+
+
+def test_a_run_and_all_that_it_read_is_rebuilt_from_the_bytes_that_landed(shop: Shop) -> None:
+    run_id = shop.published(reason="whatever")
+    found = operations.reproduce(shop.ws, run_id, by="rita", from_raw=True)
+    assert found.identical
+    assert [(each.table, len(each.partitions)) for each in found.behind] == [(SALES, len(DAYS))]
+    with shop.ws.ledger.read() as tx:
+        (landed,) = tx.imports.records(SALES)
+    path = folder_at(shop.ws.settings.landing) / landed.stored_path
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes().replace(b'"amount": 10', b'"amount": 99', 1))
+    with pytest.raises(MissingInput, match="has other bytes than those that landed"):
+        operations.reproduce(shop.ws, run_id, by="rita", from_raw=True)
 
 
 @pytest.mark.long

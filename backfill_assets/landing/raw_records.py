@@ -1,0 +1,70 @@
+"""Raw records: the records of landed files, read and judged again from the bytes that landed.
+
+What landing keeps of a file, its conformed records, is left aside: a rebuilt day then follows from the raw bytes alone.
+The keys of a statement, such as a withdrawal, are in no raw file and are read as they were recorded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import DataFrame
+
+from backfill_assets.capture.landed_files import landing_place
+from backfill_assets.core.places import for_spark
+from backfill_assets.core.settings import Settings
+from backfill_assets.landing.conformed import ConformedRecords, conformed, owner_of
+from backfill_assets.landing.errors import RawFileChanged
+from backfill_assets.landing.file_versions import probe_versions, records_by_version
+from backfill_assets.landing.imports import STATEMENT
+from backfill_assets.landing.probe import Probe
+from backfill_assets.landing.record_rules import Bounds
+from backfill_assets.ledger.imports import ImportRecord
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawRecords(ConformedRecords):
+    """The records of a source as its landed files have them."""
+
+    settings: Settings
+
+    def read(self, imports: Sequence[ImportRecord], *, hashed: Collection[str] = ()) -> DataFrame:
+        """Every record of these imports, judged again in the present version of the contract.
+
+        Raises:
+            RawFileChanged: A landed file is gone, or has other bytes.
+        """
+        stated = [record for record in imports if record.format == STATEMENT]
+        parts = [self._judged(record) for record in imports if record.format != STATEMENT]
+        if stated or not parts:
+            parts.append(ConformedRecords.read(self, stated, hashed=hashed))
+        return reduce(DataFrame.unionByName, parts)
+
+    def _judged(self, record: ImportRecord) -> DataFrame:
+        stored = for_spark(self.landing.place, record.stored_path)
+        kind, probe = record.kind, self._probed(record)
+        raw = records_by_version(self.spark, stored, kind=kind, probe=probe, source=self.source, name=record.name)
+        bounds = Bounds(first_day=self.settings.first_day, landed_at=record.first_seen_at)
+        owner = owner_of(record.import_id, record.arrival, record.name)
+        return conformed(raw, source=self.source, owner=owner, bounds=bounds)
+
+    def _probed(self, record: ImportRecord) -> Probe:
+        """What the probe finds in the bytes that landed, which are hashed on the way."""
+        hashed = hashlib.sha256()
+        with landing_place(self.settings, self.source.name).scratch() as copy:
+            try:
+                with self.landing.open(record.stored_path) as stored, copy.open("wb") as target:
+                    while chunk := stored.read(_CHUNK):
+                        hashed.update(chunk)
+                        target.write(chunk)
+            except FileNotFoundError as error:
+                raise RawFileChanged(import_id=record.import_id, path=record.stored_path, why="is gone") from error
+            if hashed.hexdigest() != record.sha256:
+                why = "has other bytes than those that landed"
+                raise RawFileChanged(import_id=record.import_id, path=record.stored_path, why=why)
+            return probe_versions(copy, record.kind, self.source, name=record.name)
