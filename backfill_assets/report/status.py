@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from backfill_assets.core.errors import Problem, Problems
 from backfill_assets.core.spark import found_server
+from backfill_assets.domain import DerivedTable
 from backfill_assets.lake.errors import NoTable
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord, SetRecord
@@ -148,12 +149,14 @@ def table_status(ws: Workspace, tx: ReadTransaction, name: str) -> TableStatus:
 
 def _taken_back(ws: Workspace, tx: ReadTransaction, name: str) -> int:
     """How many rows of a table that keeps them no input gives any more."""
-    if name not in ws.graph.tables or not (node := ws.graph.table(name)).publish.keeps_withdrawn:
+    # Asked of the declaration: a graph needs references, and a status is shown where one cannot be read.
+    table = ws.domain.tables.get(name)
+    if not isinstance(table, DerivedTable) or not table.publish.keeps_withdrawn:
         return 0
     # Imported where a table keeps such rows: a status needs nothing else of staleness.
     from backfill_assets.staleness.find import rows_taken_back
 
-    return sum(rows for _, rows in rows_taken_back(tx, node, tx.bases.of_accepted([name]).bases[name]))
+    return sum(rows for _, rows in rows_taken_back(tx, ws.graph.table(name), tx.bases.of_accepted([name]).bases[name]))
 
 
 def _waiting(ws: Workspace, tx: ReadTransaction, problems: Problems) -> tuple[WaitingPublication, ...]:
