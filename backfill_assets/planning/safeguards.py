@@ -23,6 +23,9 @@ CUT_OVER, EXPIRE, FOLLOW, LEAVE = "cut over", "keep", "lateness", "tolerance"
 
 _OF_ONE_ACT = frozenset({CUT_OVER, EXPIRE, FOLLOW, LEAVE})
 
+_OF_MODE = frozenset({"AddsOnly", "Merged"})
+"""Kinds of gates that a mode of publication has, and no other mode."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Safeguard:
@@ -148,6 +151,15 @@ class Agreed:
         """Those of them that concern every run, or every run by which snapshots expire."""
         others = _OF_ONE_ACT - {EXPIRE} if expires else _OF_ONE_ACT
         return tuple(name for name in self.loosened_by(*declared) if name not in others)
+
+    def loosened_by_version(self, declared: Iterable[Safeguard]) -> tuple[str, ...]:
+        """Those that a version loosens which readers would be shown in place of the table; how each of the two is
+        published is not compared."""
+        without_mode = (
+            tuple(each for each in some if each.exactly.get("kind") not in _OF_MODE) for some in self.safeguards
+        )
+        found = Agreed(safeguards=tuple(without_mode)).loosened_by(declared)
+        return tuple(name for name in found if name not in (PUBLISH, CUT_OVER))
 
     def was_version_of(self, table: str) -> bool:
         """Whether it was never published as anything but a version of a table."""

@@ -507,8 +507,8 @@ def asked(tx: ReadTransaction, name: str) -> AskedRecord:
 def asked_demand(ws: Workspace, tx: ReadTransaction, record: AskedRecord) -> Demand:
     """The approval that an act, a capture or a replay requires now."""
     cause: Cause = "live" if isinstance(record, CaptureRecord) and record.is_live else "backfill"
-    version = record.table if isinstance(record, ActRecord) else None
-    return demand_to_ask(ws, tx, _table_of(record), version=version, cause=cause, pinned=record.policy)
+    version, shown = (record.table, record.from_table) if isinstance(record, ActRecord) else (None, "")
+    return demand_to_ask(ws, tx, _table_of(record), version=version, shown=shown, cause=cause, pinned=record.policy)
 
 
 def demand_to_ask(
@@ -517,6 +517,7 @@ def demand_to_ask(
     table: str,
     *,
     version: str | None = None,
+    shown: str = "",
     cause: Cause = "backfill",
     pinned: Policy | None = None,
 ) -> Demand:
@@ -525,16 +526,24 @@ def demand_to_ask(
     Args:
         table: The table; of an act the name whose readers it concerns.
         version: Of an act, the version, whose safeguards count from when readers are cut over to it.
+        shown: Of a cut-over, the table that readers are shown before it: what was agreed to for it counts for the
+            version as well.
         cause: The rule that counts.
         pinned: The policy under which it was asked for; None before it is.
     """
     standing = [standing_of(ws, tx, each) for each in dict.fromkeys((table, version or table))]
-    loosened = standing[-1].last.loosened_by(standing[-1].safeguards) if version else ()
+    loosened: tuple[str, ...] = ()
+    if version:
+        own = standing[-1].last.loosened_by(standing[-1].safeguards)
+        loosened = tuple(name for name in own if name not in (EXPIRE, LEAVE))
+        if shown:
+            before = tx.agreements.of(shown).loosened_by_version(standing[-1].safeguards)
+            loosened = tuple(dict.fromkeys((*loosened, *before)))
     return demand(
         cause,
         counting=(*([pinned] if pinned else []), *(policy for each in standing for policy in each.declared)),
         agreed=tuple(policy for each in standing for policy in each.agreed),
-        loosened=tuple(name for name in loosened if name not in (EXPIRE, LEAVE)),
+        loosened=loosened,
     )
 
 

@@ -164,7 +164,8 @@ def _asked(
 ) -> ActRecord:
     policy = ws.domain.table(name).policy
     with ws.ledger.write() as tx:
-        waits = demand_to_ask(ws, tx, name, version=table).policy is None
+        shown = tx.acts.shown(name) if act is TableAct.CUT_OVER else ""
+        waits = demand_to_ask(ws, tx, name, version=table, shown=shown).policy is None
         return tx.acts.ask(
             act, name=name, table=table, policy=policy, waits=waits, by=by, reason=reason, columns=columns
         )

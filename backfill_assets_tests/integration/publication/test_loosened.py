@@ -24,7 +24,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.state import Claim
-from backfill_assets.publication.authority import demand_of
+from backfill_assets.publication.authority import demand_of, demand_to_ask
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens.review import review_of
 from backfill_assets.workspace import Workspace
@@ -44,6 +44,7 @@ POLICIES: Mapping[str, Policy] = {
     "another group": replace(POLICY, approvers=("ops",)),
     "one group more": replace(POLICY, approvers=("finance", "ops")),
 }
+ALONE = POLICIES["no approval"]
 
 
 @dataclass(kw_only=True)
@@ -317,3 +318,26 @@ def test_a_loosened_safeguard_lets_no_policy_publish_before_a_person_has_agreed(
     operations.approve(world.ws, run_id, by="ben")
     world.published(run_id, by="ben")
     cause(world)
+
+
+@pytest.mark.parametrize("change", [without_plausible, plausible_only_informs])
+def test_readers_are_cut_over_to_a_version_with_looser_safeguards_by_two_people_under_any_policy(
+    world: World, change: Callable[[DerivedTable], DerivedTable]
+) -> None:
+    """No row of the version was ever shown to readers, so nothing was agreed to for the version itself."""
+    world.declare(loosened(POLICIES["no approval"]))
+    world.corrected()
+    run_id = world.planned()
+    operations.approve(world.ws, run_id, by="ben")
+    world.published(run_id)
+    domain = world.ws.domain
+    turnover = domain.derived_table(TURNOVER)
+    same, looser = (replace(each, policy=ALONE).beside(f"{TURNOVER}_v2") for each in (turnover, change(turnover)))
+    found = []
+    for version in (same, looser):
+        ws = replace(world.ws, domain=replace(domain, derived=(*domain.derived, version)))
+        ws.__dict__["ledger"] = world.ws.ledger
+        with ws.ledger.read() as tx:
+            asked = demand_to_ask(ws, tx, TURNOVER, version=version.name, shown=TURNOVER)
+        found.append((asked.policy, asked.loosened))
+    assert found == [("backfill", ()), (None, ("gate plausible",))]
