@@ -6,6 +6,7 @@ by another spelling, and that a person uses a name of the system.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
@@ -36,6 +37,9 @@ _CALLED_OTHERWISE = {
 
 # Digits that are written for letters, besides those in the table of Unicode.
 _DIGITS = str.maketrans("34578", "eastb")
+
+# A number at the end of a name tells people apart: jan3 is not jane.
+_NUMBER = re.compile(r"\d[\W\d]*$")
 
 _MOST_TRIED = 6
 """How many letters of a name are tried as two letters each."""
@@ -120,7 +124,9 @@ def _called(name: str) -> Iterator[str]:
     for place in two_fold[_MOST_TRIED:]:
         tried[place] = tried[place][:1]
     for letters in product(*tried):
-        yield "".join(letters).casefold().translate(_DIGITS).replace("vv", "w")
+        written = "".join(letters).casefold()
+        ends = number.start() if (number := _NUMBER.search(written)) else len(written)
+        yield written[:ends].translate(_DIGITS).replace("vv", "w") + written[ends:]
 
 
 @lru_cache(maxsize=4096)

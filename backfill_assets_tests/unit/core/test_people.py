@@ -138,6 +138,19 @@ def test_what_no_table_of_confusable_letters_lists_is_the_same_name_all_the_same
     assert same_name("will", "vvill")
 
 
+@pytest.mark.parametrize(
+    ("one", "other"), [("user5", "users"), ("jan3", "jane"), ("marc4", "marca"), ("a.b (8)", "abb")]
+)
+def test_a_number_at_the_end_of_a_name_tells_people_apart(one: str, other: str) -> None:
+    assert not same_name(one, other)
+    assert same_name(one, one.upper())
+
+
+@given(st.text("abcdefghjkmnpqrstuvwxyz", min_size=1, max_size=8), st.integers(2, 99_999), st.integers(2, 99_999))
+def test_people_with_other_numbers_are_other_people(name: str, number: int, other: int) -> None:
+    assert same_name(f"{name}{number}", f"{name}{other}") == (number == other)
+
+
 @given(st.text(), st.sampled_from([str.lower, str.upper, str.casefold, str.title]))
 def test_case_makes_no_difference(name: str, cased: Callable[[str], str]) -> None:
     # A name without a letter that counts is nobody's name, and is refused.
