@@ -37,11 +37,13 @@ from backfill_assets.transforms.undetermined import (
     FILES,
     GIVEN,
     METHODS,
+    OUTSIDE,
     SINKS,
     WITHOUT_ARGUMENTS,
     WORDS,
     in_spark_sql,
     is_word_of_the_clock,
+    read_by_session,
     why_not,
     why_not_in_sql,
 )
@@ -299,7 +301,8 @@ class _Search:
             text = _text_of(imported[0]) if imported else chain[0]
         yield from _names_of(found, text)
         for attribute in chain[1:]:
-            holders = [found] if isinstance(found, ModuleType) else list(getattr(found, "__mro__", ()))
+            kind = found if isinstance(found, type) else type(found)
+            holders = [found] if isinstance(found, ModuleType) else [] if found is MISSING else list(kind.__mro__)
             names = [f"{_named(holder)}.{attribute}" for holder in holders] or [f"{text}.{attribute}"]
             text = names[0]
             is_open = isinstance(found, ModuleType | type)
@@ -435,9 +438,9 @@ class _Walk:
         if called in ("call_function", "call_udf") and node.args and isinstance(node.args[0], ast.Constant):
             self._text(f"{node.args[0].value!s}()", node.args[0], scope, is_sql=True)
         if not is_known:
-            is_bare = called in WITHOUT_ARGUMENTS and not given
-            if isinstance(node.func, ast.Attribute) and (called in METHODS or is_bare):
-                self._add(f".{called}()", node.func, METHODS.get(called) or WITHOUT_ARGUMENTS[called])
+            why = METHODS.get(called) or (None if given else WITHOUT_ARGUMENTS.get(called))
+            if isinstance(node.func, ast.Attribute) and why and (why != OUTSIDE or self._is_called(scope)):
+                self._add(f".{called}()", node.func, why)
         if is_word_of_the_clock(node):
             self._add(ast.unparse(node), node, WORDS)
         if not (chain and self._is_given(chain, node, scope)):
@@ -459,6 +462,9 @@ class _Walk:
                 return True
         return False
 
+    def _is_called(self, scope: _Scope) -> bool:
+        return scope.is_in_body and self.when > (When.MADE if scope.method in _CONSTRUCTORS else When.IMPORTED)
+
     def _meant(self, chain: Chain, scope: _Scope) -> tuple[Chain, Alias | None] | None:
         """What a name means in the module; None for what is local."""
         inside = next((alias for alias in self.statement.aliases if alias.bound == chain[0]), None)
@@ -471,10 +477,12 @@ class _Walk:
     def _name(self, chain: Chain, node: ast.AST, scope: _Scope) -> None:
         if "_metadata" in chain[1:]:
             self._add("._metadata", node, FILES)
+        if (read := read_by_session(chain)) and self._is_called(scope):
+            self._add(read, node, OUTSIDE)
         meant = self._meant(chain, scope)
         if meant is None:
             return
-        is_called = scope.is_in_body and self.when > (When.MADE if scope.method in _CONSTRUCTORS else When.IMPORTED)
+        is_called = self._is_called(scope)
         for name, _ in self.search.meanings(self.module, *meant):
             why = why_not(name, is_called=is_called)
             if why and not (name in ("builtins.hash", "builtins.id") and scope.method == "__hash__"):

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 ENVIRONMENT = os.environ
 
@@ -23,6 +24,7 @@ MACHINE = "it depends on the machine and the environment of the process"
 PROCESS = "it is another value in each process"
 JAVA = "it calls Java, which can return anything"
 WORDS = "its word is an instant of the clock"
+OUTSIDE = "it reads what no manifest pins"
 
 SPARK: Mapping[str, str] = {
     **dict.fromkeys(
@@ -57,8 +59,12 @@ METHODS: Mapping[str, str] = {
     "asNondeterministic": RANDOM,
     "inputFiles": FILES,
     **dict.fromkeys(("currentDatabase", "currentCatalog"), USER),
+    **dict.fromkeys(("read_text", "read_bytes", "iterdir", "rglob"), OUTSIDE),
 }
 """Methods, of whatever object."""
+
+_OF_SESSIONS = {"read", "readStream", "table", "catalog", "streams"}
+"""What a session reads that is no input."""
 
 WITHOUT_ARGUMENTS: Mapping[str, str] = {"astimezone": ZONE}
 """Methods that are called with nothing."""
@@ -123,10 +129,36 @@ _OF_THE_MACHINE: Mapping[str, str] = {
     **{f"tempfile.{name}": MACHINE for name in ("gettempdir", "gettempdirb", "tempdir")},
     "multiprocessing.current_process": PROCESS,
     "multiprocessing.cpu_count": MACHINE,
+    **dict.fromkeys(("_io.open", "io.open", "io.open_code", "io.FileIO", "codecs.open", "linecache.getline"), OUTSIDE),
+    **{
+        f"os.{name}": OUTSIDE
+        for name in ("open", "popen", "system", "listdir", "scandir", "walk", "fwalk", "stat", "lstat", "readlink")
+    },
+    **{
+        f"{of}.{name}": OUTSIDE
+        for of in ("os.path", "posixpath", "genericpath")
+        for name in ("exists", "isfile", "isdir", "getsize", "getmtime", "getctime", "getatime")
+    },
+    **{
+        f"pathlib.Path.{name}": OUTSIDE
+        for name in (
+            *("open", "read_text", "read_bytes", "stat", "lstat", "exists", "is_file", "is_dir", "iterdir", "glob"),
+            *("rglob", "walk"),
+        )
+    },
+    **dict.fromkeys(("gzip.open", "bz2.open", "lzma.open", "zipfile.ZipFile", "tarfile.open"), OUTSIDE),
+    **dict.fromkeys(("sqlite3.connect", "duckdb.connect", "duckdb.read_csv", "duckdb.read_parquet"), OUTSIDE),
+    **{f"numpy.{name}": OUTSIDE for name in ("load", "loadtxt", "genfromtxt", "fromfile", "memmap")},
 }
 """What a module may read when it is imported: the value is pinned."""
 
-_AREAS_OF_THE_MACHINE = ("socket.", "locale.", "platform.", "getpass.")
+_AREAS_OF_THE_MACHINE: Mapping[str, str] = {
+    **dict.fromkeys(("socket.", "locale.", "platform.", "getpass."), MACHINE),
+    **dict.fromkeys(("urllib.request.", "http.client.", "requests.", "httpx.", "ftplib.", "subprocess."), OUTSIDE),
+    **dict.fromkeys(("glob.", "fileinput.", "importlib.resources.", "pkgutil.get_data", "pandas.read_"), OUTSIDE),
+    **dict.fromkeys(("pyarrow.parquet.read_", "pyarrow.csv.read_", "pyarrow.json.read_", "pyarrow.dataset."), OUTSIDE),
+    **dict.fromkeys(("polars.read_", "polars.scan_", "deltalake.", "fsspec.", "boto3."), OUTSIDE),
+}
 
 
 def why_not(name: str, *, is_called: bool = True) -> str | None:
@@ -145,7 +177,13 @@ def why_not(name: str, *, is_called: bool = True) -> str | None:
         return why
     if not is_called:
         return None
-    return MACHINE if any(map(name.startswith, _AREAS_OF_THE_MACHINE)) else None
+    return next((why for area, why in _AREAS_OF_THE_MACHINE.items() if name.startswith(area)), None)
+
+
+def read_by_session(chain: Sequence[str]) -> str | None:
+    """What a name with its attributes reads by a session of Spark, such as `spark.read`; None for any other."""
+    pairs = (pair for pair in pairwise(chain) if pair[0] in ("spark", "sparkSession") and pair[1] in _OF_SESSIONS)
+    return next(map(".".join, pairs), None)
 
 
 # ---------------------------------------------------------------------------------------------------------- SQL
@@ -165,11 +203,16 @@ _TYPED = re.compile(
 )
 _NOTHING_GIVEN = re.compile(r"(?<![\w.`])unix_timestamp\s*\(\s*\)", re.IGNORECASE)
 _SAMPLE = re.compile(r"\btablesample\b", re.IGNORECASE)
+_OF_FILES = re.compile(
+    r"\b(?:from|join|table)\s+((?:parquet|delta|iceberg|csv|json|orc|text|avro|binaryfile)\s*\.\s*`)", re.IGNORECASE
+)
 
 
 def why_not_in_sql(found: str) -> str:
     """Why what was found in SQL is not determined."""
     name = found.removesuffix("()").lower()
+    if name.endswith("`"):
+        return OUTSIDE
     return SPARK.get(name) or {"unix_timestamp": CLOCK, "tablesample": TASKS}.get(name, WORDS)
 
 
@@ -186,6 +229,8 @@ def in_spark_sql(text: str, *, is_sql: bool = False) -> str | None:
 def _in_spark_sql(text: str, *, is_sql: bool) -> Iterator[str]:
     if (is_sql and (typed := _TYPED.search(text))) or (typed := _TYPED.search(text)):
         yield typed.group().strip()
+    if files := _OF_FILES.search(text):
+        yield files.group(1)
     code = _NOT_CODE.sub(" '' ", text)
     for called in _CALLED.finditer(code):
         if called.group(1).lower() in SPARK:

@@ -292,6 +292,48 @@ def test_samples_words_and_files_are_refused(shop: Path, way: str) -> None:
     refused_at(shop, "# here")
 
 
+READS = {
+    "open": "open('/x').read()  # here",
+    "a path": "from pathlib import Path\nPath('/x').read_text()  # here",
+    "a path of the module": "AT.read_bytes()  # here",
+    "an instant of the module": "WHEN.now()  # here",
+    "a folder": "import os\nos.listdir('/')  # here",
+    "a state of a file": "import os\nos.path.getmtime('/x')  # here",
+    "a resource": "from importlib import resources\nresources.files('x').joinpath('y').read_text()  # here",
+    "an address": "import urllib.request\nurllib.request.urlopen('http://x')  # here",
+    "another program": "import subprocess\nsubprocess.run(['date'])  # here",
+    "a database": "import sqlite3\nsqlite3.connect('/x')  # here",
+    "pandas": "import pandas as pd\npd.read_csv('/x')  # here",
+    "a helper": "from .helpers import rates\nrates()",
+    "the session": "ctx.spark.read.parquet('/x')  # here",
+    "a table of the session": "ctx.spark.table('x')  # here",
+    "the session of an input": "sales.sparkSession.read.json('/x')  # here",
+    "SQL over files": 'ctx.spark.sql("select * from parquet.`/x`")  # here',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", READS)
+def test_what_a_function_reads_when_it_is_called_and_no_manifest_pins_is_refused(shop: Path, what: str) -> None:
+    top = "import datetime, pathlib\nAT = pathlib.Path('/x')\nWHEN = datetime.datetime(2026, 1, 1)"
+    write(
+        shop,
+        READS[what],
+        top=top,
+        helpers="def rates():\n    with open('/x') as file:  # here\n        return file.read()",
+    )
+    refused_at(shop, "# here")
+
+
+def test_a_file_that_was_read_when_the_module_was_imported_is_a_value_and_allowed(shop: Path) -> None:
+    top = (
+        "import pathlib\nfrom importlib import resources\ndef made():\n    with open(__file__) as file:\n"
+        "        return file.read()\nMADE = made()\nHERE = pathlib.Path(__file__).read_text()\n"
+        "THERE = resources.files(__package__).joinpath('days.py').read_text()"
+    )
+    write(shop, "MADE, HERE, THERE", top=top)
+    require_determined()
+
+
 DECLARED = {
     "a gate": 'gates=(expression("past", "day <= current_date()"),),  # here',
     "a measure": 'breakdown=Breakdown(measures={"late": "day < now()"}),  # here',
@@ -340,6 +382,12 @@ ALIKE = {
     "what is not reached": "from .helpers import rand\nrand()",
     "what another statement does": "STATES",
     "hash": "Of()",
+    "columns in SQL": "F.expr('now > x.now and user = current_date_of_case'), F.expr('cast(today as date)')",
+    "texts in SQL": "F.expr(\"s in ('today', 'user()') and s like '%rand()%' -- now()\\n\")",
+    "a calendar": "class Calendar:\n    today = 1\n    def now(self): return 2\ncalendar = Calendar()\ncalendar.today, calendar.now(), ctx.now",
+    "a member": "import enum\nclass At(enum.Enum):\n    NOW = 'now'\n    LATER = 'current_timestamp'\nAt.NOW",
+    "a table of others": "tables = {'read': 1}\ntables['read'], sales.table, ctx.read",
+    "a path that is not read": "from pathlib import Path\nPath('/x').name, Path('/x') / 'y'",
 }  # fmt: skip
 HELPERS = """
 import datetime, logging, random, time
