@@ -14,6 +14,7 @@ import pytest
 
 from backfill_assets.application.follow import follow
 from backfill_assets.application.live import live
+from backfill_assets.application.plan import plan_phases
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.subjects import subject_of
@@ -23,12 +24,14 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
+from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.planning.state import Claim
+from backfill_assets.publication import table_acts
 from backfill_assets.publication.authority import demand_of, demand_to_ask
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens.review import review_of
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests.faults.alone import COLOURS, FIRST, POLICY, TURNOVER, Alone, begun, unproven
+from backfill_assets_tests.faults.alone import COLOURS, FIRST, PALETTE, POLICY, TURNOVER, Alone, begun, unproven
 from backfill_assets_tests.faults.keyed_paper import KeyedPaper, Order
 from backfill_assets_tests.faults.paper import without_spark
 from backfill_assets_tests.support import operations
@@ -58,12 +61,12 @@ class World:
         return self.teller.ws
 
     def declare(self, change: Callable[[DerivedTable], DerivedTable]) -> None:
-        """The author declares turnover and colours otherwise from here on."""
+        """The author declares the tables otherwise from here on."""
         domain, changed = self.ws.domain, dict[str, DerivedTable]()
         for table in domain.derived:
             inputs = {argument: changed.get(read.name, read) for argument, read in table.inputs.items()}
             again = replace(table, inputs=inputs, gates=unproven(table))
-            changed[table.name] = change(again) if table.name in (TURNOVER, COLOURS) else again
+            changed[table.name] = change(again)
         ws = replace(
             self.ws,
             domain=Domain(
@@ -159,6 +162,20 @@ def an_agreed_run_that_was_rolled_back(world: World) -> None:
     operations.rollback(world.ws, run_id, by="dora", reason="not so")
 
 
+def a_version_that_is_started(world: World) -> None:
+    """An act that is done at once, without an approval, under the policy of the name."""
+    domain = world.ws.domain
+    beside = domain.derived_table(TURNOVER).beside(f"{TURNOVER}_v2")
+    ws = replace(world.ws, domain=replace(domain, derived=(*domain.derived, beside)))
+    ws.__dict__["ledger"] = world.ws.ledger
+    table_acts.start(ws, beside.name, by="eve", reason="mine")
+
+
+def phases_that_a_friend_agrees_to(world: World) -> None:
+    with suppress(BackfillError):
+        restates_in_phases_with_a_friend(world)
+
+
 def runs_of(world: World, state: RunState) -> int:
     with world.ws.ledger.read() as tx:
         return len(tx.runs.headers(table=TURNOVER, states=[state]))
@@ -173,6 +190,8 @@ BETWEEN = (
     a_cancelled_run,
     a_verified_run,
     an_agreed_run_that_was_rolled_back,
+    a_version_that_is_started,
+    phases_that_a_friend_agrees_to,
 )
 
 
@@ -200,13 +219,31 @@ def restates_a_set_with_a_friend(world: World) -> None:
     operations.publish_set(world.ws, planned.manifest.set_id, by="mallory")
 
 
+def restates_in_phases_with_a_friend(world: World) -> None:
+    days = DayRange.inclusive(AGREED - timedelta(days=1), AGREED)
+    request = PlanRequest(table=TURNOVER, days=days, reason="mine", by="eve")
+    phases = plan_phases(world.ws, request, AskedPhases(count=2, terms=Phases()))
+    set_id = phases.manifest.set_id
+    with suppress(BackfillError):
+        operations.approve_set(world.ws, set_id, by="mallory")
+    for run_id in world.teller._runs_of(set_id):
+        world.teller._carry(world.ws, run_id)
+        operations.publish_set(world.ws, set_id, by="mallory")
+
+
 def rolls_back(world: World) -> None:
     with world.ws.ledger.read() as tx:
         run_id = tx.versions.claims(TURNOVER)[AGREED].run_id
     subject_of(world.ws, run_id).rollback(Acting(by="eve", recorder=Unrecorded()), reason="mine", with_dependents=True)
 
 
-ACTS = (restates, restates_with_a_friend, restates_a_set_with_a_friend, rolls_back)
+ACTS = (
+    restates,
+    restates_with_a_friend,
+    restates_a_set_with_a_friend,
+    restates_in_phases_with_a_friend,
+    rolls_back,
+)
 
 
 @pytest.fixture(scope="module")
@@ -341,3 +378,17 @@ def test_readers_are_cut_over_to_a_version_with_looser_safeguards_by_two_people_
             asked = demand_to_ask(ws, tx, TURNOVER, version=version.name, shown=TURNOVER)
         found.append((asked.policy, asked.loosened))
     assert found == [("backfill", ()), (None, ("gate plausible",))]
+
+
+def test_once_a_looser_policy_is_agreed_to_each_of_these_acts_changes_rows(world: World) -> None:
+    world.declare(loosened(ALONE))
+    world.corrected()
+    for table in (TURNOVER, COLOURS, PALETTE):
+        run_id = world.planned(by="ana", table=table)
+        operations.approve(world.ws, run_id, by="ben")
+        world.published(run_id)
+    for act in ACTS[:-1]:  # a rollback would end the agreement
+        world.corrected()
+        before = world.claims()
+        act(world)
+        assert world.claims() != before, act.__name__
