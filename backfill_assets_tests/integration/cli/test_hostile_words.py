@@ -13,13 +13,13 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
+from backfill_assets.core.clock import system_clock
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.core.settings import Settings
 from backfill_assets.main import app
-from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support.ledger_examples import disarm, dumped, tamper
 from backfill_assets_tests.support.ledgers import copy_home
-from backfill_assets_tests.support.shop import RECENT, Shop, WorkIn, open_shop, sale, shop_environment, ticking_clock
+from backfill_assets_tests.support.shop import RECENT, Shop, WorkIn, open_shop, sale, shop_environment
 
 NOT_TYPED = (
     "two\nlines",
@@ -174,7 +174,7 @@ def test_reasons_and_names_are_one_line_of_text_however_they_arrive(person: Path
 def test_the_ledger_itself_refuses_words_that_are_no_line_of_text(person: Path, spark: SparkSession, word: str) -> None:
     from backfill_assets.core.errors import Refused
 
-    shop = open_shop(person, clock=ticking_clock(NOON), spark=spark)
+    shop = open_shop(person, clock=system_clock, spark=spark)
     with pytest.raises(Refused, match=r"the reason (holds|is)"):
         shop.planned(reason=f"because {word}")
     shop.ws.close()
@@ -265,7 +265,7 @@ def planned(home: Path, tmp_path: Path, spark: SparkSession, work_in: WorkIn) ->
     copy = tmp_path / "home"
     copy_home(home, copy)
     work_in(copy)
-    shop = open_shop(copy, clock=ticking_clock(NOON), spark=spark)
+    shop = open_shop(copy, clock=system_clock, spark=spark)
     run_id = shop.planned()
     disarm(shop.ws.settings.ledger_url, "manifests")
     yield shop, run_id

@@ -523,8 +523,8 @@ def test_the_files_of_what_has_expired_go_when_it_can_no_longer_be_undone(office
     operations.publish(office.ws, run_id, by="ben")
     operations.vacuum(office.ws, by="vic")
     assert all(path.exists() for some in files.values() for path in some)
-    later = replace(office.ws, clock=ticking_clock(datetime(2036, 6, 1, 12, tzinfo=UTC)))
-    operations.vacuum(later, by="vic")
+    office = replace(office, ws=replace(office.ws, clock=ticking_clock(datetime(2036, 6, 1, 12, tzinfo=UTC))))
+    operations.vacuum(office.ws, by="vic")
     assert {day for day, some in files.items() if any(path.exists() for path in some)} == STAYS
     with pytest.raises(Exception, match="retention"):
         operations.rollback(office.ws, run_id, by="ben", reason="too late")
