@@ -72,6 +72,12 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "lake/row_values.py rows_of_arrow",
         "lake/row_values.py texts",
         "ledger/events.py Step.key",
+        "deliver/held_rows.py Held.key",
+        "deliver/held_rows.py key_bytes",
+    ),
+    "the JSON of a commit of Delta, and what the ledger keeps of a log": (
+        "lake/swap.py actions_of",
+        "ledger/rows.py log_evidence",
     ),
     "reference documents, as the parsers of a domain return them": (
         "domain/context.py TransformContext.references",
