@@ -349,7 +349,7 @@ def _record(work: Gating, *, actor: str) -> None:
     append_validation(
         ws.lake,
         manifest.table,
-        _validation_rows(manifest, evaluated.results),
+        validation_rows(manifest, evaluated.results),
         app_id=f"validation:{manifest.run_id}:{_attempt(compared, evaluated.results)}",
     )
     ws.reached(Point.GATE_APPENDED)
@@ -489,7 +489,8 @@ def _plain(columns: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
     return [(name, kind.strip('"')) for name, kind in columns]
 
 
-def _validation_rows(manifest: Manifest, results: Iterable[GateResult]) -> Iterable[ValidationRow]:
+def validation_rows(manifest: Manifest, results: Iterable[GateResult]) -> Iterable[ValidationRow]:
+    """The results of gates as the table behind `validation/<name>` has them."""
     return (
         ValidationRow(
             partition=result.partition,

@@ -20,7 +20,7 @@ Files are written with pyarrow; no Spark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -36,6 +36,7 @@ from backfill_assets.core.identity import FileSet
 from backfill_assets.core.settings import Settings
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.errors import Unavailable
+from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
 from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, RunState
 from backfill_assets.ledger.store import Ledger
@@ -56,6 +57,7 @@ from backfill_assets_tests.support.hand_made import (
     SILVER,
     RowsOf,
     all_passed,
+    append_results,
     compared,
     make_tables,
     written,
@@ -213,8 +215,11 @@ class Scene:
         with ledger.read() as reader:
             staged = reader.candidates.of_run(run_id)
             accepted = reader.versions.accepted(table)
+            manifest = reader.runs.get(run_id).manifest
+        results = all_passed(staged, manifest.gates)
+        append_results(self.ws.lake, manifest, results, name)
         with ledger.write() as writer:
-            self._gated(writer, run_id, staged, accepted, name)
+            self._gated(writer, run_id, staged, accepted, results, name)
 
     def stage(self, run_id: str, table: str, rows: RowsOf) -> None:
         """Stages a run in new files."""
@@ -238,10 +243,10 @@ class Scene:
         run_id: str,
         staged: Mapping[date, CandidatePartition],
         accepted: Mapping[date, PartitionVersion],
+        results: Sequence[GateResult],
         attempt: str,
     ) -> None:
         candidates = compared(staged, accepted)
-        results = all_passed(staged, writer.runs.get(run_id).manifest.gates)
         writer.candidates.record_gates(run_id, candidates, results, actor="ana", attempt=attempt)
         writer.runs.move(run_id, RunState.PASSED, actor="ana", attempt=attempt)
         known = Gated(

@@ -20,7 +20,15 @@ from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.sets import Phases, SetManifest, SetMember
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
-from backfill_assets_tests.support.hand_made import GOLD, SILVER, all_passed, compared, make_tables, written
+from backfill_assets_tests.support.hand_made import (
+    GOLD,
+    SILVER,
+    all_passed,
+    append_results,
+    compared,
+    make_tables,
+    written,
+)
 from backfill_assets_tests.support.ledger_examples import a_manifest
 from backfill_assets_tests.support.shop import shop_environment, ticking_clock
 
@@ -156,6 +164,8 @@ class Hand:
             writer.candidates.clear(run_id)
         amounts_of = {day: (amounts[day],) for day in manifest.partitions}
         staged = written(self.ws.lake, manifest.table, run_id, attempt, amounts_of)
+        results = all_passed(staged, manifest.gates)
+        append_results(self.ws.lake, manifest, results, attempt)
         with self.ws.ledger.write() as writer:
             for chunk in chunks_of(manifest):
                 of_chunk = [staged[day] for day in chunk.partitions]
@@ -172,7 +182,6 @@ class Hand:
             writer.runs.move(run_id, RunState.STAGED, actor="ana", attempt=attempt)
             writer.runs.take(run_id, RunState.GATING, actor="ana", attempt=attempt)
             accepted = writer.versions.accepted(manifest.table, manifest.partitions)
-            results = all_passed(staged, manifest.gates)
             writer.candidates.record_gates(run_id, compared(staged, accepted), results, actor="ana", attempt=attempt)
             writer.runs.move(run_id, RunState.PASSED, actor="ana", attempt=attempt)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -10,11 +10,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
+from backfill_assets.candidates.evaluate import validation_rows
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
+from backfill_assets.lake.append import append_validation
 from backfill_assets.lake.checksums import FORM
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.transforms.schemas import RUN_LINEAGE
 from backfill_assets_tests.domains import example as example_domain
@@ -78,6 +81,12 @@ def compared(
         )
         for day, candidate in staged.items()
     ]
+
+
+def append_results(lake: Lake, manifest: Manifest, results: Sequence[GateResult], attempt: str) -> None:
+    """Appends results of gates to the table that people query, as gating does before the ledger has them."""
+    name = f"validation:{manifest.run_id}:{attempt}"
+    append_validation(lake, manifest.table, validation_rows(manifest, results), app_id=name)
 
 
 def all_passed(staged: Mapping[date, CandidatePartition], gates: Iterable[GateTerm]) -> list[GateResult]:

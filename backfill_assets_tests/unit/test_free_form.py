@@ -71,6 +71,8 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "gates/broken_down.py partition_cell",
         "lake/row_values.py rows_of_arrow",
         "lake/row_values.py texts",
+        "deliver/held_rows.py Held.key",
+        "deliver/held_rows.py key_bytes",
         "ledger/events.py Step.key",
         "deliver/held_rows.py Held.key",
         "deliver/held_rows.py key_bytes",
@@ -86,6 +88,10 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "examples/enforcement_sla/reference_changes.py days_whose_facts_count",
         "examples/enforcement_sla/references.py DeadlineRules.from_references",
         "examples/enforcement_sla/sla_clocks.py days_that_a_row_needs",
+    ),
+    "actions of a log of Delta, and what is recorded of them, as JSON has them": (
+        "lake/swap.py actions_of",
+        "ledger/rows.py log_evidence",
     ),
     "the document of a command: every command has its own": (
         "cli/demo.py DemoStep.answer",

@@ -46,6 +46,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised, refused, worded
+from backfill_assets_tests.support.edited import keep_code
 from backfill_assets_tests.support.shop import DAYS, RECENT, SALES, Shop, open_shop, sale, ticking_clock, usual_sales
 
 MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
@@ -224,6 +225,7 @@ def test_a_transform_that_breaks_its_contract_fails_with_a_sentence_and_nothing_
     def surplus(sales: DataFrame, ctx: TransformContext) -> DataFrame:
         return table.releases[1].function(sales=sales, ctx=ctx).withColumn("more", F.lit(1))
 
+    keep_code(shop.ws)
     monkeypatch.setattr(type(table), "release", lambda self, version: Release(version="1.0.0", function=surplus))
     with pytest.raises(ContractBroken, match="more is not declared"):
         operations.stage(shop.ws, run_id, actor="ana")
@@ -238,6 +240,7 @@ def test_rows_without_a_day_are_refused_and_not_left_out(shop: Shop, monkeypatch
         rows = table.releases[0].function(sales=sales, ctx=ctx)
         return rows.withColumn("day", F.when(F.col("day") != F.lit(FIFTH), F.col("day")))
 
+    keep_code(shop.ws)
     monkeypatch.setattr(type(table), "release", lambda self, version: Release(version="1.0.0", function=forgetful))
     with pytest.raises(ContractBroken, match=f"returned rows without day, which belong to no partition of {RECENT}"):
         operations.stage(shop.ws, run_id, actor="ana")
@@ -268,6 +271,7 @@ def test_a_transform_with_an_action_is_refused_with_its_name_and_the_action(
             act(sales)
         return table.releases[0].function(sales=sales, ctx=ctx)
 
+    keep_code(shop.ws)
     monkeypatch.setattr(type(table), "release", lambda self, version: Release(version="1.0.0", function=acting))
     with pytest.raises(
         ContractBroken, match=rf"the transform recent-sales 1\.0\.0 of {RECENT} runs the action {name} on"
@@ -286,6 +290,7 @@ def test_what_a_transform_raises_itself_is_the_reason_a_person_reads(
         rows = table.releases[0].function(sales=sales, ctx=ctx)
         return rows.withColumn("shop", F.coalesce(F.lit(None).cast("string"), F.raise_error(F.lit("no such shop"))))
 
+    keep_code(shop.ws)
     monkeypatch.setattr(type(table), "release", lambda self, version: Release(version="1.0.0", function=complain))
     with pytest.raises(ContractBroken) as refusal:
         operations.stage(shop.ws, run_id, actor="ana")
@@ -378,6 +383,7 @@ def test_an_error_of_python_in_a_transform_says_what_failed_in_which_line_and_th
 ) -> None:
     run_id = shop.planned(MIDDLE)
     table = shop.ws.domain.derived_table(RECENT)
+    keep_code(shop.ws)
     monkeypatch.setattr(type(table), "release", lambda self, version: Release(version="1.0.0", function=function))
     with pytest.raises(ContractBroken) as refusal:
         operations.stage(shop.ws, run_id, actor="ana")
@@ -410,6 +416,7 @@ def test_a_column_that_is_not_there_is_refused_with_the_line_of_the_function(
 ) -> None:
     run_id = shop.planned(MIDDLE)
     table = shop.ws.domain.derived_table(RECENT)
+    keep_code(shop.ws)
     monkeypatch.setattr(type(table), "release", lambda self, version: Release(version="1.0.0", function=misspelt))
     with pytest.raises(ContractBroken, match="amont") as refusal:
         operations.stage(shop.ws, run_id, actor="ana")
@@ -432,6 +439,7 @@ def test_a_set_with_a_run_that_its_own_code_stopped_is_not_run_again_and_one_wit
         def failing(sales: DataFrame, ctx: TransformContext, error: type[Exception] = error) -> DataFrame:
             raise error("no more")
 
+        keep_code(shop.ws)
         monkeypatch.setattr(type(table), "release", lambda self, version, f=failing: Release(version="1", function=f))
         with pytest.raises((ConnectionError, ContractBroken), match="no more"):
             operations.stage(shop.ws, run_id, actor="ana")
@@ -505,6 +513,7 @@ def computed_by(shop: Shop, monkeypatch: pytest.MonkeyPatch, computed: Rows) -> 
         return computed(declared(sales=sales, ctx=ctx))
 
     release = Release(version="1.0.0", function=computing)
+    keep_code(shop.ws)
     monkeypatch.setattr(type(table), "release", lambda self, version: release)
     with pytest.raises(ContractBroken) as refusal:
         operations.stage(shop.ws, run_id, actor="ana")
