@@ -330,7 +330,7 @@ def open_home(home: Path, ledger_url: str | None = None) -> Workspace:
     settings = Settings.from_environment(environment)
     clock = ticking(NOON)
     ws = Workspace(settings=settings, domain=example_domain.DOMAIN, clock=clock, reached=reached)
-    ledger = Ledger.open(settings.ledger_url, clock=clock)
+    ledger = Ledger.open(settings.ledger_url, clock=clock, most_behind=settings.clock_behind)
     return sharing(ws, clock=clock, ledger=ledger)
 
 
@@ -338,7 +338,7 @@ def sharing(ws: Workspace, *, clock: Clock, ledger: Ledger | None = None) -> Wor
     """The same workspace with another clock; the ledger's engine is shared."""
     held = ledger or ws.ledger
     made = replace(ws, clock=clock)
-    made.__dict__["ledger"] = PacedLedger(held._engine, clock)
+    made.__dict__["ledger"] = PacedLedger(held._engine, clock, ws.settings.clock_behind)
     made.__dict__["lake"] = PacedLake(root=ws.settings.lake, access=ws.settings.access)
     for name in ("references", "graph", "code"):
         made.__dict__[name] = getattr(ws, name)

@@ -198,8 +198,9 @@ def test_a_failed_blocking_gate_leaves_the_published_table_as_it_was(shop: Shop)
     shop.published()
     before = shop.live_paths()
     shop.land("huge.jsonl", [sale(FIFTH, amount=5_000, sale_id="huge")])
-    run_id = shop.staged(shop.planned())
+    run_id = shop.planned()
     operations.approve(shop.ws, run_id, by="ben")
+    shop.staged(run_id)
     assert operations.state_of(shop.ws, run_id) is RunState.BLOCKED
     with pytest.raises(IllegalTransition, match="BLOCKED"):
         shop.publish(run_id)

@@ -26,6 +26,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.domains import example as example_domain
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised, worded
+from backfill_assets_tests.support.edited import keep_code
 from backfill_assets_tests.support.lakes import folder_of
 from backfill_assets_tests.support.ledger_examples import disarm, tamper
 from backfill_assets_tests.support.ledgers import copy_home
@@ -54,6 +55,7 @@ def stage_again_with_other_rows(shop: Shop, run_id: str, monkeypatch: pytest.Mon
     def other(*given: Any, factor: int, **named: Any) -> DataFrame:
         return compute(*given, factor=factor * 3, **named)
 
+    keep_code(shop.ws)
     with monkeypatch.context() as patch:
         patch.setattr(example_domain, "_recent_sales", other)
         shop.staged(run_id)

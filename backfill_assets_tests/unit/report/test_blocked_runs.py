@@ -50,7 +50,7 @@ def test_a_run_that_its_gates_block_cannot_be_approved_and_the_refusal_names_the
     with pytest.raises(IllegalTransition) as refusal:
         subject_of(ws, "bf-1").approve(by="Bob", note="fine")
     said = explained(refusal.value)
-    assert "run bf-1 is BLOCKED; blocked by unique, so nothing of it can be published" in said
+    assert "run bf-1 is BLOCKED; blocked by unique, so nothing can be published as it is" in said
     assert said.endswith("Next: backfill report bf-1")
     assert approval_of(ws, "bf-1") is ApprovalState.DRAFT
 
