@@ -76,7 +76,7 @@ def _state_digest(handle: DeltaTable) -> str:
 def live_row_counts(lake: Lake, table: str) -> Mapping[str, int | None]:
     """How many rows the log says that each live file has; None where it has none or other statistics beside it.
 
-    Publications write the number of rows and no statistics of columns, so that whoever finds some is misled.
+    Publications write the number of rows and no statistics of columns: statistics that are there mislead readers.
     """
     with lake.reading(table):
         actions = lake.open(table).get_add_actions(flatten=True)

@@ -16,9 +16,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.append import validation_table
-from backfill_assets.lake.log_evidence import log_problems
+from backfill_assets.lake.swap import exchanged
 from backfill_assets.upkeep.audit import audit
+from backfill_assets.upkeep.audit_tables import commits_against_ledger, files_against_ledger, log_against_ledger
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations
@@ -90,6 +92,23 @@ def found(shop: Shop) -> str:
     return "\n".join([*report.problems, *(str(each) for each in report.unreadable)])
 
 
+def found_in_log(shop: Shop) -> str:
+    """What an audit finds in the table alone, which takes a tenth of its time."""
+    with shop.ws.ledger.read() as tx:
+        accepted, records = tx.versions.accepted(RECENT), [r for r in tx.publications.records() if r.table == RECENT]
+    try:
+        commits = sorted(exchanged(shop.ws.lake, RECENT), key=lambda commit: commit[0])
+        known = {record.publication_id: record for record in records}
+        problems = [
+            *files_against_ledger(shop.ws, RECENT, accepted, {}),
+            *commits_against_ledger(RECENT, commits, known),
+            *log_against_ledger(shop.ws, RECENT, accepted, records),
+        ]
+    except BackfillError as error:
+        problems = [f"{RECENT}: {error.message}"]
+    return "\n".join(problems)
+
+
 def edits_of_commits(log: Path) -> Iterator[tuple[Path, int, tuple[Any, ...], str]]:
     for path in sorted(log.glob("*.json")):
         lines = path.read_text().splitlines()
@@ -112,7 +131,7 @@ def test_an_edit_of_any_field_of_any_commit_is_found(shop: Shop) -> None:
         path.write_text(text)
         try:
             tried += 1
-            if RECENT not in found(shop):
+            if RECENT not in found_in_log(shop):
                 missed.append(f"{path.name} line {number}: {place}")
         finally:
             path.write_bytes(before)
@@ -156,7 +175,7 @@ def test_an_edit_of_a_checkpoint_is_found_though_every_commit_is_as_it_was(shop:
             part = dict(held[name]) if isinstance(held[name], list) and action != "metaData" else held[name]
             held[name] = "0" if part is None else _other(part, name)
             pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), checkpoint)
-            if not [*log_problems(shop.ws.lake, RECENT)] and RECENT not in found(shop):
+            if RECENT not in found_in_log(shop):
                 missed.append(f"{action}.{name}")
     pq.write_table(table, checkpoint)
     assert missed == []
