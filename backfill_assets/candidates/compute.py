@@ -26,9 +26,10 @@ from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.reads import Reads, output_days, reads_of
 from backfill_assets.planning.stages import continuing
-from backfill_assets.transforms.apply import apply_transform, called_transform, with_lineage
+from backfill_assets.transforms.apply import apply_transform, called_transform, calls_python, with_lineage
 from backfill_assets.transforms.references import load_pinned
 from backfill_assets.transforms.schemas import current_rows, stored_schema
+from backfill_assets.transforms.workers import require_same_in_workers
 from backfill_assets.workspace import Workspace
 
 
@@ -141,9 +142,19 @@ def returned_rows(
         references={name: loaded.value for name, loaded in references.items()},
         spark=spark,
     )
-    rows = apply_transform(table, table.release(manifest.transform_version), frames, ctx)
+    release = table.release(manifest.transform_version)
+    rows = apply_transform(table, release, frames, ctx)
     # A function can assign names of its module, or change what they hold.
     require_same_code(ws, manifest)
+    if calls_python(table, release, manifest.run_id):
+        require_same_in_workers(
+            rows.sparkSession,
+            ws.settings.domain,
+            table.name,
+            release.version,
+            planned=manifest.code_digest,
+            named=f"the transform {table.transform} {release.version} of {table.name}",
+        )
     return rows
 
 

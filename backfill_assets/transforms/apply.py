@@ -106,7 +106,13 @@ def called_transform(
     return frame
 
 
-_determined: dict[tuple[str, str], None] = {}
+_determined: dict[tuple[str, str], bool] = {}
+"""By run and function, whether Spark calls functions of Python for the rows."""
+
+
+def calls_python(table: DerivedTable, release: Release, run_id: str) -> bool:
+    """Whether Spark calls functions of Python for the rows that a release has returned for a run."""
+    return _determined.get((run_id, _named(table, release)), False)
 
 
 def _require_determined(frame: DataFrame, named: str, *, run_id: str) -> None:
@@ -114,8 +120,7 @@ def _require_determined(frame: DataFrame, named: str, *, run_id: str) -> None:
     key = run_id, named
     if key in _determined and run_id not in _NO_RUNS:
         return
-    require_determined_plan(frame, named)
-    _determined[key] = None
+    _determined[key] = require_determined_plan(frame, named)
     while len(_determined) > _MOST_RUNS:
         del _determined[next(iter(_determined))]
 

@@ -35,8 +35,12 @@ _SAMPLE = re.compile(r"^[\s:+|-]*Sample \d", re.MULTILINE)
 _METADATA = re.compile(r"(?<![\w.])_metadata#")
 
 
-def require_determined_plan(rows: DataFrame, named: str) -> None:
-    """Refuses rows that Spark would compute otherwise another time.
+_PYTHON = re.compile(r"EvalPython|InPandas|InArrow|PythonUD")
+"""What Spark computes in processes of Python."""
+
+
+def require_determined_plan(rows: DataFrame, named: str) -> bool:
+    """Refuses rows that Spark would compute otherwise another time; returns whether it calls functions of Python.
 
     Raises:
         CodeBroken: Names the expression.
@@ -45,10 +49,11 @@ def require_determined_plan(rows: DataFrame, named: str) -> None:
     with _whole_plans(session):
         plan: str = session.sql("EXPLAIN EXTENDED SELECT * FROM {rows}", rows=rows).collect()[0][0]
     analysed, _, rest = plan.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")
-    optimised = rest.partition("== Physical Plan ==")[0]
+    optimised, _, physical = rest.partition("== Physical Plan ==")
     for name, why in _undetermined(analysed, optimised):
         problem = f"describes rows by {name}: {why}, so that the same inputs can give other rows"
         raise CodeBroken(code=named, problem=problem)
+    return bool(_PYTHON.search(physical))
 
 
 def _undetermined(analysed: str, optimised: str) -> Iterator[tuple[str, str]]:

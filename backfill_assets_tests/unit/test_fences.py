@@ -304,6 +304,7 @@ COUNTS = {
     "lake/delta_of_others.py": "paths and row counts of the files of a table",
     "core/java_classes.py": "made-up rows that Java's classes are loaded for",
     "gates/comparison.py": "keys by partition and way, and rows whose texts `gates/sample.py` makes",
+    "transforms/workers.py": "the digest of code, no rows",
     "gates/measure.py": "rows, checksums and cells by partition; `gates/broken_down.py` makes texts of dimensions",
     "lake/checksums.py": "rows and checksums by partition",
     "lake/append.py": "the lineage of runs, which is part of their manifests",
