@@ -23,7 +23,9 @@ from backfill_assets.lake.swap import actions_of, log_entries
 from backfill_assets.lake.tables import Lake
 
 _CHECKPOINT = re.compile(r"_delta_log/([0-9]{20})\.checkpoint.*\.parquet")
-_READ_BY_OTHERS = re.compile(r"_delta_log/([0-9.]+\.(compacted\.json|crc)|_sidecars/.*|_(staged_)?commits/.*)")
+_READ_BY_OTHERS = re.compile(
+    r"_delta_log/([0-9.]+\.(compacted\.json|crc)|[0-9]+\.checkpoint\.(.*\.)?json|_sidecars/.*|_(staged_)?commits/.*)"
+)
 """Files of a log that some readers take in place of commits, and that are never written here."""
 
 
@@ -104,8 +106,10 @@ def log_problems(lake: Lake, table: str) -> Iterator[str]:
         checkpoints = grouped((int(found[1]), path) for path in paths if (found := _CHECKPOINT.fullmatch(path)))
         if not checkpoints:
             return
-        replayed = _Replayed()
-        for version, path in reversed(log_entries(lake, table)):
+        replayed, entries = _Replayed(), list(reversed(log_entries(lake, table)))
+        for version in sorted(checkpoints.keys() - {version for version, _ in entries}):
+            yield f"{checkpoints[version][0]} is in the log, and there is no commit of version {version}"
+        for version, path in entries:
             for action in actions_of(lake, table, path):
                 replayed.take(action)
             if version in checkpoints and _checkpointed(lake, table, checkpoints[version]) != replayed:

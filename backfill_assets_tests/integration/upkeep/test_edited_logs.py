@@ -182,6 +182,15 @@ def test_an_edit_of_a_checkpoint_is_found_though_every_commit_is_as_it_was(shop:
     assert found(shop) == ""
 
 
+def test_a_checkpoint_of_no_commit_is_found(shop: Shop, checkpoint: Path) -> None:
+    forged = checkpoint.with_name(f"{999:020}.checkpoint.parquet")
+    shutil.copy(checkpoint, forged)
+    try:
+        assert f"{forged.name} is in the log, and there is no commit of version 999" in found(shop)
+    finally:
+        forged.unlink()
+
+
 def _other(value: Any, name: str) -> Any:
     match value:
         case dict():
@@ -197,7 +206,11 @@ def _other(value: Any, name: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "name", [f"{0:020}.{1:020}.compacted.json", f"{1:020}.crc", "_sidecars/a.parquet", "_staged_commits/a.json"]
+    "name",
+    [
+        *(f"{0:020}.{1:020}.compacted.json", f"{1:020}.crc", "_sidecars/a.parquet", "_staged_commits/a.json"),
+        f"{1:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json",
+    ],
 )
 def test_a_file_that_readers_take_in_place_of_commits_is_found(shop: Shop, name: str) -> None:
     path = log_of(shop) / name
