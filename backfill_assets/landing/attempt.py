@@ -101,7 +101,8 @@ class Landing:
         """The landed files of a capture, each found to be readable as records of the source before it is kept."""
 
         def check(copy: Path, kind: FileKind) -> Probe:
-            return probe_versions(copy, kind, self.source, name=capture.name)
+            counted = capture.record_count is not None
+            return probe_versions(copy, kind, self.source, name=capture.name, counted=counted)
 
         for file, probe in capture.read(self.place, check):
             self.reached(Point.LAND_ARCHIVED)
@@ -148,7 +149,8 @@ class Landing:
     def account(self, imports: Sequence[ImportRecord]) -> Account:
         """Counts the records of these imports among all others, and quarantines those that are rejected."""
         # What is digested is what is counted: both come from the same recorded files.
-        written = {record.import_id: self.records.written(record.import_id) for record in imports}
+        held = self.records
+        written = {record.import_id: held.written(record.import_id) for record in imports}
         imports = [replace(self.present(each), conformed=written[each.import_id]) for each in imports]
         others = self.others(imports)
         compact(self.records, others, attempt=self.lease.attempt, record=self._record_segment)

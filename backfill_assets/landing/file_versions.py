@@ -37,11 +37,11 @@ class Archived:
     record_count: int | None
 
 
-def probe_versions(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Probe:
-    """Probes a file as the versions that it can be of, the latest first."""
+def probe_versions(path: Path, kind: FileKind, source: SourceTable, *, name: str, counted: bool = False) -> Probe:
+    """Probes a file as the versions that it can be of, the latest first; `counted` as for `probe`."""
     if not source.earlier:
-        return replace(probe(path, kind, source, name=name), version=source.contract_version)
-    found = _probe_any(path, kind, source, name)
+        return replace(probe(path, kind, source, name=name, counted=counted), version=source.contract_version)
+    found = _probe_any(path, kind, source, name, counted)
     if kind.format is Format.JSONL and not found.empty:
         return found
     columns = {*found.header, *(column.name for column in found.columns), *found.ignored_columns}
@@ -51,11 +51,11 @@ def probe_versions(path: Path, kind: FileKind, source: SourceTable, *, name: str
     return replace(probe(path, kind, source.at(version), name=name), version=version)
 
 
-def _probe_any(path: Path, kind: FileKind, source: SourceTable, name: str) -> Probe:
+def _probe_any(path: Path, kind: FileKind, source: SourceTable, name: str, counted: bool) -> Probe:
     refusals: list[UnreadableFile] = []
     for version in range(source.contract_version, 0, -1):
         try:
-            return probe(path, kind, _reading(source, version), name=name)
+            return probe(path, kind, _reading(source, version), name=name, counted=counted)
         except UnreadableFile as refused:
             refusals.append(refused)
     raise refusals[0]

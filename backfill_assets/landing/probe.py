@@ -9,12 +9,14 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -50,6 +52,9 @@ _BLANK = b" \t\r\n"
 _MAY_BE_SEVERAL = re.compile(rb"\}[ \t]*,?[ \t]*\{")
 """What is between two objects of a line; also where they are elements of an array that is a member."""
 _IN_ARRAY = re.compile(rb"\[[ \t]*\{")
+_FIRST_MEMBER = re.compile(r'[ \t]*\{[ \t]*"([^"\\]*)"')
+_OF_EVENTS = ("payload", "op", "before", "after")
+"""Members of change events of Debezium."""
 _CONTROLS = bytes(range(9)) + bytes(range(14, 32)) + b"\x7f"
 
 
@@ -82,8 +87,12 @@ class Probe:
     version: int | None = None
 
 
-def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Probe:
-    """Probes a file, which messages call by this name."""
+def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str, counted: bool = False) -> Probe:
+    """Probes a file, which messages call by this name.
+
+    Args:
+        counted: Its source says how many records it has; otherwise a line with several is one that was written wrongly.
+    """
     if source.envelope is not None and kind.format is not Format.JSONL:
         why = f"is {kind.format.upper()}; {source.name} has change events of Debezium, which land as JSON lines"
         raise BadFile(path=name, fault=Fault.SUFFIX, why=why)
@@ -93,8 +102,9 @@ def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Prob
         case Format.CSV:
             return _probe_csv(path, kind, source, name)
         case Format.JSONL:
+            look = None if counted else partial(_refuse_other_json, source=source)
             with _text_errors(name):
-                empty, valid_utf8 = _scan_text(path, kind, name, _refuse_other_json)
+                empty, valid_utf8 = _scan_text(path, kind, name, look)
             is_small = path.stat().st_size <= _BYTES_OF_A_TASK
             return Probe(empty=empty, valid_utf8=valid_utf8, is_small=is_small)
 
@@ -152,7 +162,7 @@ def _scan_text(
     return empty, valid_utf8
 
 
-def _refuse_other_json(text: bytes, first: int, name: str) -> None:
+def _refuse_other_json(text: bytes, first: int, name: str, *, source: SourceTable) -> None:
     """Refuses lines of several records, which would count as one rejected record each, and JSON over several lines."""
     lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     begin = next((line.strip(_BLANK) for line in lines if line.strip(_BLANK)), b"") if first == 1 else b""
@@ -162,11 +172,40 @@ def _refuse_other_json(text: bytes, first: int, name: str) -> None:
         raise BadFile(path=name, fault=Fault.LONG_LINE, why=why)
     if not _MAY_BE_SEVERAL.search(text):
         return
+    members = {*source.file_columns, *(_OF_EVENTS if source.envelope else ())}
     for number, line in enumerate(lines, first):
-        count = len(objects_of(line.decode("utf-8", "replace"))) if _MAY_BE_SEVERAL.search(line) else 0
+        if not _MAY_BE_SEVERAL.search(line):
+            continue
+        decoded = line.decode("utf-8", "replace")
+        count, where = len(objects_of(decoded)), ""
+        if not count:
+            count, where = _listed(decoded, members)
         if count:
-            why = f"holds {count:,} JSON objects in line {number:,}, and each has to be on a line of its own"
+            why = f"holds {count:,} JSON objects in line {number:,}{where}, and each has to be on a line of its own"
             raise BadFile(path=name, fault=Fault.LONG_LINE, why=why)
+
+
+def _listed(line: str, members: Set[str]) -> tuple[int, str]:
+    """How many objects a list in an object has that is no record of its own, and where: the list is the records.
+
+    Args:
+        members: What a record may have. An object with one of these is a record.
+    """
+    if (begin := _FIRST_MEMBER.match(line)) is not None and begin[1] in members:
+        return 0, ""
+    try:
+        document = json.loads(line)
+    except (ValueError, RecursionError):
+        return 0, ""
+    if not isinstance(document, dict) or not members.isdisjoint(document):
+        return 0, ""
+    inner = [(name, value) for name, value in document.items()]
+    for path, value in inner:
+        if isinstance(value, dict):
+            inner += [(f"{path}.{name}", each) for name, each in value.items()]
+        elif isinstance(value, list) and (count := sum(isinstance(each, dict) for each in value)) > 1:
+            return count, f" at {visible(path[:_MOST_CHARACTERS])!r}"
+    return 0, ""
 
 
 def _longest(chunk: bytes, lines: int, run: int, name: str) -> tuple[int, int]:

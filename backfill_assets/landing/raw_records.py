@@ -67,4 +67,4 @@ class RawRecords(ConformedRecords):
             if hashed.hexdigest() != record.sha256:
                 why = "has other bytes than those that landed"
                 raise RawFileChanged(import_id=record.import_id, path=record.stored_path, why=why)
-            return probe_versions(copy, record.kind, self.source, name=record.name)
+            return probe_versions(copy, record.kind, self.source, name=record.name, counted=True)

@@ -220,6 +220,15 @@ SALE = '{"event_id": "1", "event_time": "2024-05-01T10:00:00Z", "place": "}{ [{}
         (f"[\n{SALE},\n{SALE}\n]\n", "is one JSON array over several lines"),
         (f"\n[{SALE},\n{SALE}]\n", "is one JSON array over several lines"),
         (f"{{\n{SALE[1:-1]}\n}}\n", "is one JSON object over several lines"),
+        (
+            f'{{"type": "FeatureCollection", "features": [{SALE},{SALE}]}}',
+            "holds 2 JSON objects in line 1 at 'features'",
+        ),
+        (
+            f'{{"of":{{"a":[1]}},"data":{{"items":[{SALE}, {SALE}, {SALE}]}}}}\n',
+            "3 JSON objects in line 1 at 'data.items'",
+        ),
+        (f'{SALE}\n{{"next": null, "value":[{SALE},{SALE}]}}\n', "holds 2 JSON objects in line 2 at 'value'"),
     ],
 )
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json.gz"])
@@ -266,3 +275,18 @@ def test_a_file_that_changes_while_it_is_copied_is_refused(
         offer_path(tmp_path, path)
     assert "land it when it is complete" in str(next_step_of(refused.value))
     assert kept(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"a": [{"x": 1}, {"x": 2}], "event_id": 1}',
+        '{"a": {"b": [{"event_id": 1}]}}',
+        '{"a": [1, {"x": 1}], "b": "}, {"}',
+        '{"a": [{"x": 1}, {"x": 2}], "b": ',
+    ],
+)
+def test_lists_in_a_record_and_lines_that_are_one_record_in_any_case_are_no_several_records(
+    tmp_path: Path, line: str
+) -> None:
+    assert not offer(tmp_path, f"{SALE}\n{line}\n".encode(), "a.jsonl")[1].empty
