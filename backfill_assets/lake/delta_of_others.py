@@ -155,9 +155,10 @@ class DeltaStream(TableStream):
         found: dict[str, pa.Array] = {}
         for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
             for uri, kept in zip(batch["filepath"], batch["selection_vector"], strict=True):
-                path = unquote(urlsplit(uri.as_py()).path)
-                (own,) = [each for each in files if path.endswith(f"/{each}")]
-                found[own] = kept.values
+                parts = unquote(urlsplit(uri.as_py()).path).split("/")
+                # The longest one: another folder may have a file of this name.
+                ends = ("/".join(parts[begin:]) for begin in range(len(parts)))
+                found[next(each for each in ends if each in files)] = kept.values
         return found
 
     def _opened(self, file: _File) -> pq.ParquetFile:

@@ -159,6 +159,19 @@ def test_rows_of_deletion_vectors_are_not_captured_also_in_a_folder_with_blanks(
     assert sorted(row["id"] for row in found) == [*(each for each in range(20) if each not in (0, 7, 19)), 100, 101]
 
 
+def test_a_deletion_vector_is_of_one_file_also_where_another_folder_has_a_file_of_its_name(tmp_path: Path) -> None:
+    table = HandMade(folder=tmp_path / "table")
+    adds = [table.add(pa.table({"id": [10 * n + each for each in range(3)]}), without=[n]) for n in range(3)]
+    paths = ["x.parquet", "a/x.parquet", "b/a/x.parquet"]
+    for add, path in zip(adds, paths, strict=True):
+        (table.folder / path).parent.mkdir(exist_ok=True, parents=True)
+        (table.folder / add["add"]["path"]).rename(table.folder / path)
+        add["add"]["path"] = path
+    table.commit(table.protocol(3, "deletionVectors"), table.metadata([column("id", "long")]), *adds)
+    found = captured(table.folder, tmp_path / "copy")
+    assert sorted(row["id"] for row in found) == [1, 2, 10, 12, 20, 21]
+
+
 def test_types_that_were_widened_have_the_values_of_before(tmp_path: Path) -> None:
     table = HandMade(folder=tmp_path / "table")
     fields = [
