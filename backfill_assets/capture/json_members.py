@@ -128,9 +128,10 @@ def objects_of(text: str) -> Sequence[str]:
 
 
 def values_in(value: bytes) -> Sequence[bytes]:
-    """The JSON objects of a value that holds several, where one is expected: each of them is a record, and counts."""
+    """What is kept of a value that holds several JSON objects where one is expected: each of them is a record, and
+    counts. The first record has all of the value, so that it can be sent again as it was."""
     found = objects_of(value.decode(errors="surrogateescape")) if value.lstrip(_SPACE)[:1] in (b"{", b"[") else ()
-    return [each.encode(errors="surrogateescape") for each in found]
+    return [value, *(each.encode(errors="surrogateescape") for each in found[1:])] if found else ()
 
 
 def several(count: int) -> str:

@@ -50,7 +50,7 @@ class CapturedRecords:
     is_live: bool
 
     def __iter__(self) -> Iterator[Outgoing | None]:
-        """The records; None for one that was captured twice, with the whole topic."""
+        """The records; None for one that was captured twice, or is of one value with the one before it."""
         for (kind, _), alike in groupby(self.parts, key=_place_of):
             if kind is PartKind.CAPTURED:
                 yield from self._of_topic(alike)
@@ -91,9 +91,14 @@ class CapturedRecords:
 
     def _of_stream(self, part: ReplayPart) -> Iterator[Outgoing | None]:
         """What was in the stream: partition keys, data as it was written, and when it arrived."""
-        headers = self.headers(part)
+        headers, before = self.headers(part), None
         for line in self._lines(part):
             said, value = _of_the_stream(line, PREFIX)
+            position = said["kinesis_sequence"], said.get("kinesis_subsequence")
+            if position == before:
+                yield None
+                continue
+            before = position
             yield Outgoing(
                 key=said["kinesis_partition_key"].encode(),
                 value=value,

@@ -30,7 +30,7 @@ class OutgoingRecords:
     Attributes:
         ws: Where its inputs are.
         left_out: How many captured records were left out, as far as they were read: they are of other times than were
-            asked for, or were captured twice.
+            asked for, were captured twice, or are of one value with the record before them.
     """
 
     ws: Workspace

@@ -501,7 +501,8 @@ class ReplayRecord:
         contract: Names the columns that its rows are sent with; empty where captured records are sent.
         state: How far it is.
         sent: How many records were sent; null before all are.
-        left_out: How many captured records were left out, of other times or captured twice; null before all are sent.
+        left_out: How many captured records were left out, of other times, captured twice, or of one value with another;
+            null before all are sent.
         failure: Why it failed; null for one that did not.
         ends: The position behind the last record, by partition or shard, when all were sent.
         by: Who asked for it.

@@ -47,7 +47,8 @@ class ReplayReport:
         identity: The id of the topic or the stream; null while it waits.
         sent: How many records are in it.
         sent_now: How many of them this command sent.
-        left_out: How many captured records were left out, because they are of other times, or were captured twice.
+        left_out: How many captured records were left out, because they are of other times, were captured twice, or
+            are of one value with another record.
         ends: The position behind the last record, by partition or shard.
     """
 

@@ -38,7 +38,8 @@ def replayed_page(report: ReplayReport) -> Page:
         )
     record, kind = report.plan.record, kind_of(report.plan.record.family)
     said = f"{count_of(report.sent, 'record')} in the {kind} {record.target}, {report.sent_now:,} of them sent now"
-    left = f"{count_of(report.left_out, 'captured record')} of other times, or captured twice, left out"
+    left_out = count_of(report.left_out, "captured record")
+    left = f"{left_out} of other times, captured twice, or of one value with another, left out"
     return page(
         f"Replayed by {report.replay_id}",
         facts((kind, f"{record.target} ({report.identity})"), ("sent", said)),

