@@ -59,6 +59,9 @@ SOUND: Mapping[str, str] = {
 }
 """Settings that avoid faults of Spark. They are fixed too, and not in the digest: right rows do not depend on them."""
 
+OF_READERS = "spark.hadoop."
+"""With this before its name, Spark passes a setting of the readers of files to them from its start on."""
+
 JAVA: Mapping[str, str] = {"user.timezone": "UTC", "user.language": "en"}
 """Java formats numbers by the language of its user, and Spark names files that way."""
 
@@ -178,8 +181,9 @@ def wrong_settings(given: Mapping[str, str], java: Mapping[str, str]) -> Iterato
     """
     fixed = {**MEANING, **SOUND}
     for name, value in fixed.items():
-        if given.get(name) != value:
-            yield WrongSetting(name=name, expected=value, found=given.get(name))
+        found = given.get(name, given.get(f"{OF_READERS}{name}"))
+        if found != value:
+            yield WrongSetting(name=name, expected=value, found=found)
     for name in sorted(given.keys() - fixed.keys()):
         if name.startswith("spark.sql.") and not tunes_only(name):
             yield WrongSetting(name=name, expected=None, found=given[name])

@@ -21,6 +21,7 @@ from backfill_assets.core.session_settings import (
     JAVA,
     JAVA_OPTIONS,
     MEANING,
+    OF_READERS,
     SOUND,
     ChangedSession,
     wrong_settings,
@@ -92,7 +93,9 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
         # Without a file of CRCs beside every file: a process is started to set the permissions of each. Files are
         # verified by their sha256. Hadoop's access to stores needs its usual local file system for what it buffers.
         started["spark.hadoop.fs.file.impl"] = "org.apache.hadoop.fs.RawLocalFileSystem"
-    return {**tuning, **started, **settings.spark_conf, **java, **MEANING, **SOUND}
+    # What is not Spark's own it takes at its start by another name only.
+    sound = {name if name.startswith("spark.") else f"{OF_READERS}{name}": value for name, value in SOUND.items()}
+    return {**tuning, **started, **settings.spark_conf, **java, **MEANING, **sound}
 
 
 def open_spark(settings: Settings) -> SparkSession:

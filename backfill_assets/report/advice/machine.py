@@ -59,7 +59,7 @@ def advice_on(error: BackfillError, _following: Following) -> Advice | None:
         case ChangedSession(transform=str()):
             return "take the setting out of the transform and plan again"
         case ChangedSession():
-            return "open a new session (start the command or the server again) without this setting"
+            return "open a new session (start the command or the server again) with the setting as it is expected"
         case edge.NotGiven():
             return f"add {error.add}"
         case edge.WrongUsage():

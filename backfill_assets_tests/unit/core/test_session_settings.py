@@ -55,6 +55,8 @@ def test_a_session_is_held_to_every_fixed_setting_and_to_the_defaults_of_the_oth
     given = {**fixed, "spark.app.name": "x", "spark.sql.shuffle.partitions": "3"}
     assert list(wrong_settings(given, JAVA)) == []
     assert list(wrong_settings(given, {**JAVA, "user.timezone": "Etc/UTC"})) == []
+    started = {name if name.startswith("spark.") else f"spark.hadoop.{name}": value for name, value in fixed.items()}
+    assert list(wrong_settings(started, JAVA)) == []
     for name in fixed:
         (wrong,) = wrong_settings({**given, name: "other"}, JAVA)
         assert str(wrong) == f"{name} is 'other' where {fixed[name]!r} is expected"
