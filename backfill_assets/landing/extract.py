@@ -20,7 +20,7 @@ from backfill_assets.capture.landed_files import Capture
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.places import exactly
 from backfill_assets.domain import Operation, SourceTable
-from backfill_assets.domain.operations import is_current
+from backfill_assets.domain.operations import UnknownKeys, is_current
 from backfill_assets.lake.row_values import Texts, instants_in, texts
 from backfill_assets.landing.attempt import Landing, require_all
 from backfill_assets.landing.bronze import bronze_rows
@@ -45,7 +45,7 @@ from backfill_assets.landing.key_versions import (
     version_columns,
 )
 from backfill_assets.landing.land import Landed, landed_now, require_whole_files
-from backfill_assets.landing.record_rules import REASON, Bounds, local_day
+from backfill_assets.landing.record_rules import REASON, Bounds, has_key, local_day
 from backfill_assets.landing.statements import (
     Statement,
     columns_condition,
@@ -323,7 +323,9 @@ def _current(work: Landing, extract: Extract) -> DataFrame:
     days = list(work.source.days.partitions(extract.days))
     with work.ledger.read() as tx:
         imports = imports_for_days(tx, work.source, days)
-    rows = bronze_rows(work.spark, work.settings, work.source, imports=imports, days=days)
+    # What is not known is withdrawn as well, also where bronze does not show it.
+    source = replace(work.source, unknown=UnknownKeys.KEEP)
+    rows = bronze_rows(work.spark, work.settings, source, imports=imports, days=days)
     rows = rows.where(_is_of(work.source, extract))
     return rows if work.source.operation is None else rows.where(is_current())
 
@@ -347,9 +349,7 @@ def _lacking(work: Landing, offered: DataFrame, extract: Extract, in_scope: Colu
 
 def _require_keys(work: Landing, records: DataFrame) -> None:
     """Refuses rejected records whose key cannot be read: one of those that seem to be missing may be theirs."""
-    blank = (F.coalesce(F.trim(F.col(name).cast("string")), F.lit("")) == "" for name in work.source.key)
-    lacks = F.greatest(F.lit(False), F.lit(False), *blank)
-    unknown = records.where(F.col(REASON).isNotNull() & lacks)
+    unknown = records.where(F.col(REASON).isNotNull() & ~has_key(work.source))
     if many := unknown.count():
         first = unknown.orderBy(ROW).select(ROW, REASON).collect()[0]
         rejected = f"{count_of(many, 'rejected record')} of the extract"

@@ -122,6 +122,24 @@ def test_a_rejected_record_of_an_extract_makes_its_key_unknown_and_withdraws_not
     assert (found.withdrawn.keys, unknown(room)) == (0, {("imp-000002", FIRST): 1})
 
 
+@pytest.mark.parametrize("policy", UnknownKeys)
+def test_an_extract_withdraws_a_key_that_is_not_known_also_where_bronze_does_not_show_it(
+    room: LandingRoom, tmp_path: Path, policy: UnknownKeys
+) -> None:
+    """It was not among the rows of the day, and came back once its record could be read."""
+    room = replace(room, source=replace(EVENTS, unknown=policy, most_withdrawn_percent=50, gates=()))
+    room.land(json_lines(event("e1"), event("e2")), "1.jsonl")
+    room.land(json_lines(no_object("e2")), "2.jsonl")
+    path = tmp_path / "extract.jsonl"
+    path.write_bytes(json_lines(event("e1")))
+    stated = Extract(days=DayRange.inclusive(FIRST, FIRST), where={}, reason="all of it")
+    found = land_extract(room.work(), [FileCapture(path)], stated)
+    assert (found.withdrawn.keys, found.withdrawn.current, unknown(room)) == (1, 2, {})
+    lenient = replace(room, source=replace(room.source, json_columns=(), unknown=UnknownKeys.KEEP))
+    lenient.land(json_lines(no_object("e2")), "2.jsonl", on_duplicate=OnDuplicate.REPROCESS)
+    assert [row["event_id"] for row in lenient.bronze([FIRST])] == ["e1"]
+
+
 def test_infinity_lands_as_the_bound_that_its_source_declares_and_makes_its_key_unknown_without_one(
     room: LandingRoom,
 ) -> None:
