@@ -29,6 +29,7 @@ from backfill_assets.capture.streams import (
     Pace,
     Period,
     Resolution,
+    Settles,
     Span,
     Stream,
     Written,
@@ -169,6 +170,8 @@ def _resolved(ws: Workspace, table: SourceTable, asked: Asked) -> Iterator[_Reso
             if isinstance(stream, FollowsPinned):
                 stream.follow(before[0].pinned)
         period = asked.period(table)
+        if period.is_whole and isinstance(stream, Settles):
+            period = stream.settled(period)
         resolution = stream.resolve(period, captured)
         if before and resolution.stream != before[0].stream:  # declared to be another one
             with ws.ledger.read() as tx:

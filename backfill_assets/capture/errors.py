@@ -260,6 +260,14 @@ class NotReconciled(OfStream, Refused):
 
 
 @sentence
+class NotSettled(OfStream, Retryable):
+    """no day of the period is over in {name}: records of the first one may come until {settles_at:%Y-%m-%d %H:%M}
+    UTC."""
+
+    settles_at: datetime
+
+
+@sentence
 class NoPeriod(OfStream, Refused):
     """{name} cannot be asked for a period: a capture reads everything that it has now."""
 

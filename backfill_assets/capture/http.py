@@ -27,6 +27,7 @@ from backfill_assets.capture.errors import (
     NoPeriod,
     NothingCaptured,
     NotReconciled,
+    NotSettled,
 )
 from backfill_assets.capture.http_api import Cursor, HttpApi, IdRange, PageNumber, TimeForm, TimeWindow
 from backfill_assets.capture.http_requests import Answer, Asking, HttpSecrets
@@ -107,6 +108,17 @@ class HttpStream:
             spans=(Resolved(partition=partition, range_from=start, range_to=end, held_from="", held_to=""),),
             is_whole=period.is_whole,
         )
+
+    def settled(self, period: Period) -> Period:
+        window = self._declared.window
+        if window is None or window.of != self._event_time:
+            return period
+        until = self._begins(self._as_of - window.settles_after, _ONE_DAY)
+        if period.start is not None and period.start >= until:
+            first = self._days.of(period.start)
+            ends = self._days.instants(DayRange.inclusive(first, first))[1]
+            raise NotSettled(name=self.name, settles_at=ends + window.settles_after)
+        return replace(period, end=until if period.end is None else min(period.end, until))
 
     def require_same(self, stream: str) -> None:
         """Of an API that is asked in another way, positions are others, and earlier captures do not count."""

@@ -362,6 +362,18 @@ class FollowsPinned(Protocol):
 
 
 @runtime_checkable
+class Settles(Protocol):
+    """A stream whose newest records may still be missing."""
+
+    def settled(self, period: Period) -> Period:
+        """The days of a period that can be read as a whole.
+
+        Raises:
+            NotSettled: There are none yet.
+        """
+
+
+@runtime_checkable
 class HasGroups(Protocol):
     """A stream whose consumers say how far they are."""
 

@@ -48,6 +48,7 @@ FIXED: Mapping[type[BackfillError], Advice] = {
         step("read everything anew: ", Option("snapshot")),
     ),
     capture.NoPeriod: step("leave out the days: ", Option("last", "now")),
+    capture.NotSettled: "try again then, or reconcile earlier days",
     capture.NotReconciled: "declare a window of the event time, or land a complete extract from another place",
     **dict.fromkeys(
         (capture.BadAnswer, capture.NextPageLoop),

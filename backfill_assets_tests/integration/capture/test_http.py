@@ -25,6 +25,7 @@ from backfill_assets.capture.errors import (
     NoStream,
     NothingCaptured,
     NotReconciled,
+    NotSettled,
     PositionGone,
     ReadFailed,
     StreamAway,
@@ -139,25 +140,27 @@ def test_pages_are_landed_once_with_their_answers_and_corrections_and_deletes_ar
 def test_records_are_the_bytes_that_the_api_wrote(shop_of: ShopOf, api: Api) -> None:
     body = (
         b'{"note": {"items": [1]}, "items" : [ {"sale_id":"s1",\r\n"sold_at":"2026-01-01T12:00:00.000Z","amount":10 ,'
-        b'"exact":1.50E0,"text":"a\\n\\u00e9"} , 7, "x", {"sale_id":"s2", "sold_at":"2026-01-01T12:00:00Z","amount":'
+        b'"exact":1.50E0,"text":"a\\n\\u00e9"} , 7, "x", [{"a": 1}, {"a": 2}], '
+        b'{"sale_id":"s2", "sold_at":"2026-01-01T12:00:00Z","amount":'
         b'12345678901234567890123} ], "next": null}'
     )
     api.faults = {1: (200, {"Content-Type": "application/json"}, body)}
     report = shop_of(records="items", pages=Cursor(parameter="cursor", next="next"), window=None).capture(None, None)
-    assert report.captured == 4
+    assert report.captured == 5
     shop = shop_of()
     (content,) = shop.bytes().values()
     assert gzip.decompress(content).decode().splitlines() == [
         '{"sale_id":"s1",  "sold_at":"2026-01-01T12:00:00.000Z","amount":10 ,"exact":1.50E0,"text":"a\\n\\u00e9"}',
         "7",
         '"x"',
+        '[{"a": 1}, {"a": 2}]',
         '{"sale_id":"s2", "sold_at":"2026-01-01T12:00:00Z","amount":12345678901234567890123}',
     ]
     (answer,) = shop.bytes("*.answer.gz").values()
     assert gzip.decompress(answer).partition(b"\n")[2] == body
     assert report.landed is not None
     (landed,) = report.landed.imports
-    assert (landed.record.counts.accepted, landed.record.counts.rejected) == (1, 3)
+    assert (landed.record.counts.accepted, landed.record.counts.rejected) == (1, 4)
 
 
 @pytest.mark.long
@@ -255,6 +258,30 @@ def test_the_newest_windows_follow_the_last_ones_and_none_is_read_before_it_has_
     assert (first["from"], last["to"][:-4]) == ("2026-01-11T00:00:00Z", "2026-01-14T18:00")
     assert len(ids(shop)) == 280
     assert len(set(ids(shop))) == 280
+
+
+@pytest.mark.long
+def test_a_reconciliation_withdraws_nothing_of_days_that_it_does_not_read_to_their_end(
+    shop_of: ShopOf, api: Api
+) -> None:
+    """The extract had the days that were asked for, and the API was read up to what is settled."""
+    api.sell(400, days=20)  # the clock of the test stands at noon of the fifteenth day
+    api.sales["late"] = {"sale_id": "late", "sold_at": "2026-01-14T20:00:00Z", "amount": 10}
+    today = FIRST + timedelta(days=14)
+    shop_of().capture(FIRST, today, builds=True)
+    del api.sales["s000000"]
+    shop = shop_of(window=TimeWindow(start="from", end="to", of="sold_at", settles_after=timedelta(hours=18)))
+    for last in (today, None):
+        found = shop.capture(FIRST, last, is_whole=True, builds=True)
+        assert "late" in current(shop)
+        assert "s000000" not in current(shop)
+        assert found.plan.to == datetime(2026, 1, 14, tzinfo=UTC)
+        assert found.landed is not None
+        assert found.landed.extract is not None
+        assert found.landed.extract.scope == "2026-01-01..2026-01-13"
+        api.sales["s000001"]["amount"] += 1
+    with pytest.raises(NotSettled, match=r"no day of the period is over .* until 2026-01-15 18:00 UTC"):
+        shop.capture(FIRST + timedelta(days=13), today, is_whole=True)
 
 
 @pytest.mark.long
