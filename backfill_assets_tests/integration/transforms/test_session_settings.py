@@ -143,5 +143,6 @@ def test_a_session_does_not_read_a_page_whose_checksum_does_not_match(spark: Spa
     content = bytearray(path.read_bytes())
     content[content.index(struct.pack("<d", 200.0)) + 6] ^= 0x10
     path.write_bytes(content)
-    with pytest.raises(Exception, match="Encountered error while reading file"):
-        spark.read.parquet(str(path)).collect()
+    for session in (spark, spark.newSession()):
+        with pytest.raises(Exception, match="Encountered error while reading file"):
+            session.read.parquet(str(path)).collect()
