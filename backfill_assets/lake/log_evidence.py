@@ -41,8 +41,10 @@ def log_evidence(lake: Lake, table: str, *, after: int, version: int | None = No
     """
     with lake.reading(table):
         handle = DeltaTable(lake.url(table), version=version, storage_options=lake.storage_options)
-        digests = tuple(digest for _, digest in commit_digests(lake, table, after=after, until=handle.version()))
-        return LogEvidence(after=after, commits=digests, state=_state_digest(handle))
+        found = list(commit_digests(lake, table, after=after, until=handle.version()))
+        # Commits that another program has cleaned up are not there: the evidence begins behind them.
+        begins = found[0][0] - 1 if found else handle.version()
+        return LogEvidence(after=begins, commits=tuple(digest for _, digest in found), state=_state_digest(handle))
 
 
 def commit_digests(lake: Lake, table: str, *, after: int = -1, until: int | None = None) -> Iterator[tuple[int, str]]:
