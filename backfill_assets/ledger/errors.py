@@ -5,7 +5,7 @@ What cannot happen unless a caller of the ledger contradicts itself is a plain `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
 from backfill_assets.core import errors
@@ -139,12 +139,22 @@ class TargetTaken(errors.Refused):
     replay_id: str
 
 
+def loosened_words(names: Sequence[str]) -> str:
+    """What is declared more loosely than was last agreed to."""
+    return f"the declaration is looser than was last agreed to ({', '.join(names)})"
+
+
 @sentence
 class ActNotApproved(errors.NotApproved):
-    """{act_id} is not approved; {requester} asked for it, so another person has to agree."""
+    """{act_id} is not approved; {requester} asked for it, so another person has to agree{to_what}."""
 
     act_id: str
     requester: str
+    loosened: tuple[str, ...] = ()
+
+    @property
+    def to_what(self) -> str:
+        return f": {loosened_words(self.loosened)}" if self.loosened else ""
 
 
 @sentence

@@ -9,7 +9,7 @@ from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfPublication, OfRun, OfTable
 from backfill_assets.core.errors import sentence
 from backfill_assets.landing.not_known import NotKnown
-from backfill_assets.ledger.errors import Named
+from backfill_assets.ledger.errors import Named, loosened_words
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import RunState, StoppedBy
 from backfill_assets.planning.impact import each_once
@@ -23,11 +23,6 @@ Groups = tuple[tuple[str, ...], ...]
 def members(groups: Sequence[Sequence[str]]) -> str:
     """Of which groups a person has to be a member."""
     return " and ".join(f"of {' or '.join(name.strip() for name in names)}" for names in groups)
-
-
-def loosened_words(names: Sequence[str]) -> str:
-    """What is declared more loosely than was last agreed to."""
-    return f"the declaration is looser than was last agreed to ({', '.join(names)})"
 
 
 @sentence

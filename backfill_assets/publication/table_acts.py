@@ -191,7 +191,8 @@ def carry_out(ws: Workspace, act_id: str, *, by: str) -> ActRecord:
             require_compared(tx, _pair(ws, tx, record))
         if record.approved_by is not None:
             require_may_approve(ws, tx, record, record.approved_by)
-        done = tx.acts.carry_out(act_id, by=by, waits=asked_demand(ws, tx, record).policy is None)
+        demand = asked_demand(ws, tx, record)
+        done = tx.acts.carry_out(act_id, by=by, waits=demand.policy is None, loosened=demand.loosened)
     ws.reached(Point.TABLE_ACT_DONE)
     return done
 

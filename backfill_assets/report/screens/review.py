@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from backfill_assets.gates.moves import Moves
+from backfill_assets.ledger.errors import loosened_words
 from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, RunState, SetState
 from backfill_assets.planning.expiry import stays
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Mode
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.stages import Agree
-from backfill_assets.publication.errors import loosened_words
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.measured import PROOF, GateSummary
 from backfill_assets.report.report import RunReport, SetReport, TableTotals

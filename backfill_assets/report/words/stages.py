@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from backfill_assets.ledger.errors import loosened_words
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.reads import MoreDays
@@ -21,7 +22,7 @@ from backfill_assets.planning.stages import (
     compared_by,
 )
 from backfill_assets.planning.windows import AnyWindow, Months, SinceFirstDay
-from backfill_assets.publication.errors import loosened_words, members
+from backfill_assets.publication.errors import members
 from backfill_assets.report.words.plans import duration_words
 
 NOTHING_THERE = "no input partition before or after it is accepted, so there is nothing to compare with"

@@ -28,7 +28,7 @@ from backfill_assets.core.errors import (
     TargetChanged,
     UnknownName,
 )
-from backfill_assets.domain import Policy, Table
+from backfill_assets.domain import Domain, Policy, Table
 from backfill_assets.ledger.comparisons import ComparedDay
 from backfill_assets.ledger.errors import NeedsAnother
 from backfill_assets.ledger.freezes import Freeze
@@ -346,6 +346,13 @@ def test_the_comparison_by_key_counts_what_was_expected_apart_and_days_count_onl
     opened.ws.close()
 
 
+def _without_plausible(domain: Domain) -> Domain:
+    version = domain.derived_table(V2)
+    gates = tuple(gate for gate in version.gates if gate.name != "plausible")
+    others = tuple(table for table in domain.derived if table.name != V2)
+    return replace(domain, derived=(*others, replace(version, gates=gates)))
+
+
 ASKING_NOBODY = Policy(live="auto", backfill="auto", follow="auto")
 
 
@@ -366,6 +373,11 @@ def test_where_the_policy_asks_nobody_a_cut_over_needs_no_second_person(
     run_id = shop.planned(OUTPUT)
     operations.approve(shop.ws, run_id, by="ben")
     operations.publish(shop.ws, shop.staged(run_id), by="ben")
+    # A gate of what readers see that the version lacks is no gate of what they would see.
+    lax = with_versions(opened, _without_plausible(shop.ws.domain))
+    act_id = lax.asked()
+    with pytest.raises(NotApproved, match=r"\(gate plausible\)"):
+        table_acts.carry_out(lax.ws, act_id, by="ana")
     act_id = shop.asked()
     # The stricter of the pinned and the present policy counts.
     strict = with_versions(opened, with_version(opened.ws.domain))
