@@ -112,7 +112,14 @@ def log_problems(lake: Lake, table: str) -> Iterator[str]:
         # Programs of others clean commits up that are before a checkpoint.
         for version in sorted(each for each in checkpoints if not entries or each > entries[-1][0]):
             yield f"{checkpoints[version][0]} is in the log, and there is no commit of version {version}"
+        begins = entries[0][0] if entries else 0
+        first = min((each for each in checkpoints if begins > 0 and each >= begins - 1), default=None)
+        if first is not None:
+            # Commits before it were cleaned up: it is what the log begins with, and is compared with nothing.
+            replayed = _checkpointed(lake, table, checkpoints[first])
         for version, path in entries:
+            if first is not None and version <= first:
+                continue
             for action in actions_of(lake, table, path):
                 replayed.take(action)
             if version in checkpoints and _checkpointed(lake, table, checkpoints[version]) != replayed:

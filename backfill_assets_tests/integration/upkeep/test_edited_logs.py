@@ -191,6 +191,22 @@ def test_a_checkpoint_of_no_commit_is_found(shop: Shop, checkpoint: Path) -> Non
         forged.unlink()
 
 
+def test_commits_that_were_cleaned_up_are_missed_and_the_checkpoint_behind_them_is_not_called_wrong(
+    shop: Shop, checkpoint: Path
+) -> None:
+    removed = {path: path.read_bytes() for path in sorted(log_of(shop).glob("*.json"))[:2]}
+    for path in removed:
+        path.unlink()
+    try:
+        said = found(shop)
+    finally:
+        for path, content in removed.items():
+            path.write_bytes(content)
+    assert f"{RECENT} version 0: the commit is not the one" in said
+    assert "the checkpoint" not in said
+    assert checkpoint.exists()
+
+
 def _other(value: Any, name: str) -> Any:
     match value:
         case dict():
