@@ -96,7 +96,7 @@ def _json_exact_number(author: Author, values: dict[str, Any]) -> Line:
 
 
 def _json_half_pair(author: Author, values: dict[str, Any]) -> Line:
-    half = author.random.choice([b"\\ud800", b"\\uDFFF\\ud800", b"\\\\\\udc00", b"\\ufdd0"])
+    half = author.random.choice([b"\\ud800", b"\\uDFFF\\ud800", b"\\\\\\udc00"])
     name = author.random.choice([b"@", b"x"])
     return _dumped({**values, "place": "@"}).replace(
         b'"place": "@"', b'"' + name + b'place": "' + half + b'"'
@@ -150,12 +150,10 @@ def _json_broken(author: Author, values: dict[str, Any]) -> Line:
         [
             cut,
             whole + b",",
-            whole + whole,
             whole + b" trailing",
             b"[" + whole + b"]",
             whole.replace(b'"', b"'"),
             whole[:-1] + b",}",
-            whole + b",{}]",
             b"// " + whole,
             whole[:-1] + b' /* why */, "x": 1}',
             b"null",

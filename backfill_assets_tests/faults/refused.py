@@ -87,6 +87,10 @@ def refused_files(seed: int) -> Iterator[Hostile]:
         parquet({"event_id": keys, "event_time": instants, "schema_version": pa.array([True])}),
     )
     yield refused("Parquet named .gz", "events.parquet.gz", gzip.compress(good))
+    yield refused("gzip, cut to nothing", "events.jsonl.gz", b"")
+    line = b'{"event_id": "one", "event_time": "2024-05-01T10:00:00+00:00"}'
+    for kind, content in (("one after the other", line + line), ("with a comma", line + b"," + line)):
+        yield refused(f"JSON records on a line, {kind}", "events.jsonl", line + b"\n" + content + b"\n")
 
 
 def _bomb(start: bytes, byte: bytes) -> bytes:
@@ -109,6 +113,5 @@ def files_without_records() -> Iterator[Hostile]:
         ("header.csv", b"event_id,event_time\r\n"),
         ("header.parquet", parquet({"event_id": pa.array([], pa.string()), "event_time": pa.array([], pa.string())})),
         ("empty.jsonl.gz", gzip.compress(b"")),
-        ("nothing.jsonl.gz", b""),
     ):
         yield Hostile(kind="without records", name=name, content=content, records=())

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.parts import STAGED_AND_GATED
 from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
@@ -230,7 +231,8 @@ def test_a_failed_blocking_gate_shows_on_its_partitions_and_leaves_the_published
     assert "Failure: Blocked by plausible: it cannot be published" in failures(result)[0]
     assert loaded.materialized(VALIDATION) >= keys(*BLOCKED)
     every_gate_has_a_status_for_every_partition_of_the_blocked_run(loaded)
-    approve(loaded.workspace, run.run_id, by="bob")
+    with pytest.raises(IllegalTransition, match="is BLOCKED"):
+        approve(loaded.workspace, run.run_id, by="bob")
     alone = loaded.materialize([PUBLISHED], *BLOCKED, by="bob", run_id=run.run_id)
     assert f"run {run.run_id} cannot be published: it is BLOCKED" in failures(alone)[0]
     assert loaded.materialized(PUBLISHED) == before
