@@ -262,7 +262,7 @@ class HttpStream:
         match self._declared.pages:
             case Cursor(next=path, more=more):
                 following = self._cursor(page, path, piece.range_from)
-                # No records and the same cursor once more: whoever asks again is told the same.
+                # No records and the same cursor once more: the next request would get the same answer.
                 goes_on = bool(page.records) or following != at
                 if more:
                     goes_on = self._has_more(page, more, following, piece.range_from)

@@ -110,7 +110,7 @@ _read: ContextVar[LoadedReference | BackfillError | None] = ContextVar("approver
 def approvers_read(ws: Workspace) -> Iterator[None]:
     """Reads the file of approvers before a block: a place that answers slowly keeps no transaction waiting.
 
-    A file that cannot be read is an error where somebody has to be in a group.
+    A file that cannot be read is an error where a person has to be in a group.
     """
     found: LoadedReference | BackfillError
     try:
@@ -195,7 +195,7 @@ class Standing:
 
 
 def standing_of(ws: Workspace, tx: ReadTransaction, name: str) -> Standing:
-    """What counts of a table, whoever asks: the only place that decides what was last agreed to.
+    """The terms that were last agreed to for a table: the only place that decides this.
 
     A table that is not declared any more, or again under another name, keeps what was agreed to for its rows.
     """
@@ -337,7 +337,7 @@ def grounds_to_leave(
 
 def _to_loosen_tolerance(ws: Workspace, tx: ReadTransaction, run: RunRecord, by: str) -> Groups:
     """The groups of which a person has to be a member as well where the tolerance is looser than was last agreed to:
-    then they need to be somebody who could approve the run."""
+    then they need to be a person who could approve the run."""
     standing = standing_of(ws, tx, run.manifest.table)
     if LEAVE not in standing.loosened:
         return ()
