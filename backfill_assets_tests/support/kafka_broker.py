@@ -87,6 +87,22 @@ class Broker(kafka_broker.RunningBroker):
                     producer.poll(0.1)
         assert producer.flush(60) == 0
 
+    def wait_for_markers(self, topic: str, partition: int = 0) -> None:
+        """Waits until the transactions of a partition are finished there, if all of them have ended.
+
+        A producer is answered as soon as the coordinator remembers how its transaction ended; the marker is written
+        afterwards, and what another producer writes meanwhile has an offset before it.
+        """
+        levels = ("read_committed", "read_uncommitted")
+        usual = {"bootstrap.servers": self.servers, "group.id": "look", "enable.auto.commit": False}
+        consumers = [Consumer({**usual, "isolation.level": each}) for each in levels]
+        try:
+            at = TopicPartition(topic, partition)
+            self._until(lambda: len({each.get_watermark_offsets(at, timeout=30) for each in consumers}) == 1)
+        finally:
+            for each in consumers:
+                each.close()
+
     def keys(self, topic: str, *, partitions: int = 1) -> list[str]:
         """The keys of all records that a topic has; each of them has one."""
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "look", "enable.auto.commit": False})

@@ -206,6 +206,7 @@ def test_aborted_records_are_absent_and_open_ones_come_later(shop_of: ShopOf, br
     assert report.captured == 20
     assert {line["sale_id"] for line in lines_of(shop.bytes())} == {f"s{n:06}" for n in [*range(10), *range(20, 30)]}
     producer.commit_transaction(30)
+    broker.wait_for_markers(shop.topic)
     assert shop.capture(first=None).captured == 5
 
 

@@ -63,6 +63,8 @@ def write(broker: Broker, topic: str, script: Script, *, partition: int = 0) -> 
             producer.commit_transaction(30)
         elif how == "aborted":
             producer.abort_transaction(30)
+        if how != "plain":
+            broker.wait_for_markers(topic, partition)
 
 
 def resolved(
@@ -158,6 +160,7 @@ def test_a_period_of_which_something_waits_for_a_transaction_is_refused_with_its
     with pytest.raises(StillOpen, match=r"2 records of the period may be behind a transaction of partition 0 .* at 2 "):
         resolved(broker, topic, 0, 2)
     producer.commit_transaction(30)
+    broker.wait_for_markers(topic)
     assert span(resolved(broker, topic, 0, 2)) == (0, 5)
 
 
