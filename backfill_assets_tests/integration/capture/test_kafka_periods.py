@@ -50,6 +50,12 @@ def producer_of(broker: Broker, name: str = "") -> Producer:
     return producer
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_producer_stays() -> Iterator[None]:
+    yield
+    producer_of.cache_clear()  # otherwise they look for their broker until the tests end
+
+
 def write(broker: Broker, topic: str, script: Script, *, partition: int = 0) -> None:
     """Carries out what happens to a partition."""
     for how, times in script:
