@@ -60,7 +60,8 @@ class DomainCode:
         if not isinstance(table, DerivedTable):
             return _loader()
         # What other releases use is not its code: a new release leaves earlier runs reproducible.
-        return self._reached(table.release(version).function)
+        parses = (each.parse for each in self.domain.references if each.name in table.references)
+        return self._reached(table.release(version).function, *parses)
 
     def require_determined(self, table: Table, version: str) -> None:
         """Refuses a release of a table whose rows do not follow from what a manifest pins; see `determined`."""
@@ -75,9 +76,9 @@ class DomainCode:
             if lift.function is not None and not lift.keeps_values
         }
 
-    def _reached(self, function: Callable[..., Any]) -> Code:
+    def _reached(self, *functions: Callable[..., Any]) -> Code:
         reached = _Reached(sources=self._sources, parsed=self._parsed)
-        content = reached.by(function)
+        content = reached.by(*functions)
         values = [(f"value of {name}", value) for name, value in sorted(reached.values.items())]
         if content is None:
             modules = (f"{self.domain.package}.*",)
@@ -101,12 +102,13 @@ class _Reached:
     _encoding: Encoding = field(init=False)
 
     def __post_init__(self) -> None:
-        self._encoding = Encoding(sources=self.sources)
+        self._encoding = Encoding(sources=self.sources, parsed=self.parsed)
 
-    def by(self, function: Callable[..., Any]) -> Mapping[str, bytes] | None:
+    def by(self, *functions: Callable[..., Any]) -> Mapping[str, bytes] | None:
         """The code that is reached, by module; None if all of the package can be."""
         reaching = Reaching(sources=self.sources, parsed=self.parsed)
-        self._pin(_name_of_root(function), function)
+        for function in functions:
+            self._pin(_name_of_root(function), function)
         content, known, classes, seen = None, set[Named](), 0, set[Read]()
         while known != (now := self._encoding.found | self._encoding.made) or classes < len(self._encoding.classes):
             known = now

@@ -12,7 +12,7 @@ import ast
 import builtins
 import random
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from types import ModuleType
@@ -28,10 +28,13 @@ from backfill_assets.transforms.statements import (
     Named,
     Statement,
     chain_of,
+    imported_by_call,
     is_declaration,
     names_bound,
 )
+from backfill_assets.transforms.syntax import formatted, given_to, line_in, made_by, other_names, over_a_call, parts_of
 from backfill_assets.transforms.undetermined import (
+    ATTRIBUTES,
     CLOCK,
     ENVIRONMENT,
     FILES,
@@ -41,6 +44,7 @@ from backfill_assets.transforms.undetermined import (
     SINKS,
     WITHOUT_ARGUMENTS,
     WORDS,
+    full_name,
     in_spark_sql,
     is_word_of_the_clock,
     read_by_session,
@@ -165,14 +169,19 @@ class _Search:
     _values: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self._encoding = Encoding(sources=self.sources)
+        self._encoding = Encoding(sources=self.sources, parsed=self.parsed)
 
     def visit(self, value: object, name: str = "") -> None:
-        """Looks at everything that a value holds."""
+        """Looks at everything that a value holds; what others made is called when the function is."""
+        known = set(self._encoding.foreign)
         try:
             self._encoding.of(value)
         except NotPinned as error:
             self._is_loose(name or _named(value), error)
+        for each in sorted(self._encoding.foreign - known):
+            if why := why_not(each):
+                path, line = self._bound_at(name or _named(value))
+                self.found.append(_Found(path, line, each, why))
 
     def go(self) -> None:
         """Looks at everything that is reached."""
@@ -201,13 +210,16 @@ class _Search:
             self._look(*self._waiting.pop())
 
     def _is_loose(self, name: str, error: NotPinned) -> None:
+        self.loose.append(_Found(*self._bound_at(name), name, error.kind))
+
+    def _bound_at(self, name: str) -> tuple[str, int]:
+        """The file and line where a name is bound."""
         module, bound = name, ""
         while module and self.sources.file(module) is None:
             module, _, bound = module.rpartition(".")
         path = self.sources.file(module)
         statements = module_at(self.parsed, module, path).binding(bound) if path else ()
-        line = min((each.line for each in statements), default=0)
-        self.loose.append(_Found(str(path or name), line, name, error.kind))
+        return str(path or name), min((each.line for each in statements), default=0)
 
     def _module(self, name: str) -> Module | None:
         path = self.sources.file(name)
@@ -326,10 +338,7 @@ def _already(alias: Alias) -> object:
 def _named(value: object) -> str:
     if isinstance(value, ModuleType):
         return value.__name__
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    # The modules that hold what others are known by.
-    known = {"posix": "os", "nt": "os", "_socket": "socket", "_locale": "locale", "_thread": "threading"}
-    return f"{known.get(str(module), module)}.{name}"
+    return full_name(getattr(value, "__module__", None), getattr(value, "__qualname__", None))
 
 
 def _names_of(value: object, text: str) -> Iterator[tuple[str, object]]:
@@ -357,6 +366,7 @@ class _Scope:
     Attributes:
         local: Names that are local there.
         renamed: Local names that are other names of something.
+        made: Local names of what a call of something gives.
         is_in_body: Whether it is carried out when a function is called, and not when its module is imported.
         is_heard: Whether its texts may be SQL.
         method: The name of the function.
@@ -364,6 +374,7 @@ class _Scope:
 
     local: frozenset[str]
     renamed: Mapping[str, Chain] = field(default_factory=dict)
+    made: Mapping[str, Chain] = field(default_factory=dict)
     is_in_body: bool = False
     is_heard: bool = True
     method: str = ""
@@ -401,6 +412,8 @@ class _Walk:
                 self._name(chain, node, scope)
             case ast.Call():
                 self._call(node, scope)
+            case ast.Attribute():
+                self._attribute(node, scope)
             case _:
                 self._inside(node, scope)
 
@@ -417,7 +430,8 @@ class _Walk:
         inner = replace(
             scope,
             local=scope.local | local,
-            renamed={**{k: v for k, v in scope.renamed.items() if k not in local}, **_other_names(body, local)},
+            renamed={**{k: v for k, v in scope.renamed.items() if k not in local}, **other_names(body, local)},
+            made={**{k: v for k, v in scope.made.items() if k not in local}, **made_by(body, local)},
             is_in_body=True,
             method=getattr(node, "name", ""),
         )
@@ -427,18 +441,17 @@ class _Walk:
     def _call(self, node: ast.Call, scope: _Scope) -> None:
         chain = chain_of(node.func)
         called = chain[-1] if chain else getattr(node.func, "attr", "")
-        given = len(node.args) + len(node.keywords)
-        is_known = chain is not None and self._meant(chain, scope) is not None
+        is_known = (chain is not None and self._meant(chain, scope) is not None) or self._is_of_own_class(node, scope)
         arguments: list[ast.AST] = [*node.args, *(each for each in node.keywords if not _is_of_others(node, each))]
         if called in SINKS:
             for argument in arguments:
                 self._sql(argument, scope)
         if called == "format" and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant):
-            self._text(_formatted(node, str(node.func.value.value)), node, scope)
+            self._text(formatted(node, str(node.func.value.value)), node, scope)
         if called in ("call_function", "call_udf") and node.args and isinstance(node.args[0], ast.Constant):
             self._text(f"{node.args[0].value!s}()", node.args[0], scope, is_sql=True)
         if not is_known:
-            why = METHODS.get(called) or (None if given else WITHOUT_ARGUMENTS.get(called))
+            why = METHODS.get(called) or (None if given_to(node) else WITHOUT_ARGUMENTS.get(called))
             if isinstance(node.func, ast.Attribute) and why and (why != OUTSIDE or self._is_called(scope)):
                 self._add(f".{called}()", node.func, why)
         if is_word_of_the_clock(node):
@@ -457,10 +470,19 @@ class _Walk:
         for name, _ in self.search.meanings(self.module, *meant):
             needed = GIVEN.get(name) or (1 if name.endswith(".unix_timestamp") and "pyspark" in name else None)
             if needed is not None:
-                if len(node.args) + len(node.keywords) < needed:
+                if given_to(node) < needed:
                     self._add(f"{'.'.join(chain)}()", node.func, why_not(name) or CLOCK)
                 return True
         return False
+
+    def _is_of_own_class(self, node: ast.Call, scope: _Scope) -> bool:
+        """Whether what is called is a method of an object of a class of the author, which is followed by its name."""
+        over, chain = over_a_call(node.func), chain_of(node.func)
+        maker = chain_of(over[0].func) if over else scope.made.get(chain[0]) if chain else None
+        if maker is None or (meant := self._meant(maker, scope)) is None:
+            return maker is not None and len(maker) == 1
+        made = [*self.search.meanings(self.module, *meant)][-1][1]
+        return isinstance(made, type) and self.search.sources.file(made.__module__) is not None
 
     def _is_called(self, scope: _Scope) -> bool:
         return scope.is_in_body and self.when > (When.MADE if scope.method in _CONSTRUCTORS else When.IMPORTED)
@@ -471,14 +493,20 @@ class _Walk:
         if inside is not None:
             return chain, inside
         if chain[0] in scope.renamed:
-            return self._meant((*scope.renamed[chain[0]], *chain[1:]), replace(scope, renamed={}))
+            others = {name: other for name, other in scope.renamed.items() if name != chain[0]}
+            return self._meant((*scope.renamed[chain[0]], *chain[1:]), replace(scope, renamed=others))
         return None if chain[0] in scope.local else (chain, None)
 
     def _name(self, chain: Chain, node: ast.AST, scope: _Scope) -> None:
         if "_metadata" in chain[1:]:
             self._add("._metadata", node, FILES)
-        if (read := read_by_session(chain)) and self._is_called(scope):
+        for attribute in chain[1:]:
+            self._is_told_by_attribute(attribute, node, scope)
+        full = (*scope.renamed.get(chain[0], chain[:1]), *chain[1:])
+        if (read := read_by_session(full)) and self._is_called(scope):
             self._add(read, node, OUTSIDE)
+        if chain[0] in scope.made and len(chain) > 1:
+            self._of_what_is_made((*scope.made[chain[0]], *chain[1:]), None, node, scope)
         meant = self._meant(chain, scope)
         if meant is None:
             return
@@ -490,9 +518,32 @@ class _Walk:
                 break
         self.search.follow(self.module, *meant, when=When.CALLED if is_called else When.IMPORTED)
 
+    def _attribute(self, node: ast.Attribute, scope: _Scope) -> None:
+        """An attribute of what is no name."""
+        self._is_told_by_attribute(node.attr, node, scope)
+        if found := over_a_call(node):
+            call, attributes = found
+            if module := imported_by_call(call):
+                self._of_what_is_made((module, *attributes), Alias(module, module=module, name=None), node, scope)
+            elif chain := chain_of(call.func):
+                self._of_what_is_made((*chain, *attributes), None, node, scope)
+        self._inside(node, scope)
+
+    def _is_told_by_attribute(self, attribute: str, node: ast.AST, scope: _Scope) -> None:
+        if (why := ATTRIBUTES.get(attribute)) and self._is_called(scope):
+            self._add(f".{attribute}", node, why)
+
+    def _of_what_is_made(self, chain: Chain, alias: Alias | None, node: ast.AST, scope: _Scope) -> None:
+        """An attribute of an object, by the name of its class, or of a module that a call imports."""
+        meant = (chain, alias) if alias else self._meant(chain, scope)
+        for name, _ in self.search.meanings(self.module, *meant) if meant else ():
+            if why := why_not(name, is_called=self._is_called(scope)):
+                self._add(name, node, why)
+                return
+
     def _put_together(self, node: ast.AST, scope: _Scope, *, is_sql: bool = False) -> None:
         """A text of several parts; what is put in is a name for those who read it as SQL."""
-        parts = list(_parts_of(node))
+        parts = list(parts_of(node))
         if any(isinstance(part, str) for part in parts):
             text = "".join(part if isinstance(part, str) else "x" for part in parts)
             self._text(text, node, scope, is_sql=is_sql)
@@ -525,74 +576,11 @@ class _Walk:
         if text == "_metadata" or text.startswith("_metadata."):
             self._add(text, node, FILES)
         elif found := in_spark_sql(text, is_sql=is_sql):
-            line = _line_in(node, found)
+            line = line_in(node, found)
             self.search.found.append(_Found(self.file, line, found, why_not_in_sql(found)))
 
     def _add(self, name: str, node: ast.AST, why: str) -> None:
         self.search.found.append(_Found(self.file, getattr(node, "lineno", self.statement.line), name, why))
-
-
-def _line_in(node: ast.AST, found: str) -> int:
-    """The line of what was found in a text over several lines."""
-    line = int(getattr(node, "lineno", 0))
-    if isinstance(node, ast.Constant) and isinstance(node.value, str) and (node.end_lineno or line) > line:
-        before = node.value.lower().partition(found.split("(")[0].lower())[0]
-        return min(line + before.count("\n"), node.end_lineno or line)
-    return line
-
-
-def _formatted(call: ast.Call, text: str) -> str:
-    """A text with the constants that are put in, and a name for everything else."""
-    given = [each.value if isinstance(each, ast.Constant) else "x" for each in call.args]
-    named = {
-        each.arg: each.value.value if isinstance(each.value, ast.Constant) else "x"
-        for each in call.keywords
-        if each.arg
-    }
-    try:
-        return text.format(*given, **named)
-    except (LookupError, ValueError, AttributeError, TypeError):
-        return text
-
-
-def _parts_of(node: ast.AST) -> Iterator[str | ast.AST]:
-    match node:
-        case ast.Constant(value=str(text)):
-            yield text
-        case ast.JoinedStr(values=parts):
-            for part in parts:
-                yield from _parts_of(part)
-        case ast.BinOp(left=left, op=ast.Add(), right=right):
-            yield from _parts_of(left)
-            yield from _parts_of(right)
-        case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod(), right=right):
-            yield text.replace("%s", "x").replace("%d", "0")
-            yield right
-        case ast.FormattedValue(value=value):
-            yield value
-        case ast.BinOp(left=before, right=after):
-            yield before
-            yield after
-        case _:
-            yield node
-
-
-def _other_names(body: Iterable[ast.AST], local: frozenset[str]) -> Mapping[str, Chain]:
-    """Local names that are bound once, to another name."""
-    bound: dict[str, list[ast.AST | None]] = {}
-    for node in (part for each in body for part in ast.walk(each)):
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                bound.setdefault(name, []).append(value)
-            case ast.Name(id=name, ctx=ast.Store()):
-                bound.setdefault(name, []).append(None)
-    return {
-        name: chain
-        for name, values in bound.items()
-        # Each assignment stores its name as well.
-        if name in local and len(values) == 2 and (first := next(filter(None, values), None))
-        if (chain := chain_of(first)) and chain[0] != name
-    }
 
 
 def _is_of_others(call: ast.Call, given: ast.keyword) -> bool:

@@ -111,7 +111,7 @@ def parsed_module(source: bytes, package: str) -> Module:
         import_lines=frozenset(reader.import_lines),
         only_inputs=frozenset(_inputs(tree)) - used,
         has_star=any(alias.name == WHOLE for alias in reader.aliases),
-        by_name=any(_imported_by_call(node) == "" for node in ast.walk(tree)),
+        by_name=any(imported_by_call(node) == "" for node in ast.walk(tree)),
     )
 
 
@@ -377,7 +377,7 @@ def _imports_inside(node: ast.AST, package: str, apart: frozenset[ast.AST]) -> I
         waiting += ast.iter_child_nodes(each)
         if isinstance(each, ast.Import | ast.ImportFrom):
             yield from _aliases(each, package)
-        elif (name := _imported_by_call(each)) is not None:
+        elif (name := imported_by_call(each)) is not None:
             yield Alias("", module=name, name=None)
 
 
@@ -394,7 +394,7 @@ def _aliases(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[Alias]
         yield Alias(each.asname or each.name, module=base, name=each.name)
 
 
-def _imported_by_call(node: ast.AST) -> str | None:
+def imported_by_call(node: ast.AST) -> str | None:
     """The module that a call imports by a constant name; empty for a computed one, None for any other part."""
     if not isinstance(node, ast.Call) or (chain_of(node.func) or ("",))[-1] not in _BY_NAME:
         return None

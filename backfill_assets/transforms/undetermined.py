@@ -25,6 +25,7 @@ PROCESS = "it is another value in each process"
 JAVA = "it calls Java, which can return anything"
 WORDS = "its word is an instant of the clock"
 OUTSIDE = "it reads what no manifest pins"
+UNREAD = "it runs a text that nothing can read before"
 
 SPARK: Mapping[str, str] = {
     **dict.fromkeys(
@@ -59,9 +60,18 @@ METHODS: Mapping[str, str] = {
     "asNondeterministic": RANDOM,
     "inputFiles": FILES,
     **dict.fromkeys(("currentDatabase", "currentCatalog"), USER),
-    **dict.fromkeys(("read_text", "read_bytes", "iterdir", "rglob"), OUTSIDE),
+    **dict.fromkeys(("now", "today", "utcnow"), CLOCK),
+    **dict.fromkeys(("read_text", "read_bytes", "iterdir", "rglob", "glob", "is_file", "is_dir", "open"), OUTSIDE),
+    **dict.fromkeys(("textFile", "wholeTextFiles", "binaryFiles", "sequenceFile", "forPath", "forName"), OUTSIDE),
 }
 """Methods, of whatever object."""
+
+ATTRIBUTES: Mapping[str, str] = {
+    **dict.fromkeys(("environ", "environb"), MACHINE),
+    **dict.fromkeys(("_jvm", "_jsc", "_jsparkSession", "_gateway"), JAVA),
+    **dict.fromkeys(("applicationId", "startTime", "uiWebUrl"), PROCESS),
+}
+"""Attributes, of whatever object."""
 
 _OF_SESSIONS = {"read", "readStream", "table", "catalog", "streams"}
 """What a session reads that is no input."""
@@ -99,6 +109,11 @@ _PYTHON: Mapping[str, str] = {
     **{f"uuid.{name}": RANDOM for name in ("uuid1", "uuid4", "uuid6", "uuid7", "getnode")},
     **{f"os.{name}": RANDOM for name in ("urandom", "getrandom")},
     **{f"threading.{name}": PROCESS for name in ("get_ident", "get_native_id", "current_thread")},
+    **dict.fromkeys(("email.utils.formatdate", "email.utils.localtime", "timeit.default_timer"), CLOCK),
+    **dict.fromkeys(("timeit.timeit", "timeit.repeat", "resource.getrusage"), CLOCK),
+    **{f"{of}.Period.now": CLOCK for of in ("pandas", "pandas._libs.tslibs.period")},
+    **dict.fromkeys(("ssl.RAND_bytes", "_ssl.RAND_bytes"), RANDOM),
+    **dict.fromkeys(("dateutil.tz.tzlocal", "dateutil.tz.tz.tzlocal", "tzlocal.get_localzone"), ZONE),
     "builtins.hash": PROCESS,
     "builtins.id": PROCESS,
     "builtins.input": MACHINE,
@@ -108,6 +123,7 @@ _PYTHON_AREAS: Mapping[str, str] = {
     "secrets.": RANDOM,
     "numpy.random.": RANDOM,
     "tempfile.": RANDOM,
+    **dict.fromkeys(("asyncio.new_event_loop", "asyncio.get_event_loop", "sched."), CLOCK),
     "arrow.utcnow": CLOCK,
     "arrow.now": CLOCK,
     "pendulum.now": CLOCK,
@@ -124,7 +140,16 @@ _OF_THE_MACHINE: Mapping[str, str] = {
     **{f"os.{name}": PROCESS for name in ("getpid", "getppid", "getpgid", "getsid")},
     **{f"posixpath.{name}": MACHINE for name in ("expanduser", "expandvars")},
     **{f"os.path.{name}": MACHINE for name in ("expanduser", "expandvars")},
-    **{f"pathlib.Path.{name}": MACHINE for name in ("cwd", "home")},
+    **{f"pathlib.Path.{name}": MACHINE for name in ("cwd", "home", "expanduser", "absolute", "resolve")},
+    **{f"{of}.{name}": MACHINE for of in ("os.path", "posixpath") for name in ("abspath", "realpath")},
+    **dict.fromkeys(("builtins.eval", "builtins.exec", "builtins.compile"), UNREAD),
+    **{f"os.{name}": OUTSIDE for name in ("read", "pread", "access", "statvfs", "getxattr")},
+    **{f"sys.{name}": OUTSIDE for name in ("stdin", "__stdin__")},
+    **{f"pyspark.sql.session.SparkSession.{name}": OUTSIDE for name in ("active", "getActiveSession", "builder")},
+    **dict.fromkeys(("xml.etree.ElementTree.parse", "xml.etree.ElementTree.iterparse"), OUTSIDE),
+    **dict.fromkeys(("sqlalchemy.create_engine", "sqlalchemy.engine.create.create_engine"), OUTSIDE),
+    **{f"configparser.RawConfigParser.{name}": OUTSIDE for name in ("read", "read_file")},
+    **dict.fromkeys(("pyarrow.memory_map", "pyarrow.lib.memory_map", "pyarrow.OSFile", "pyarrow.lib.OSFile"), OUTSIDE),
     **{f"sys.{name}": MACHINE for name in ("argv", "path", "executable", "flags")},
     **{f"tempfile.{name}": MACHINE for name in ("gettempdir", "gettempdirb", "tempdir")},
     "multiprocessing.current_process": PROCESS,
@@ -158,7 +183,23 @@ _AREAS_OF_THE_MACHINE: Mapping[str, str] = {
     **dict.fromkeys(("glob.", "fileinput.", "importlib.resources.", "pkgutil.get_data", "pandas.read_"), OUTSIDE),
     **dict.fromkeys(("pyarrow.parquet.read_", "pyarrow.csv.read_", "pyarrow.json.read_", "pyarrow.dataset."), OUTSIDE),
     **dict.fromkeys(("polars.read_", "polars.scan_", "deltalake.", "fsspec.", "boto3."), OUTSIDE),
+    **dict.fromkeys(("pyarrow.fs.", "pyarrow._fs.", "pyarrow.parquet.Parquet", "pyarrow.parquet.core."), OUTSIDE),
+    **dict.fromkeys(("shelve.", "dbm.", "runpy.", "mmap.", "shutil.", "ctypes.", "importlib.metadata."), OUTSIDE),
+    **dict.fromkeys(("psycopg.", "psycopg2.", "pymysql.", "urllib3.", "aiohttp.", "delta.tables."), OUTSIDE),
+    **dict.fromkeys(("pyspark.taskcontext.", "pyspark.core.files.", "pyspark.files."), TASKS),
 }
+
+
+_KNOWN_AS = {
+    **dict.fromkeys(("posix", "nt"), "os"),
+    **{"_socket": "socket", "_locale": "locale", "_thread": "threading", "_sqlite3": "sqlite3"},
+}
+"""The modules by which what others hold is known."""
+
+
+def full_name(module: object, name: object) -> str:
+    """The name by which a function or class of a module is known."""
+    return f"{_KNOWN_AS.get(str(module), module)}.{name}"
 
 
 def why_not(name: str, *, is_called: bool = True) -> str | None:
@@ -254,15 +295,19 @@ def _is_sql(text: str) -> bool:
     return not isinstance(parsed, sqlglot.exp.Command | sqlglot.exp.Alias)
 
 
-_READS_WORDS = {"datetime64", "Timestamp", "to_datetime", "DatetimeIndex"}
+_READS_WORDS = {
+    *("datetime64", "Timestamp", "to_datetime", "DatetimeIndex", "Period", "period_range"),
+    *("date_range", "bdate_range", "interval_range"),
+}
 _CASTS = {"cast", "try_cast", "astype", "to_date", "to_timestamp"}
 
 
 def is_word_of_the_clock(call: ast.Call) -> bool:
     """Whether a call turns a word such as `today` into an instant."""
     called = getattr(call.func, "attr", getattr(call.func, "id", ""))
-    if called in _READS_WORDS:
-        return any(map(_is_word, call.args))
+    given = [*call.args, *(each.value for each in call.keywords)]
+    if called in _READS_WORDS or any("datetime64" in each for each in _texts(given)):
+        return any(map(_is_word, _parts(given)))
     inside = [*call.args, *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]
     return called in _CASTS and any(
         isinstance(each, ast.Call)
@@ -270,6 +315,16 @@ def is_word_of_the_clock(call: ast.Call) -> bool:
         and any(map(_is_word, each.args))
         for each in inside
     )
+
+
+def _texts(nodes: Sequence[ast.expr]) -> Iterator[str]:
+    return (each.value for each in nodes if isinstance(each, ast.Constant) and isinstance(each.value, str))
+
+
+def _parts(nodes: Sequence[ast.expr]) -> Iterator[ast.AST]:
+    """What is given, and what collections that are given hold."""
+    for node in nodes:
+        yield from _parts(node.elts) if isinstance(node, ast.List | ast.Tuple | ast.Set) else [node]
 
 
 def _is_word(node: ast.AST) -> bool:

@@ -19,9 +19,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import (
     BuiltinFunctionType,
+    CodeType,
     FunctionType,
     GetSetDescriptorType,
     MappingProxyType,
@@ -38,8 +39,10 @@ from zoneinfo import ZoneInfo
 from pyspark.sql.types import DataType
 
 from backfill_assets.domain import DerivedTable, SourceTable
-from backfill_assets.transforms.definitions import Sources
-from backfill_assets.transforms.statements import Alias, Chain, Named
+from backfill_assets.transforms.definitions import Sources, module_at
+from backfill_assets.transforms.statements import Alias, Chain, Module, Named
+from backfill_assets.transforms.undetermined import full_name
+from backfill_assets.transforms.written import written_as
 
 MISSING: Final = object()
 """In place of a value that no module of this process has."""
@@ -51,6 +54,8 @@ _NO_CODE = (MemberDescriptorType, GetSetDescriptorType, MethodDescriptorType, Wr
 _TYPES_OF_TYPES = {"typing", "types", "typing_extensions"}
 _OF_EVERY_CLASS = {
     *("_abc_impl", "_is_protocol", "_is_runtime_protocol"),
+    # What Python says of the place of its definition, and of what it was made from.
+    *("__doc__", "__firstlineno__", "__module__", "__qualname__", "__slots__", "__static_attributes__"),
     # What an enumeration keeps of its members, which are attributes.
     *("_member_map_", "_value2member_map_", "_unhashable_values_", "_hashable_values_", "_member_names_"),
 }
@@ -114,17 +119,21 @@ class Encoding:
 
     Attributes:
         sources: Which modules are the author's.
+        parsed: Those that were read, which several searches share.
         found: The author's functions and classes that values hold.
         made: The author's classes of which values are objects.
         classes: All of these classes, whose attributes have values as well: see `of_class`.
         lambdas: Their functions without a name, by module and line.
+        foreign: The functions of others that they hold, by full names.
     """
 
     sources: Sources
+    parsed: dict[str, Module] = field(default_factory=dict)
     found: set[Named] = field(default_factory=set)
     made: set[Named] = field(default_factory=set)
     classes: dict[type, None] = field(default_factory=dict)
     lambdas: set[tuple[str, int]] = field(default_factory=set)
+    foreign: set[str] = field(default_factory=set)
     _under_way: dict[int, int] = field(default_factory=dict)
 
     def of(self, value: object, *, is_foreign: bool = False) -> bytes:
@@ -156,7 +165,8 @@ class Encoding:
         match value:
             case Enum():
                 self._code(type(value), is_made=True)
-                return self._parts(f"enum {_name_of(type(value))}", [value.name, value.value])
+                added = {name: held for name, held in vars(value).items() if not name.startswith("_")}
+                return self._parts(f"enum {_name_of(type(value))}", [value.name, value.value, *added.items()])
             case DerivedTable() | SourceTable():
                 return self._table(value)
             case tuple() | list():
@@ -172,6 +182,9 @@ class Encoding:
             case type():
                 self._code(value)
                 return _tagged("class", _name_of(value).encode())
+            case CodeType():
+                held = [value.co_code, value.co_names, value.co_varnames, value.co_freevars, value.co_consts]
+                return self._parts("code", held)
             case logging.Logger():
                 # What it writes is no row.
                 return _tagged("logger", value.name.encode())
@@ -201,17 +214,25 @@ class Encoding:
             case BuiltinFunctionType():
                 own = value.__self__
                 held = [] if own is None or isinstance(own, ModuleType) else [own]
+                self.foreign.add(full_name(value.__module__, value.__qualname__))
                 return self._parts(f"built-in {value.__module__}.{value.__qualname__}", held)
         wrapped = inspect.getattr_static(value, "__wrapped__", None)
         if wrapped is not None and not self._is_own(type(value)):
             return self._parts(f"wraps {_name_of(type(value))}", [wrapped])
         return None
 
-    def _function(self, function: FunctionType) -> bytes:
-        """The name of a function with what it holds: its code is followed by its name."""
-        is_foreign = not self._code(function)
+    def _function(self, function: FunctionType, *, is_of_class: bool = False) -> bytes:
+        """A function by its text, with what it holds: what it uses is followed by its name.
+
+        Args:
+            is_of_class: Whether it is followed with its class, such as a constructor, which may be called at import.
+        """
+        is_foreign = not (self._is_own(function) if is_of_class else self._code(function))
+        if is_foreign:
+            self.foreign.add(full_name(function.__module__, function.__qualname__))
         attributes = {name: held for name, held in vars(function).items() if name != "__wrapped__"}
-        held = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items(), *attributes.items()]
+        held: list[object] = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items()]
+        held += [*attributes.items(), *([] if is_foreign else self._written(function))]
         for cell in function.__closure__ or ():
             try:
                 held.append(cell.cell_contents)
@@ -222,11 +243,28 @@ class Encoding:
         inner = self._parts("wraps", [] if wrapped is None else [wrapped])
         return _tagged("function", _name_of(function).encode(), parts, inner)
 
+    def _written(self, function: FunctionType) -> list[object]:
+        """How a function of the author is written; its compiled code where it is not written in its module."""
+        module, code = _module_of(function), function.__code__
+        path = self.sources.file(module)
+        text = written_as(code, module_at(self.parsed, module, path).source) if path else None
+        if text is not None:
+            return [text]
+        # What libraries make for a class of the author follows from the class.
+        is_made = code.co_name.startswith("__") and not Path(code.co_filename).exists()
+        return [] if is_made else [code]
+
     def of_class(self, kind: type) -> bytes:
         """The values of the attributes of a class of the author."""
         parts = [self.of(base) for base in kind.__bases__]
         for attribute, held in vars(kind).items():
-            if attribute.startswith("__") or attribute in _OF_EVERY_CLASS or isinstance(held, _NO_CODE):
+            if attribute in _OF_EVERY_CLASS or isinstance(held, _NO_CODE):
+                continue
+            if attribute.startswith("__") and isinstance(held, FunctionType):
+                is_of_class = held.__qualname__ == f"{kind.__qualname__}.{attribute}"
+                parts += [attribute.encode(), self._function(held, is_of_class=is_of_class)]
+                continue
+            if attribute.startswith("__") and not is_constant(held):
                 continue
             is_foreign = hasattr(type(held), "__get__") and not isinstance(held, FunctionType)
             try:

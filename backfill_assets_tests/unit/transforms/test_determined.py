@@ -312,6 +312,55 @@ READS = {
 }  # fmt: skip
 
 
+ROUNDABOUT = {
+    "a day that is given": "ctx.output.start.today()  # here",
+    "a day that is made": "from datetime import date\ndate(2020, 1, 1).today()  # here",
+    "a local day": "from datetime import datetime\nx = datetime(2020, 1, 1)\nx.now()  # here",
+    "a name of a name": "import time\nx = time\ny = x\ny.time()  # here",
+    "an element": "from datetime import date\n[x.today() for x in [date]]  # here",
+    "the type of a day": "from datetime import date\ntype(date(2020, 1, 1)).today()  # here",
+    "a module by a call": "__import__('time').time()  # here",
+    "a module by its name": "import importlib\nimportlib.import_module('datetime').datetime.utcnow()  # here",
+    "a text that is evaluated": "eval('1')  # here",
+    "a text that is executed": "exec('x = 1')  # here",
+    "a mail's clock": "import email.utils\nemail.utils.formatdate()  # here",
+    "a loop's clock": "import asyncio\nasyncio.new_event_loop().time()  # here",
+    "a timer": "import timeit\ntimeit.default_timer()  # here",
+    "no seed": "import random\nrandom.Random(None)  # here",
+    "no seed by name": "import numpy as np\nnp.random.default_rng(seed=None)  # here",
+    "no instant": "import time\ntime.strftime('%Y', None)  # here",
+    "no zone": "from datetime import datetime\ndatetime.fromtimestamp(0, tz=None)  # here",
+    "a word by name": "import pandas as pd\npd.Timestamp(ts_input='now')  # here",
+    "words in a list": "import pandas as pd\npd.to_datetime(['now'])  # here",
+    "a word of a range": "import pandas as pd\npd.date_range('2020-01-01', 'today')  # here",
+    "a word of an array": "import numpy as np\nnp.array(['today'], dtype='datetime64[D]')  # here",
+    "a period": "import pandas as pd\npd.Period.now('D')  # here",
+    "Java": "ctx.spark._jvm.java.lang.System.currentTimeMillis()  # here",
+    "the name of the session": "ctx.spark.sparkContext.applicationId  # here",
+    "another session": "from pyspark.sql import SparkSession\nSparkSession.getActiveSession()  # here",
+    "a local session": "s = ctx.spark\ns.read.parquet('/x')  # here",
+    "a module that is given": "import os\n(lambda m=os: m.environ['HOME'])()  # here",
+    "a module in a dictionary": "MODULES['os'].environ['HOME']  # here",
+    "a function in a dictionary": "READS['open']('/x')",
+    "a path that is opened": "from pathlib import Path\nPath('/x').open()  # here",
+    "a path that is asked for": "from pathlib import Path\nx = Path('/x')\nx.exists()  # here",
+    "where the process is": "import os\nos.path.abspath('x')  # here",
+    "a file of settings": "import configparser\nc = configparser.ConfigParser()\nc.read('/x')  # here",
+    "a document": "import xml.etree.ElementTree as tree\ntree.parse('/x')  # here",
+    "a file of Arrow": "import pyarrow.parquet as pq\npq.ParquetFile('/x')  # here",
+    "a folder of Arrow": "import pyarrow.fs as fs\nfs.LocalFileSystem()  # here",
+    "a table of Delta": "from delta.tables import DeltaTable\nDeltaTable.forPath(ctx.spark, '/x')  # here",
+    "a release": "import importlib.metadata\nimportlib.metadata.version('pyspark')  # here",
+    "a task": "from pyspark import TaskContext\nTaskContext.get()  # here",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ROUNDABOUT)
+def test_what_is_asked_in_a_roundabout_way_is_refused(shop: Path, way: str) -> None:
+    write(shop, ROUNDABOUT[way], top="import os\nMODULES = {'os': os}\nREADS = {'open': open}  # here")
+    refused_at(shop, "# here")
+
+
 @pytest.mark.parametrize("what", READS)
 def test_what_a_function_reads_when_it_is_called_and_no_manifest_pins_is_refused(shop: Path, what: str) -> None:
     top = "import datetime, pathlib\nAT = pathlib.Path('/x')\nWHEN = datetime.datetime(2026, 1, 1)"
@@ -387,6 +436,9 @@ ALIKE = {
     "a calendar": "class Calendar:\n    today = 1\n    def now(self): return 2\ncalendar = Calendar()\ncalendar.today, calendar.now(), ctx.now",
     "a member": "import enum\nclass At(enum.Enum):\n    NOW = 'now'\n    LATER = 'current_timestamp'\nAt.NOW",
     "a table of others": "tables = {'read': 1}\ntables['read'], sales.table, ctx.read",
+    "a dictionary of functions": "import json, math\nOF = {'max': max, 'json': json.dumps, 'floor': math.floor}\nOF['max'](1, 2)",
+    "objects of the author": "x = Shop()\nx.now(), Shop().now(), Shop().open(1), len('x').real",
+    "a range of days": "import pandas as pd\npd.date_range('2020-01-01', periods=3), pd.Timestamp(year=2020, month=1, day=1)",
     "a path that is not read": "from pathlib import Path\nPath('/x').name, Path('/x') / 'y'",
 }  # fmt: skip
 HELPERS = """
@@ -405,7 +457,8 @@ if __name__ == "__main__":
 def test_what_only_looks_alike_is_allowed(shop: Path, what: str) -> None:
     top = (
         "import time, random\nSTATES = ('now()', 'open')\nSTARTED = time.time()\nprint(time.time(), end='')\n"
-        "def demo(): return random.random()\nclass Of:\n    def __hash__(self): return hash(1)"
+        "def demo(): return random.random()\nclass Of:\n    def __hash__(self): return hash(1)\n"
+        "class Shop:\n    def now(self): return 1\n    def open(self, day): return day"
     )
     write(
         shop,

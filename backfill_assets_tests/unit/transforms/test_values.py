@@ -213,6 +213,33 @@ HELD = {
     "globals()": (f"import os\nT = {READ}", "globals()['T']", {}),
     "by getattr": ("from . import helpers", "getattr(helpers, 'T')", {"helpers": f"import os\nT = {READ}\n"}),
     "a property of a constant": (f"import os\nclass C:\n    def __init__(self, x): self._x = x\n    @property\n    def x(self): return self._x\nT = C({READ})", "T.x", {}),
+    "functions of one name": (f"import os\nif {READ} > 1:\n    def f(): return 1\nelse:\n    def f(): return 2", "f()", {}),
+    "functions without a name in one line": (f"import os\nf = (lambda: 1) if {READ} > 1 else (lambda: 2)", "f()", {}),
+    "lambdas of one line, one in another": (f"import os\nf = (lambda: (lambda: 1)) if {READ} > 1 else (lambda: (lambda: 2))\nf = f()", "f()", {}),
+    "functions of one name in a function": (
+        f"import os\ndef made(x):\n    if x > 1:\n        def f(): return 1\n    else:\n        def f(): return 2\n    return f\nf = made({READ})",
+        "f()", {},
+    ),
+    "classes of one name": (
+        f"import os\nif {READ} > 1:\n    class C:\n        def f(self): return 1\nelse:\n    class C:\n        def f(self): return 2",
+        "C().f()", {},
+    ),
+    "methods of one name": (
+        f"import os\nclass C:\n    if {READ} > 1:\n        def f(self): return 1\n    else:\n        def f(self): return 2", "C().f()", {},
+    ),
+    "a function that is written in no file": (f"import os\nexec('def f(): return ' + str({READ}))", "f()", {}),
+    "a lambda that is written in no file": (f"import os\nf = eval('lambda: ' + str({READ}))", "f()", {}),
+    "a default of a class with slots": (
+        f"import os\nfrom dataclasses import dataclass\n@dataclass(slots=True, frozen=True)\nclass D:\n    x: int = {READ}", "D().x", {},
+    ),
+    "a factory of a default": (
+        f"import functools, os\nfrom dataclasses import dataclass, field\n@dataclass\nclass D:\n"
+        f"    x: int = field(default_factory=functools.partial(int, {READ}))", "D().x", {},
+    ),
+    "a default of a constructor": (f"import os\nclass C:\n    def __init__(self, x={READ}): self.x = x", "C().x", {}),
+    "a default of an operator": (f"import os\nclass C:\n    def __getitem__(self, key, x={READ}): return x", "C()[0]", {}),
+    "an attribute with underscores": (f"import os\nclass C:\n    __at__ = {READ}", "C.__at__", {}),
+    "an attribute of a member": (f"import os\nfrom enum import Enum\nclass E(Enum):\n    A = 1\nE.A.x = {READ}", "E.A.x", {}),
 }  # fmt: skip
 
 
@@ -247,6 +274,34 @@ def test_a_value_that_is_not_used_is_no_code(shop: Path, monkeypatch: pytest.Mon
         monkeypatch.setenv("SHOP_T", value)
         found.append(digest())
     assert found[0] == found[1]
+
+
+READS_A_REFERENCE = """
+from dataclasses import dataclass
+from backfill_assets.domain import Domain, Reference
+from .sales import sales
+from .days import days
+@dataclass
+class Rates:
+    version: str
+    rate: int
+def parse(document):
+    return Rates(document["version"], document["rate"] * {factor})
+DOMAIN = Domain(
+    name="night_shop", package=__name__, sources=(sales,), derived=(days,), references=(Reference(name="rates", parse=parse),)
+)
+"""
+
+
+def test_how_a_reference_is_parsed_is_code_of_the_tables_that_use_it(shop: Path) -> None:
+    uses = TABLES.replace('version="1.0.0"', 'version="1.0.0", references=("rates",)').format(top="", body="pass")
+    found = {}
+    for days in (uses, TABLES.format(top="", body="pass")):
+        for factor in "12":
+            forget()
+            write(shop, __init__=READS_A_REFERENCE.format(factor=factor), days=days)
+            found[days, factor] = digest()
+    assert [found[uses, "1"] == found[uses, "2"], len(set(found.values()))] == [False, 3]
 
 
 def test_a_value_that_is_assigned_from_elsewhere_is_seen_at_once(shop: Path) -> None:
