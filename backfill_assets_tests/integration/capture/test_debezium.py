@@ -129,7 +129,7 @@ def test_a_tombstone_whose_delete_was_compacted_away_still_deletes(
     report = shop.take()
     assert report.landed is not None
     (landed,) = report.landed.imports
-    assert [each["reason"] for each in landed.rejected] == ["weight is not a number: 'NaN'"]
+    assert not landed.rejected
     assert json.loads(records[deleted][0])["order_id"] not in held(shop.orders_rows())
 
 

@@ -100,8 +100,7 @@ def require_current_rows(room: LandingRoom, form: str, folder: Path, columns: Se
     at = {state.after: state for state in states(folder)}
     before_it, added, end = at["two transactions that overlap"], at["a column is added"], list(at.values())[-1]
     landed = room.land(events_of(0, before_it.records), "1.jsonl").record
-    # No contract has NaN; the row was changed again later.
-    assert [each["reason"] for each in room.quarantined[landed.import_id]] == ["weight is not a number: 'NaN'"]
+    assert landed.counts.rejected == 0  # with the NaN of a row that was changed again later
     assert found() == as_landed(before_it.rows, columns)
 
     landed = room.land(events_of(before_it.records, added.records), "2.jsonl").record
