@@ -193,7 +193,9 @@ class HeldRows:
         of_key = found.groupBy(*source.key).agg(
             F.max(F.when(is_gone, end)).alias("_end"), F.max(told).alias("_told"), F.max(day).alias(_DAY)
         )
-        return of_key.where(F.col("_end").isNotNull() & F.col("_told")).select(
+        # A withdrawn key without a day was never accepted: only rejected records of it have landed.
+        is_taken = F.col("_end").isNotNull() & F.col("_told") & F.col(_DAY).isNotNull()
+        return of_key.where(is_taken).select(
             *source.key, _DAY, F.col(f"_end.{_AT}").alias(_AT), F.col(f"_end.{IMPORT_ID}").alias(IMPORT_ID)
         )
 

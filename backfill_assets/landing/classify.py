@@ -173,12 +173,17 @@ def with_and_without(
     Args:
         near: True for every version of one of the keys; it need not be for others.
     """
-    keys = mine.select(*source.key).distinct()
-    chosen = theirs if near is None else theirs.where(near)
-    affected = chosen.join(keys, on=list(source.key), how="left_semi").select(*mine.columns)
+    return _in_both_phases(mine, of_keys_of(mine, theirs, source, near=near).select(*mine.columns))
+
+
+def of_keys_of(some: DataFrame, versions: DataFrame, source: SourceTable, *, near: Column | None = None) -> DataFrame:
+    """The versions of the keys that some records have, and the truncates; `near` as for `with_and_without`."""
+    keys = some.select(*source.key).distinct()
+    chosen = versions if near is None else versions.where(near)
+    found = chosen.join(keys, on=list(source.key), how="left_semi").select(*versions.columns)
     if source.operation is not None and source.operation.truncate is not None:
-        affected = affected.unionByName(theirs.where(_is_truncate()))
-    return _in_both_phases(mine, affected)
+        found = found.unionByName(versions.where(_is_truncate()))
+    return found
 
 
 def _in_both_phases(mine: DataFrame, affected: DataFrame) -> DataFrame:

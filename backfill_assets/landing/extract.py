@@ -1,14 +1,16 @@
 """Complete extracts: files that are all there is of a source for some days.
 
-What earlier files have on these days and these files do not is withdrawn. The files and the withdrawal land together:
-either all of it counts or nothing does.
+Keys that earlier files have on these days and these files do not are withdrawn, those of rejected records among them:
+otherwise they would come back when a record is read again. The files and the withdrawal land together: either all of it
+counts or nothing does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time
+from functools import partial
 from itertools import count
 
 from pyspark.sql import Column, DataFrame
@@ -24,9 +26,11 @@ from backfill_assets.domain.operations import UnknownKeys, is_current
 from backfill_assets.lake.row_values import Texts, instants_in, texts
 from backfill_assets.landing.attempt import Landing, require_all
 from backfill_assets.landing.bronze import bronze_rows
-from backfill_assets.landing.classify import PHASE, WITH, WITHOUT, Account, with_and_without
+from backfill_assets.landing.classify import PHASE, WITH, WITHOUT, Account, of_keys_of, with_and_without
+from backfill_assets.landing.compacted import earlier_versions
 from backfill_assets.landing.conformed import (
     CONTENT_HASH,
+    IMPORT_ID,
     conformed,
     is_version,
     owner_of,
@@ -38,9 +42,11 @@ from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.key_versions import (
     DECIDES,
+    IS_CURRENT,
     UNKNOWN,
     KeyState,
     key_state,
+    open_rejected,
     standing,
     version_columns,
 )
@@ -77,11 +83,16 @@ class Effect:
     unknown: int = 0
 
 
+def _versions(work: Landing, imports: Sequence[ImportRecord]) -> DataFrame:
+    """The version columns of imports, read without the turn of the source."""
+    return work.records.versions(imports).select(*version_columns(work.source))
+
+
 def effect_of(work: Landing, offered: DataFrame, others: Sequence[ImportRecord]) -> Effect:
     """What conformed records would do, if they arrived after all others."""
     source = work.source
     mine = offered.where(is_version(source)).select(*version_columns(source))
-    theirs = work.records.versions(others).select(*version_columns(source))
+    theirs = _versions(work, others)
     found = standing(with_and_without(mine, theirs, source), source, others, apart=(PHASE,))
     current = found.where(F.col(DECIDES) & (key_state() == F.lit(str(KeyState.CURRENT))))
     day, content = F.col(source.partition.column).alias("day"), F.col(CONTENT_HASH).alias("content")
@@ -133,8 +144,9 @@ class Withdrawn:
     """What an extract withdraws.
 
     Attributes:
-        keys: How many keys.
+        keys: How many keys that are current.
         current: How many keys there are in its days and scope before it lands.
+        rejected: How many keys besides that are not current, of which records of its days and scope were rejected.
         records: How many valid records its files have.
         outside: How many of them are of other days, or not in the scope.
         by_day: How many keys of each of these days, only of days that lose one.
@@ -144,6 +156,7 @@ class Withdrawn:
 
     keys: int = 0
     current: int = 0
+    rejected: int = 0
     records: int = 0
     outside: int = 0
     by_day: Mapping[date, int] = field(default_factory=dict)
@@ -200,7 +213,9 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
         each = conformed(raw, source=work.source, owner=owner, bounds=bounds)
         frame = each if frame is None else frame.unionByName(each)
     assert frame is not None
-    lacking, found = _lacking(work, frame, extract, in_scope)
+    known = _known(work, extract, in_scope, now=now, versions=partial(_versions, work))
+    lacking, found = _lacking(work, frame, known, extract, in_scope)
+    lacking = lacking.where(IS_CURRENT)
     by_day = {row[_DAY]: row["count"] for row in lacking.groupBy(_DAY).count().collect()}
     sample = lacking.orderBy(_DAY, *work.source.key).limit(_MOST_SAMPLES).collect()
     return replace(
@@ -275,6 +290,7 @@ def _finished(
             withdrawn.keys,
             by=work.by,
             of=withdrawn.current,
+            rejected=withdrawn.rejected,
             scope=extract.scope(work.source),
             files=[record.import_id for record in imports[:-1]],
             confirmed_by=extract.confirmed_by,
@@ -318,6 +334,47 @@ def _landed_last(work: Landing, sha256: str) -> ImportRecord | None:
     return live[-1] if live and live[-1].sha256 == sha256 else None
 
 
+def _known(
+    work: Landing,
+    extract: Extract,
+    in_scope: Column,
+    *,
+    now: datetime,
+    versions: Callable[[Sequence[ImportRecord]], DataFrame],
+) -> DataFrame:
+    """The keys of the days and the scope: those that are current there, and those of rejected records.
+
+    A rejected record counts where nothing newer of its key does: so its key would be there if it were read again. One
+    of which no day can be read is of all days together only.
+    """
+    current = _current(work, extract).where(in_scope)
+    current = current.select(*work.source.key, local_day(work.source).alias(_DAY), F.lit(True).alias(IS_CURRENT))
+    others = work.others(())
+    rejecting = [record for record in others if record.counts.rejected > record.keyless]
+    if not rejecting:
+        return current
+    source, key = work.source, list(work.source.key)
+    of_days = F.lit(True) if _is_of_all_days(work, extract, now) else _has_day(source) & _is_of(source, extract)
+    rejected = work.records.read(rejecting).where(F.col(REASON).isNotNull() & is_version(source) & of_days & in_scope)
+    rejected = rejected.select(*key, IMPORT_ID, ROW, local_day(source).alias(_DAY))
+    theirs = of_keys_of(rejected, versions(others), source)
+    opened = open_rejected(theirs, source, others).select(IMPORT_ID, ROW, IS_CURRENT)
+    by_key = rejected.join(opened, on=[IMPORT_ID, ROW]).groupBy(*key)
+    beside = by_key.agg(F.max(_DAY).alias(_DAY), F.max(IS_CURRENT).alias(IS_CURRENT))
+    return current.unionByName(beside.join(current.select(*key), on=key, how="left_anti"))
+
+
+def _is_of_all_days(work: Landing, extract: Extract, now: datetime) -> bool:
+    """Whether its days are all that a record which has landed until now can have."""
+    first = work.source.days.of(datetime.combine(work.settings.first_day, time(), UTC))
+    return extract.days.start <= first and work.source.days.of(now) <= extract.days.last
+
+
+def _has_day(source: SourceTable) -> Column:
+    """Whether the day of a rejected record can be read: the time of a change is not that of what it changes."""
+    return F.col(source.event_time).isNotNull()
+
+
 def _current(work: Landing, extract: Extract) -> DataFrame:
     """The current rows of the days, as everything that has landed makes them."""
     days = list(work.source.days.partitions(extract.days))
@@ -334,17 +391,23 @@ def _is_of(source: SourceTable, extract: Extract) -> Column:
     return local_day(source).between(F.lit(extract.days.start), F.lit(extract.days.last))
 
 
-def _lacking(work: Landing, offered: DataFrame, extract: Extract, in_scope: Column) -> tuple[DataFrame, Withdrawn]:
+def _lacking(
+    work: Landing, offered: DataFrame, known: DataFrame, extract: Extract, in_scope: Column
+) -> tuple[DataFrame, Withdrawn]:
     """The keys that an extract lacks, each with its day, and what else is counted of it."""
     _require_keys(work, offered)
     key = work.source.key
-    before = _current(work, extract).where(in_scope)
     # Keys of rejected records as well: what is wrong about them is no reason to withdraw the key.
     keys = offered.select(*key).dropna().distinct()
-    lacking = before.join(keys, on=list(key), how="left_anti").select(*key, local_day(work.source).alias(_DAY))
+    lacking = known.join(keys, on=list(key), how="left_anti")
     within = _is_of(work.source, extract) & in_scope
     records = offered.where(F.col(REASON).isNull()).select(F.count("*"), F.count_if(~within)).collect()[0]
-    return lacking, Withdrawn(current=before.count(), records=records[0], outside=records[1])
+    return lacking, Withdrawn(
+        current=known.where(IS_CURRENT).count(),
+        rejected=lacking.where(~F.col(IS_CURRENT)).count(),
+        records=records[0],
+        outside=records[1],
+    )
 
 
 def _require_keys(work: Landing, records: DataFrame) -> None:
@@ -366,9 +429,12 @@ def _withdraw(
 ) -> Withdrawn:
     """Writes the keys that the files lack, and refuses when they are more than the source allows."""
     offered = work.records.read([work.present(record) for record in files])
-    lacking, found = _lacking(work, offered, extract, in_scope)
+    earlier = partial(earlier_versions, work.records)
+    known = _known(work, extract, in_scope, now=stating.first_seen_at, versions=earlier)
+    lacking, found = _lacking(work, offered, known, extract, in_scope)
     write_statement(work, stating, lacking, Operation.WITHDRAW)
-    found = replace(found, keys=work.spark.read.parquet(work.records.folder(stating.import_id)).count())
+    written = work.spark.read.parquet(work.records.folder(stating.import_id)).count()
+    found = replace(found, keys=written - found.rejected)
     require_plausible(work, found, extract)
     return found
 

@@ -14,6 +14,7 @@ not void
 
 A rejected record whose key can be read is no version. What its key is since then is *not known* while nothing newer has
 been accepted of it: nothing of a later position or, where its own position cannot be read, nothing that arrived later.
+A withdrawal ends that too, also of a key that was never accepted: the record stays void when it is read again.
 
 Column expressions over windows by key: nothing here reads or writes.
 """
@@ -53,6 +54,8 @@ STATE_BEFORE, STATE_AFTER = "_state_before", "_state_after"
 _COUNTS, _BEFORE, _RANK = "_counts", "_before", "_rank"
 _RESTORED, _WITHDRAWAL = "_restored", "_withdrawal"
 _NEWEST, _SINCE = "_newest", "_since"
+_IS_OPEN, _WITHDRAWS = "_is_open", "_withdraws"
+IS_CURRENT = "_is_current"
 
 
 class Fate(StrEnum):
@@ -99,6 +102,30 @@ def standing(
         `_unknown`, of one that decides that its key is current, the first rejected record to arrive that is newer:
         import, number, time and reason.
     """
+    found = _judged(versions, source, imports, apart).where(F.col(REASON).isNull()).drop(_IS_OPEN)
+    is_current = F.col(DECIDES) & (key_state() == KeyState.CURRENT)
+    return found.withColumn(UNKNOWN, F.when(is_current, F.col(_SINCE))).drop(_SINCE)
+
+
+def open_rejected(versions: DataFrame, source: SourceTable, imports: Iterable[ImportRecord]) -> DataFrame:
+    """The rejected records that no withdrawal voids and that are newer than everything that counts of their key.
+
+    Args:
+        versions: As for `standing`.
+        imports: As for `standing`.
+
+    Returns:
+        The columns of `versions`, and `_is_current`: whether the key is current by what was accepted of it.
+    """
+    found = _judged(versions, source, imports, ())
+    is_current = F.max(F.col(DECIDES) & (key_state() == KeyState.CURRENT)).over(Window.partitionBy(*source.key))
+    return found.withColumn(IS_CURRENT, is_current).where(_IS_OPEN).select(*versions.columns, IS_CURRENT)
+
+
+def _judged(
+    versions: DataFrame, source: SourceTable, imports: Iterable[ImportRecord], apart: Sequence[str]
+) -> DataFrame:
+    """Every version and every rejected record, with what `standing` and `open_rejected` tell of them."""
     every = Window.partitionBy(*apart, *source.key)
     operation = F.col(OPERATION)
     is_statement = _is_statement()
@@ -136,9 +163,11 @@ def standing(
     is_void = F.col(VOID_BY).isNotNull() & ~is_rejected
     last_void = F.max(F.when(is_void, place)).over(every) if is_stated else F.lit(None)
     withdrawn = (operation == Operation.WITHDRAW) & (F.col(ARRIVAL) == F.col(f"{_WITHDRAWAL}.{ARRIVAL}"))
-    found = found.select(
+    return found.select(
         *versions.columns,
         _SINCE,
+        _IS_OPEN,
+        F.coalesce(withdrawn, F.lit(False)).alias(_WITHDRAWS),
         VOID_BY,
         F.coalesce(is_void & (place == last_void), F.lit(False)).alias(IS_LAST_VOID),
         IS_DUPLICATE,
@@ -148,21 +177,20 @@ def standing(
         F.last(F.when(held, ends), ignorenulls=True).over(after).alias(NEXT),
         F.min(F.when(held & F.col(HAPPENED).isNotNull(), in_time)).over(after).alias(EARLIEST),
     )
-    is_current = F.col(DECIDES) & (key_state() == KeyState.CURRENT)
-    return found.where(F.col(REASON).isNull()).withColumn(UNKNOWN, F.when(is_current, F.col(_SINCE))).drop(_SINCE)
 
 
 def _with_rejected(found: DataFrame, source: SourceTable, every: WindowSpec, place: Column) -> DataFrame:
-    """The first rejected record of a key to arrive that is newer than everything that counts of it."""
+    """Which rejected records are newer than everything that counts of their key, and the first of these to arrive."""
     found = found.withColumn(_NEWEST, F.max(F.when(F.col(_COUNTS), place)).over(every))
     is_placed = reduce(
         lambda left, right: left & right, (F.col(name).isNotNull() for name in source.order), F.lit(True)
     )
     came_later = F.struct(ARRIVAL, ROW) > F.struct(f"{_NEWEST}.{ARRIVAL}", f"{_NEWEST}.{ROW}")
     is_newer = F.when(is_placed, place > F.col(_NEWEST)).otherwise(came_later)
-    is_open = F.col(REASON).isNotNull() & F.col(VOID_BY).isNull() & is_newer
+    is_newer = F.col(_NEWEST).isNull() | F.coalesce(is_newer, F.lit(False))
+    found = found.withColumn(_IS_OPEN, F.col(REASON).isNotNull() & F.col(VOID_BY).isNull() & is_newer)
     since = F.struct(ARRIVAL, ROW, IMPORT_ID, F.col(HAPPENED).alias("at"), F.col(REASON).alias("reason"))
-    return found.withColumn(_SINCE, F.min(F.when(is_open, since)).over(every))
+    return found.withColumn(_SINCE, F.min(F.when(F.col(_IS_OPEN), since)).over(every))
 
 
 def _with_withdrawals(versions: DataFrame, every: WindowSpec, *, is_stated: bool) -> DataFrame:
@@ -194,7 +222,7 @@ def with_states(found: DataFrame, source: SourceTable, *, apart: Sequence[str]) 
     found = found.withColumn(_RANK, _rank(source))
     last = F.max(F.when(counts, F.struct(*(F.col(name) for name in _place(source)), ends.alias("ends")))).over(so_far)
     is_known = F.max(counts & ~is_truncate).over(so_far)
-    was_withdrawn = F.max(F.col(VOID_BY).isNotNull()).over(so_far)
+    was_withdrawn = F.max(F.col(VOID_BY).isNotNull() | F.col(_WITHDRAWS)).over(so_far)
     state = (
         F.when(is_known & last["ends"], F.lit(KeyState.DELETED))
         .when(is_known, F.lit(KeyState.CURRENT))

@@ -42,7 +42,7 @@ from backfill_assets.landing.errors import (
 )
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
-from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, standing
+from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, open_rejected, standing
 from backfill_assets.landing.land import Landed, landed_now
 from backfill_assets.landing.values import Reading, is_shown_twice, typed
 from backfill_assets.ledger.imports import ImportRecord
@@ -238,6 +238,8 @@ def _require_current(work: Landing, key: Mapping[str, str], wanted: Column) -> N
     )
     if found is not None and found["state"] == KeyState.CURRENT:
         return
+    if open_rejected(versions, work.source, imports).limit(1).count():
+        return  # as if it had been read: otherwise it would come back when it is
     is_withdrawn = found is not None and found["state"] == KeyState.WITHDRAWN
     with work.ledger.read() as tx:  # a process that withdrew it may have stopped before it had built the days
         unbuilt = pending_days(tx, work.source).days if is_withdrawn else ()

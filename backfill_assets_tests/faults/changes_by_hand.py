@@ -37,6 +37,17 @@ class Standing:
     """Of a key that is current by what was accepted: the arrival and the row of the first rejected record after it."""
 
 
+@dataclass(frozen=True)
+class _Read:
+    """Of every import what became of its records, of every key what it is and its rejected records that are newer, and
+    whether nothing decides between two records."""
+
+    fates: list[Counter[str]]
+    standing: dict[str, Standing]
+    opened: dict[str, list[tuple[Rejected, int, int]]]
+    is_tied: bool
+
+
 @dataclass
 class Book:
     """Everything that counts, in the order of arrival."""
@@ -49,15 +60,19 @@ class Book:
 
     def counts(self) -> list[ImportCounts]:
         """Of every import, what became of its records."""
-        return [ImportCounts(**each) for each in self._read()[0]]
+        return [ImportCounts(**each) for each in self._read().fates]
 
     def keys(self) -> KeyCounts:
         """How many keys are what."""
         return KeyCounts(**Counter(each.state for each in self.standing().values()))
 
     def standing(self) -> Mapping[str, Standing]:
-        """Every key that was ever accepted."""
-        return self._read()[1]
+        """Every key that was ever accepted, or withdrawn."""
+        return self._read().standing
+
+    def opened(self) -> Mapping[str, Sequence[Rejected]]:
+        """The rejected records that are newer than all that counts of their keys, by key."""
+        return {key: [rejected for rejected, _, _ in some] for key, some in self._read().opened.items() if some}
 
     def current(self) -> Mapping[str, Change]:
         """The keys that are there."""
@@ -83,9 +98,9 @@ class Book:
 
     def is_tied(self, last: int) -> bool:
         """Whether nothing decides between a record of the last imports and one before it."""
-        return self._read(last)[2]
+        return self._read(last).is_tied
 
-    def _read(self, last: int = 0) -> tuple[list[Counter[str]], dict[str, Standing], bool]:
+    def _read(self, last: int = 0) -> _Read:
         fates = [Counter({"landed": len(t.records) or len(t.withdraws) or len(t.restores)}) for t in self.taken]
         versions: dict[str, list[tuple[Place, Change]]] = {}
         truncates: list[Place] = []
@@ -106,8 +121,10 @@ class Book:
                     assert change.key is not None
                     versions.setdefault(change.key, []).append((place, change))
         standing: dict[str, Standing] = {}
+        opened: dict[str, list[tuple[Rejected, int, int]]] = {}
         is_tied = False
-        for key, every in versions.items():
+        for key in {*versions, *rejected, *(key for taken in self.taken for key in taken.withdraws)}:
+            every = versions.get(key, [])
             withdrawals = [n for n, taken in enumerate(self.taken) if key in taken.withdraws]
             held = [n for n in withdrawals if key in self.left_of(n)]
             void = max(held, default=-1)
@@ -129,22 +146,24 @@ class Book:
                 fates[place[2]]["superseded"] += 1
             for each in withdrawals:
                 fates[each]["accepted" if not news and each == void else "superseded"] += 1
+            newest = max([*(p for p, _ in every if p[2] >= void), *truncates], default=None)
+            opened[key] = [
+                (each, arrival, row)
+                for each, arrival, row in rejected.get(key, ())
+                if arrival > void and (newest is None or _is_after(each, arrival, row, newest))
+            ]
             if not news:
-                standing[key] = Standing("withdrawn", None)
+                if void >= 0:
+                    standing[key] = Standing("withdrawn", None)
                 continue
             place, change = news[-1]
             fates[place[2]]["accepted"] += 1
             if change.op == "d" or any(truncate > place for truncate in truncates):
                 standing[key] = Standing("deleted", change)
                 continue
-            newest = max([*(p for p, _ in every if p[2] >= void), *truncates])
-            open_ones = [
-                (arrival, row)
-                for each, arrival, row in rejected.get(key, ())
-                if arrival > void and _is_after(each, arrival, row, newest)
-            ]
-            standing[key] = Standing("current", change, min(open_ones, default=None))
-        return fates, standing, is_tied
+            since = min((each[1:] for each in opened[key]), default=None)
+            standing[key] = Standing("current", change, since)
+        return _Read(fates, standing, opened, is_tied)
 
 
 def _is_after(rejected: Rejected, arrival: int, row: int, newest: Place) -> bool:

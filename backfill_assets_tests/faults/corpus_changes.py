@@ -39,11 +39,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """What can be read of a record that has to be rejected: its key, and its position where that is one."""
+    """What can be read of a record that has to be rejected: its key, its place, and where they are what they have to
+    be, its position and its day."""
 
     key: str
     lsn: int | None
     is_snapshot: bool
+    on: date | None = None
+    place: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +187,16 @@ def _hostile(chance: random.Random, op: str, lsn: int) -> Line:
 def _rejected(values: dict[str, Any]) -> Line:
     key, lsn = values.get("order_id"), values.get("lsn")
     is_whole = isinstance(lsn, int) and not isinstance(lsn, bool) and -(2**63) <= lsn < 2**63
-    said = Rejected(key, lsn if is_whole else None, values.get("op") == "r") if key and key.strip() else None
+    said = None
+    if key and key.strip():
+        position = lsn if is_whole else None
+        said = Rejected(key, position, values.get("op") == "r", _day(values["ordered_at"]), values["place"])
     return Line(json.dumps(values).encode(), said)
+
+
+def _day(at: Any) -> date | None:
+    """The day of a time as `_values` writes it; None of any other, also of one that is no time of these days."""
+    return next((day for day in DAYS if at == datetime.combine(day, NOON.timetz()).isoformat()), None)
 
 
 def _valid(values: dict[str, Any], lsn: int | None = None) -> Line:

@@ -89,11 +89,13 @@ class ChangesRoom:
         chance = self._chance
         days = DAYS[chance.randrange(len(DAYS)) :]
         place = chance.choice([None, "p0"])
-        there = on_days(self._book.current(), days)
-        there = {key: change for key, change in there.items() if place in (None, change.place)}
+        current, opened = self._book.current(), self._book.opened()
+        named = {key for key, some in opened.items() if any(r.on in days and place in (None, r.place) for r in some)}
+        there = {key for key, change in on_days(current, days).items() if place in (None, change.place)}
+        there |= named & current.keys()
         lsn = FILES * 10**6 + len(self._book.taken) * 1_000 + self._count * FILES
         files: list[list[Line]] = [[], []]
-        kept = {key for key in there if chance.random() < chance.choice([0.5, 0.9, 1.0])}
+        kept = {key for key in sorted(there | named) if chance.random() < chance.choice([0.5, 0.9, 1.0])}
         for n, key in enumerate(sorted(kept)):
             line = rejected_line(key, lsn + n) if chance.random() < 0.1 else state_line(key, lsn + n, 3, "p0")
             chance.choice(files).append(line)
@@ -101,9 +103,9 @@ class ChangesRoom:
         if has_unknown_keys:
             key = chance.choice(["", "  "])
             files[1].append(rejected_line(key, lsn + 998) if chance.random() < 0.5 else Line(b"{", None))
-        lacking = frozenset(there.keys() - kept)
+        lacking = frozenset((there | named) - kept)
         confirmed_by = chance.choice([None, "bea"])
-        percent = 100 * len(lacking) / len(there) if there else 0
+        percent = 100 * len(there - kept) / len(there) if there else 0
         is_refused = has_unknown_keys or (percent > orders.most_withdrawn_percent and confirmed_by is None)
         stated = Extract(
             days=DayRange.inclusive(days[0], days[-1]),
@@ -121,7 +123,7 @@ class ChangesRoom:
         self._try(name, [*taken, Taken(withdraws=lacking)], is_refused, lambda: land_extract(work(), captures, stated))
 
     def _withdraw(self, name: str, key: str) -> None:
-        is_refused = key not in self._book.current()
+        is_refused = key not in self._book.current() and key not in self._book.opened()
         taken = Taken(withdraws=frozenset([key]))
         work = self._room.work
         self._try(name, [taken], is_refused, lambda: withdraw(work(), {"order_id": key}, reason="why not"))

@@ -116,6 +116,11 @@ def _extract(landed: LandReport) -> Iterator[str]:
             f"{found.keys:,} of {count_of(found.current, 'key')} of {extract.scope} withdrawn by "
             f"{statement.record.import_id}: the extract lacks them"
         )
+    if found.rejected:
+        yield (
+            f"{count_of(found.rejected, 'key')} of rejected records withdrawn by {statement.record.import_id} as well: "
+            "these records count no more, also when they are read again"
+        )
     if found.outside:
         yield (
             f"{found.outside:,} of {count_of(found.records, 'record')} of the extract are not of {extract.scope}; "
@@ -208,6 +213,7 @@ def extract_page(preview: ExtractPreview) -> Page:
             ),
             ("keys there now", found.current),
             ("it lacks", f"{found.keys:,} ({preview.percent:.1f} %; allowed {preview.allowed_percent:g} %)"),
+            ("and keys of rejected records", found.rejected or None),
         ),
         section("days that lose keys", days),
         Note(text=f"for example {'; '.join(map(_key, found.sample))}") if found.sample else None,
