@@ -81,7 +81,9 @@ def bronze_rows(
         return found.where(F.col(DECIDES) & ~is_dropped).select(*kept, IMPORT_ID, ROW)
     is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
     held = found.where(~is_truncate & F.col(VOID_BY).isNull() & ~F.col(IS_DUPLICATE) & ~F.col(IS_OVERRIDDEN))
-    until = F.when(is_dropped, F.col(f"{UNKNOWN}.at")).otherwise(F.col(f"{EARLIEST}.at"))
+    # Since when is not known of a rejected record whose time cannot be read: then for no time that could be told.
+    unknown_since = F.coalesce(F.col(f"{UNKNOWN}.at"), F.col(HAPPENED))
+    until = F.when(is_dropped, unknown_since).otherwise(F.col(f"{EARLIEST}.at"))
     changes = [
         F.col(OPERATION),
         F.col(HAPPENED).alias(VALID_FROM),

@@ -31,7 +31,7 @@ from backfill_assets.core.wording import visible
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.gzip_text import NotWhole, open_gzip
 from backfill_assets.landing.parquet_types import PhysicalColumn, physical_columns
-from backfill_assets.landing.record_rules import required_of_a_file
+from backfill_assets.landing.record_rules import reading_of, required_of_a_file
 from backfill_assets.landing.values import can_become
 
 _CHUNK_BYTES = 1 << 20
@@ -351,8 +351,8 @@ def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
             read = [*present, *(column.name for column in columns if column.name not in wanted)]
             for _ in file.iter_batches(columns=read, batch_size=_ROWS_AT_ONCE):
                 pass
-            if not source.rounds:
-                _refuse_cut_instants(path, file, present, name)
+            exact = [column for column in present if not reading_of(source, column).rounds]
+            _refuse_cut_instants(path, file, exact, name)
     except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names and types that are no text
         if isinstance(error, PermissionError):
             raise

@@ -226,6 +226,10 @@ def test_instants_of_parquet_are_no_local_times_and_a_key_is_never_rounded_to_an
         assert reasons(room.judge(local, "b.parquet")) == [twice(AMSTERDAM, "2024-10-27 02:30:00")]
         finer = json_lines(*(event("a", slot=f"2024-05-01T10:00:00.123456{n}Z") for n in (1, 2)))
         assert all(each and "slot does not fit timestamp" in each for each in reasons(room.judge(finer, "c.jsonl")))
+        # Spark cuts this earlier form of timestamps as it reads, so that two keys would be one.
+        earlier = parquet({"slot": pa.array([1_001, 1_002], pa.timestamp("ns"))}, use_deprecated_int96_timestamps=True)
+        with pytest.raises(UnreadableFile, match="holds slot with digits below the microsecond, as INT96"):
+            room.judge(earlier, "d.parquet")
 
 
 @pytest.mark.parametrize(

@@ -178,3 +178,8 @@ def test_the_changelog_of_a_key_that_is_dropped_ends_with_the_rejected_record(
         assert ended == (("2024-05-01 11:00:00", "unknown") if policy is UnknownKeys.DROP else ("None", None))
         room.land(json_lines({**update, "lsn": 3, "changed_at": "2024-05-01T12:00:00Z"}), "3.jsonl")
         assert [row["_ended_by"] for row in room.bronze([FIRST])] == ["update", None]
+        # Of a record without a time it is not known since when: what holds has no end, and what has ended has one.
+        room.land(json_lines({**update, "lsn": 4, "ordered_at": None, "changed_at": "no time"}), "4.jsonl")
+        last = room.bronze([FIRST])[-1]
+        ended = (str(last["_valid_until"]), last["_ended_by"])
+        assert ended == (("2024-05-01 12:00:00", "unknown") if policy is UnknownKeys.DROP else ("None", None))
