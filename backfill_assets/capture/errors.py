@@ -322,10 +322,11 @@ class VersionGone(OfStream, Refused):
 
 @sentence
 class WentBack(OfStream, Refused):
-    """{name} ends at version {found} now, and version {captured} of it was captured: it is another history."""
+    """{name} ends at {position} {found} now, and {position} {captured} of it was captured: it is another history."""
 
     captured: int
     found: int
+    position: str = "version"
 
 
 @sentence

@@ -260,9 +260,10 @@ _HASHES = {"md5": "md5", "sha-256": "sha256", "sha-512": "sha512"}
 
 
 def _require_digest(body: bytes, headers: Mapping[str, str]) -> None:
-    """Compares a body with what its headers say of it, where they do: `Content-MD5`, `Digest`, `Content-Digest`."""
+    """Compares a body with what its headers say of it, where they do: `Content-MD5`, `Digest`, `Content-Digest` and, as
+    the body is all of what was asked for, `Repr-Digest`."""
     named = [("md5", headers["content-md5"].strip())] if "content-md5" in headers else []
-    for header in ("digest", "content-digest"):
+    for header in ("digest", "content-digest", "repr-digest"):
         named += _DIGEST.findall(headers.get(header, ""))
     for name, expected in named:
         found = hashlib.new(_HASHES[name.lower()], body, usedforsecurity=False).digest()

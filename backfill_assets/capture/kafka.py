@@ -29,6 +29,7 @@ from backfill_assets.capture.errors import (
     OtherTopic,
     RangeExpired,
     StillOpen,
+    WentBack,
 )
 from backfill_assets.capture.json_members import (
     PROBLEM,
@@ -196,6 +197,10 @@ class KafkaStream:
         scans = [each for each in captured if each.is_complete and each.partition.startswith(SCAN)]
         wholes = [each for each in scans if number_of(each.partition) == partition]
         last = max((int(each.range_to) for each in [*mine, *wholes]), default=None)
+        if last is not None and last > high:
+            # A replica took over that lacked records: what is written now gets the offsets of those that were captured.
+            named = f"partition {partition} of {self.name}"
+            raise WentBack(name=named, captured=last - 1, found=high, position="offset")
         if period.start is None:
             start = low if last is None else last
             if start < low or (last is None and low > 0):

@@ -123,7 +123,7 @@ class KinesisCapture:
                 # It ended behind what is captured, and has nothing left that would tell what was in between.
                 raise RangeExpired(name=self.name, partition=name, held_from=closed, first_at=None, expected_from=ended)
             return _empty(name, nothing)
-        self._require_held(name, held, period, mine, stream, now)
+        self._require_held(name, held, period, captured, stream, now)
         if period.start is not None:
             first = self._client.first(name, ShardIteratorType="AT_TIMESTAMP", Timestamp=period.start)
             start = None if first is None else str(first.sequence)
@@ -143,15 +143,19 @@ class KinesisCapture:
         )
 
     def _require_held(
-        self, shard: str, held: Record, period: Period, mine: Sequence[Captured], stream: Stream, now: datetime
+        self, shard: str, held: Record, period: Period, captured: Sequence[Captured], stream: Stream, now: datetime
     ) -> None:
         """Refuses a period of which something may have expired, unless captures make up for it."""
-        ended = _end_of(mine)
-        if period.start is None:
-            is_gone = ended is not None and order_of(ended) < order_of(str(held.sequence))
-        else:
-            is_gone = max(period.start, stream.created_at) < now - stream.retention
+        mine = [each for each in captured if each.partition == shard]
+        ended, earliest = _end_of(mine), now - stream.retention
+        if period.start is not None:
+            is_gone = max(period.start, stream.created_at) < earliest
             is_gone = is_gone and not covers(mine, (held.sequence, 0), period.start, order_of)
+        elif ended is not None:
+            is_gone = order_of(ended) < order_of(str(held.sequence))
+        else:  # up to the last captured record of any shard, this one had none
+            seen = [each.last_at for each in captured if each.last_at is not None]
+            is_gone = bool(captured) and max([stream.created_at, *seen]) < earliest
         if is_gone:
             raise RangeExpired(
                 name=self.name,

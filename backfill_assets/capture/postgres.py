@@ -226,10 +226,11 @@ class PostgresStream:
         return self._span(begin, end, size_bytes=lsn_number(end) - lsn_number(begin))
 
     def _require_same_history(self) -> None:
-        """Refuses a server that took over from another one and does not have everything that was captured."""
+        """Refuses a server that does not have everything that was captured: it took over from another one, or was set
+        back to a copy of its files."""
         end = max((each.range_to for each in self._captured), default=BEGINNING)
-        if self._pinned.get("timeline", self._timeline) != self._timeline and self._end_of_log() < end:
-            why = f"its server took over from another one before {end}, which was captured: it is another history"
+        if (ends := self._end_of_log()) < end:
+            why = f"the log of its server ends at {ends}, before {end}, which was captured: it is another history"
             raise CannotBeCaptured(name=self.name, why=why)
 
     def _require_followed(self) -> None:

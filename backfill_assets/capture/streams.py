@@ -49,10 +49,12 @@ class Captured(Span):
     Attributes:
         since: The beginning of the period for which they were captured; None where a capture went on after another.
         is_complete: Whether everything is captured for which they were.
+        last_at: The latest time of a record; null without records.
     """
 
     since: datetime | None = None
     is_complete: bool = False
+    last_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -178,6 +178,7 @@ class CaptureReads(Queries):
                 range_to=each.range_to,
                 since=records[each.capture_id].period_from,
                 is_complete=each.capture_id in complete,
+                last_at=each.last_at,
             )
             for each in files
         )

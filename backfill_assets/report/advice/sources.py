@@ -58,7 +58,7 @@ FIXED: Mapping[type[BackfillError], Advice] = {
     **dict.fromkeys(
         (capture.VersionGone, capture.ChangesUnreadable), step("read everything once more: ", Option("snapshot"))
     ),
-    capture.WentBack: "declare another source for it: its versions begin anew",
+    capture.WentBack: "declare another source for it: its positions begin anew",
     capture.AnswerHoldsSecret: "ask the API in a way in which it does not repeat the request",
     **dict.fromkeys((capture.NotAsCaptured, capture.RecordsMissing), "bring the file back from a copy"),
     deliver.NotReplayable: (

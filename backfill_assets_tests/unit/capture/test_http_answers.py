@@ -47,12 +47,13 @@ def digests_of(body: bytes) -> list[dict[str, str]]:
         {"Content-MD5": md5},
         {"Digest": f"SHA-256={sha256}, md5={md5}"},
         {"Content-Digest": f"sha-512=:{sha512}:, sha-256=:{sha256}:"},
+        {"Repr-Digest": f"sha-256=:{sha256}:"},
         {"Digest": "crc32c=abcd"},
     ]
 
 
 @pytest.mark.parametrize("encoding", ["identity", "gzip", "deflate", "raw deflate"])
-@pytest.mark.parametrize("digest", range(5))
+@pytest.mark.parametrize("digest", range(6))
 def test_an_answer_is_what_was_sent_however_it_is_packed(api: Api, encoding: str, digest: int) -> None:
     packing = zlib.compressobj(wbits=-15)
     body = {**PACKED, "identity": BODY, "raw deflate": packing.compress(BODY) + packing.flush()}[encoding]
@@ -60,7 +61,7 @@ def test_an_answer_is_what_was_sent_however_it_is_packed(api: Api, encoding: str
     assert asked(api, headers, body).body == BODY
 
 
-@pytest.mark.parametrize("headers", digests_of(BODY)[1:4])
+@pytest.mark.parametrize("headers", digests_of(BODY)[1:5])
 def test_an_answer_that_does_not_match_its_digest_is_refused(api: Api, headers: dict[str, str]) -> None:
     with pytest.raises(ReadFailed, match="does not match its own digest"):
         asked(api, headers, BODY.replace(b"7", b"8", 1))

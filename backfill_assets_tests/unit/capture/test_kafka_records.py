@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import base64
 import json
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from confluent_kafka import Message
 
+from backfill_assets.capture.errors import WentBack
 from backfill_assets.capture.json_members import members_of
-from backfill_assets.capture.kafka import KafkaStream
+from backfill_assets.capture.kafka import _PINNED, KafkaStream
+from backfill_assets.capture.kafka_client import KafkaClient, TopicIdentity
 from backfill_assets.capture.kafka_topic import KafkaTopic
-from backfill_assets.capture.streams import Operated
+from backfill_assets.capture.streams import Captured, Operated, Period
+from backfill_assets.report.command_line import explained
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 OPERATED = Operated(
     key=("id",),
@@ -72,3 +78,28 @@ def test_a_value_of_several_objects_counts_as_so_many_records_that_are_rejected(
     }
     assert [each["kafka_offset"] for each in found] == [5, 5, 5, 6]
     assert found[-1]["tags"] == [{"a": 1}, {"b": 2}]
+
+
+@pytest.mark.parametrize("period", [Period(start=None, end=None), Period(start=NOON, end=NOON + timedelta(days=1))])
+@pytest.mark.parametrize(("captured", "high"), [("0", 50), ("scan-1-0", 50), ("1", 60)])
+def test_a_partition_that_ends_before_what_was_captured_of_it_has_given_its_offsets_to_other_records(
+    monkeypatch: pytest.MonkeyPatch, period: Period, captured: str, high: int
+) -> None:
+    topic = KafkaTopic(topic="orders", servers="broker-1:9092")
+    settings = {"cleanup.policy": "delete", "retention.ms": "-1", "message.timestamp.type": "CreateTime"}
+    monkeypatch.setattr(KafkaStream, "_identity", lambda _: TopicIdentity(cluster="c", topic_id="t", partitions=(0,)))
+    monkeypatch.setattr(KafkaClient, "configuration", lambda _: dict.fromkeys(_PINNED, "") | settings)
+    monkeypatch.setattr(KafkaStream, "_watermarks", lambda *_: (0, high))
+    monkeypatch.setattr(KafkaStream, "_sample", lambda *_, **__: [])
+    monkeypatch.setattr(KafkaStream, "_offset_at", lambda *_: 10)
+    monkeypatch.setattr(KafkaStream, "_end", lambda *_, **__: 20)
+    stream = KafkaStream(topic, secret={})
+    known = [Captured(partition=captured, range_from="40", range_to="60", is_complete=True)]
+    if captured == "1":  # of another partition
+        assert stream.resolve(period, known).spans[0].range_to in ("20", "60")
+        return
+    with pytest.raises(WentBack) as refused:
+        stream.resolve(period, known)
+    said = "partition 0 of the topic orders ends at offset 50 now, and offset 59 of it was captured"
+    assert said in refused.value.message
+    assert "declare another source" in explained(refused.value)

@@ -52,6 +52,33 @@ def test_a_shard_that_ended_behind_its_captures_and_has_expired_is_refused(
             opened.resolve(ON, captured_to(ended))
 
 
+@pytest.mark.parametrize(("hours", "is_known"), [(23, True), (25, False)])
+def test_a_shard_of_which_nothing_was_captured_may_have_lost_what_came_since_the_last_captured_record(
+    monkeypatch: pytest.MonkeyPatch, hours: int, is_known: bool
+) -> None:
+    """It had no record yet, or is of a division since."""
+    now = datetime.now(UTC)
+    held = {
+        "shard-1": Record(sequence=50, at=now, key="a", value=b""),
+        "shard-2": Record(sequence=70, at=now, key="b", value=b""),
+    }
+    created_at, day = datetime(2020, 1, 1, tzinfo=UTC), timedelta(hours=24)
+    stream = Stream(arn="arn", status="ACTIVE", created_at=created_at, retention=day)
+    monkeypatch.setattr(KinesisClient, "summary", lambda _: stream)
+    monkeypatch.setattr(KinesisClient, "shards", lambda _: [Shard(name=name, begun="1") for name in held])
+    monkeypatch.setattr(KinesisClient, "first", lambda _, shard, **__: held[shard])
+    monkeypatch.setattr(KinesisClient, "last", lambda _, shard, __: held[shard].sequence)
+    opened = KinesisCapture(KinesisStream(stream="sales", region="eu-central-1"), secret={})
+    at = now - timedelta(hours=hours)
+    captured = (Captured(partition="shard-1", range_from="10", range_to="50+", is_complete=True, last_at=at),)
+    if is_known:
+        spans = {span.partition: (span.range_from, span.range_to) for span in opened.resolve(ON, captured).spans}
+        assert spans == {"shard-1": ("50+", "50+"), "shard-2": ("70", "70+")}
+    else:
+        with pytest.raises(RangeExpired, match="partition shard-2 of the stream sales begins at 70 "):
+            opened.resolve(ON, captured)
+
+
 def field(number: int, held: int | bytes) -> bytes:
     """A field of a message of Protobuf, written by hand."""
 

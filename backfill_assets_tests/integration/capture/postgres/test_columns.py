@@ -249,14 +249,17 @@ def test_settings_of_the_role_and_the_database_change_no_text(shop_of: ShopOf, n
     assert (last["sold_at"], last["seal"]) == ("2026-01-02 03:04:05.678901+00", "Qf8=")
 
 
-def test_a_server_that_took_over_without_what_was_captured_is_another_history(
-    shop_of: ShopOf, nothing_lands: None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("timeline", ["00000002", ""])
+def test_a_server_that_took_over_or_was_set_back_without_what_was_captured_is_another_history(
+    shop_of: ShopOf, nothing_lands: None, monkeypatch: pytest.MonkeyPatch, timeline: str
 ) -> None:
+    """One that is set back to a copy of its files is on the timeline that it was on."""
     shop = shop_of()
     shop.capture(whole=True)
     shop.run("UPDATE sales SET note = 'y' WHERE sale_id = 1")
     shop.capture()
-    monkeypatch.setattr("backfill_assets.capture.postgres.PostgresStream._timeline", "00000002")
+    if timeline:
+        monkeypatch.setattr("backfill_assets.capture.postgres.PostgresStream._timeline", timeline)
     with monkeypatch.context() as patch:
         patch.setattr("backfill_assets.capture.postgres.PostgresStream._end_of_log", lambda _: "00000000-00000001")
         for whole in (False, True):
