@@ -96,8 +96,8 @@ def test_gaps_between_files_are_asked_about_in_one_line_and_one_command_declares
     said = types("land", "sales", *files, "--by", "ana")
     assert said.exit_code == 0, said.output
     assert (
-        "bronze.sales: no events on 5 days (UTC dates) from 2026-01-11 to 2026-01-17, at most 2 of them in a row; if nothing "
-        "happened then: backfill load sales --missing --empty --reason WHY --by NAME"
+        "bronze.sales: no events on 5 days (UTC dates) from 2026-01-11 to 2026-01-17, at most 2 of them in a row; if "
+        "nothing happened then: backfill load sales --missing --empty --reason WHY --by NAME"
     ) in " ".join(said.stdout.split())
     before = january(*range(1, 11), 13, 15, 18)
     assert loaded(shop) == before
