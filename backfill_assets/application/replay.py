@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import assert_never
 
 from backfill_assets.application.recorder import Acting
@@ -43,6 +43,7 @@ from backfill_assets.deliver.replay_parts import (
 )
 from backfill_assets.deliver.sinks import Outgoing, Sender, Sink
 from backfill_assets.domain import DerivedTable, SourceTable
+from backfill_assets.landing.not_known import not_known
 from backfill_assets.ledger.errors import LostWork, NotInLedger, TargetTaken
 from backfill_assets.ledger.records import PartKind, ReplayRecord
 from backfill_assets.ledger.replays import gone_on
@@ -51,6 +52,7 @@ from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.local_days import LocalDays
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication.authority import require_may_approve
+from backfill_assets.report.not_known import not_known_document
 from backfill_assets.report.replayed import (
     ReplayClosed,
     ReplayPlan,
@@ -93,7 +95,8 @@ def plan_replay(ws: Workspace, asked: ReplayAsked) -> ReplayPlan:
         Refused: The table declares no replay, there is nothing, or the target is one that may not be written to.
         Retryable: The sink does not answer.
     """
-    return ReplayPlan(record=_resolved(ws, asked, by="", reason="").record)
+    found = _resolved(ws, asked, by="", reason="")
+    return _plan(ws, found.table, found.record)
 
 
 def replay(
@@ -123,7 +126,7 @@ def replay(
         Retryable: The sink went away: what was sent stays, and the same request goes on behind it.
     """
     found = _resolved(ws, asked, by=acting.by, reason=reason)
-    planned(ReplayPlan(record=found.record))
+    planned(_plan(ws, found.table, found.record))
     if not found.record.replay_id:
         with ws.ledger.write() as tx:
             found = replace(found, record=tx.replays.begin(found.record))
@@ -135,7 +138,7 @@ def replay(
         with ws.ledger.read() as tx:
             require_may_approve(ws, tx, record, record.approved_by)
     if record.waits or record.state is ReplayState.SENT:
-        return _report(record, waits=record.waits)
+        return _report(_plan(ws, found.table, record), waits=record.waits)
     record = _with_target(ws, found, by=acting.by)
     with found.sink.sender(record, by=acting.by) as sender:
         done = _begun(ws, found.sink, record, sender, by=acting.by)
@@ -152,7 +155,7 @@ def replay(
             tx.replays.sent(record.replay_id, sent, ends, left_out=records.left_out, by=acting.by)
             record = tx.replays.get(record.replay_id)
         ws.reached(Point.REPLAY_SENT)
-    return _report(record, sent_now=sent - done)
+    return _report(_plan(ws, found.table, record), sent_now=sent - done)
 
 
 def close_replay(ws: Workspace, replay_id: str, *, by: str, reason: str) -> ReplayClosed:
@@ -422,11 +425,22 @@ def _batches(records: OutgoingRecords, done: int, pace: Pace) -> Iterator[list[O
         yield batch
 
 
-def _report(record: ReplayRecord, *, waits: bool = False, sent_now: int = 0) -> ReplayReport:
+def _plan(ws: Workspace, table: SourceTable | DerivedTable, record: ReplayRecord) -> ReplayPlan:
+    """What is sent, and of which keys of it newer records were rejected: consumers get their last accepted versions."""
+    if record.is_as_captured or not isinstance(table, SourceTable):
+        return ReplayPlan(record=record)
+    days = {date.fromisoformat(each.name) for each in record.parts if each.kind is PartKind.PARTITION}
+    with ws.ledger.read() as tx:
+        unknown = not_known(tx, table, days)
+    return ReplayPlan(record=record, not_known=not_known_document(unknown) if unknown else None)
+
+
+def _report(plan: ReplayPlan, *, waits: bool = False, sent_now: int = 0) -> ReplayReport:
+    record = plan.record
     return ReplayReport(
         replay_id=record.replay_id,
         waits=waits,
-        plan=ReplayPlan(record=record),
+        plan=plan,
         state=record.state,
         identity=record.identity,
         sent=record.sent or 0,

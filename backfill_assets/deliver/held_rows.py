@@ -31,6 +31,7 @@ from backfill_assets.domain.operations import ENDED_BY, OPERATION, UNKNOWN_SINCE
 from backfill_assets.lake.checksums import checksum_of, hashes_of_row, sums_of
 from backfill_assets.lake.row_values import json_of
 from backfill_assets.landing.conformed import IMPORT_ID, ConformedRecords
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.key_versions import (
     DECIDES,
     HAPPENED,
@@ -41,6 +42,7 @@ from backfill_assets.landing.key_versions import (
     standing,
     version_columns,
 )
+from backfill_assets.landing.record_rules import REASON
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import PartitionVersion, PartKind, ReplayPart
 from backfill_assets.ledger.states import COUNTING
@@ -179,7 +181,8 @@ class HeldRows:
         assert isinstance(source, SourceTable), "only of a source anything lands"
         imports = [each for each in self._imports if each.arrival <= arrival]
         records = ConformedRecords(spark=self.ws.spark(), landing=landing_files(self.ws.settings), source=source)
-        found = standing(records.versions(imports).select(*version_columns(source)), source, imports)
+        versions = records.versions(imports).select(*version_columns(source))
+        found = standing(versions, source, imports)
         day = F.col(source.partition.column)
         is_dropped = F.col(UNKNOWN).isNotNull() & F.lit(source.unknown == UnknownKeys.DROP)
         is_gone = F.col(DECIDES) & (is_dropped | (key_state() != F.lit(str(KeyState.CURRENT))))
@@ -194,10 +197,18 @@ class HeldRows:
             F.max(F.when(is_gone, end)).alias("_end"), F.max(told).alias("_told"), F.max(day).alias(_DAY)
         )
         # A withdrawn key without a day was never accepted: only rejected records of it have landed.
-        is_taken = F.col("_end").isNotNull() & F.col("_told") & F.col(_DAY).isNotNull()
-        return of_key.where(is_taken).select(
+        was_accepted = F.col(_DAY).isNotNull()
+        taken = of_key.where(F.col("_end").isNotNull() & F.col("_told") & was_accepted).select(
             *source.key, _DAY, F.col(f"_end.{_AT}").alias(_AT), F.col(f"_end.{IMPORT_ID}").alias(IMPORT_ID)
         )
+        again = [each.import_id for each in imports if each.on_duplicate == OnDuplicate.REPROCESS]
+        if not again:
+            return taken
+        # They may have been accepted before their file was read again.
+        rejected = versions.where(F.col(REASON).isNotNull() & F.col(IMPORT_ID).isin(again) & told)
+        rejected = rejected.groupBy(*source.key).agg(F.max(day).alias(_DAY), F.max(IMPORT_ID).alias(IMPORT_ID))
+        lost = rejected.join(of_key.where(was_accepted).select(*source.key), on=list(source.key), how="left_anti")
+        return taken.unionByName(lost.withColumn(_AT, F.lit(None).cast("timestamp")))
 
     # ---------------------------------------------------------------------------------------------------- inputs
 

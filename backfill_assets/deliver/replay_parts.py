@@ -17,7 +17,7 @@ from backfill_assets.deliver.errors import KeyOnSeveralDays, NothingToReplay, Ro
 from backfill_assets.deliver.held_rows import HeldRows
 from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.domain.operations import UnknownKeys
-from backfill_assets.landing.imports import STATEMENT
+from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.records import Action, PartitionVersion, PartKind, ReplayPart
 from backfill_assets.ledger.states import COUNTING, PublicationState
@@ -65,7 +65,8 @@ def parts_of_table(tx: ReadTransaction, table: SourceTable | DerivedTable, days:
     sent = tuple(map(_partition, _on(table.partition.grain, tx.versions.accepted(table.name).values(), dates)))
     imports = tx.imports.records(table.name, COUNTING) if isinstance(table, SourceTable) else ()
     drops = isinstance(table, SourceTable) and table.unknown == UnknownKeys.DROP
-    if _has_deletes(table) or drops or any(each.format == STATEMENT for each in imports):
+    takes = any(each.format == STATEMENT or each.on_duplicate == OnDuplicate.REPROCESS for each in imports)
+    if _has_deletes(table) or drops or takes:
         arrival = max((each.arrival for each in imports), default=0)
         sent = (*sent, *_beside(tx, table, sent), *([_deleted_keys(arrival)] if arrival else []))
     if not sent:

@@ -61,7 +61,7 @@ SHOWN: Mapping[str, Mapping[str, str]] = {
     "report.replayed.ReplayPlan": _shown(
         "record.subject record.table record.period_from=from record.period_to=to record.family delivery record.target "
         "record.stream record.is_live record.stream_partitions=partitions record.inputs record.records "
-        "record.deleted_keys record.size_bytes replay_id"
+        "record.deleted_keys record.size_bytes replay_id not_known"
     ),
     "report.replayed.OpenReplay": _shown(
         "record.replay_id record.subject record.target record.state record.waits record.failure record.by "

@@ -9,6 +9,7 @@ from backfill_assets.capture.landed_files import Family
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.report.not_known import NotKnownDocument
 
 _KINDS: Mapping[str, str] = {Family.KAFKA: "topic", Family.KINESIS: "stream"}
 _DELIVERIES: Mapping[str, str] = {Family.KAFKA: "exactly once", Family.KINESIS: "at least once"}
@@ -20,9 +21,12 @@ class ReplayPlan:
 
     Attributes:
         record: The replay as it is in the ledger, or would be.
+        not_known: The keys that are not known of the days whose rows are sent; null where all are, and for captured
+            records.
     """
 
     record: ReplayRecord
+    not_known: NotKnownDocument | None = None
 
     @property
     def replay_id(self) -> str | None:

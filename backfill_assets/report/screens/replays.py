@@ -8,9 +8,11 @@ from datetime import datetime, time
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.not_known import NotKnownDocument
 from backfill_assets.report.page import Note, Page, Table, Value, facts, next_steps, page, section, table
 from backfill_assets.report.replayed import OpenReplay, ReplayClosed, ReplayPlan, ReplayReport, kind_of
 from backfill_assets.report.requests import approve, close_replay
+from backfill_assets.report.screens.landing import not_known_section
 
 _MOST = 30
 _READ: Mapping[str, str] = {
@@ -24,7 +26,7 @@ _READ: Mapping[str, str] = {
 
 def plan_page(plan: ReplayPlan) -> Page:
     """What is sent where, before anything is."""
-    return page("Replay", facts(*_facts(plan)))
+    return page("Replay", facts(*_facts(plan)), not_known_section(_unknown(plan)))
 
 
 def replayed_page(report: ReplayReport) -> Page:
@@ -33,6 +35,7 @@ def replayed_page(report: ReplayReport) -> Page:
         return page(
             "Replay",
             facts(*_facts(report.plan)),
+            not_known_section(_unknown(report.plan)),
             Note(text=f"{report.replay_id} waits for the approval of another person; nothing was sent"),
             next_steps(approve(report.replay_id)),
         )
@@ -52,6 +55,7 @@ def replayed_page(report: ReplayReport) -> Page:
                 most=_MOST,
             ),
         ),
+        not_known_section(_unknown(report.plan)),
         Note(text=left) if report.left_out else None,
         Note(text=_READ[record.family]),
         next_steps(close_replay(report.replay_id)),
@@ -130,6 +134,10 @@ def _facts(plan: ReplayPlan) -> tuple[tuple[str, Value], ...]:
         ("into", f"{record.target} of {record.stream}, {count_of(record.stream_partitions, parts)}: {kind}"),
         ("delivered", plan.delivery),
     )
+
+
+def _unknown(plan: ReplayPlan) -> Sequence[NotKnownDocument]:
+    return [plan.not_known] if plan.not_known else []
 
 
 def _instant(at: datetime | None) -> str | None:

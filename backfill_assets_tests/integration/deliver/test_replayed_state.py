@@ -31,12 +31,16 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.deliver.errors import ReplayFailed
 from backfill_assets.domain import DayRange, KafkaReplay, KinesisReplay, SourceTable, daily
 from backfill_assets.lake.row_values import json_of
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import ReplayState
+from backfill_assets.report.replayed import ReplayPlan
+from backfill_assets.report.screens import page_of
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
 from backfill_assets_tests.domains.streamed import NAMES, REGION
+from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
-from backfill_assets_tests.support.captured_shop import Died, dying_after
+from backfill_assets_tests.support.captured_shop import Died, dying_after, plain_text
 from backfill_assets_tests.support.debezium import COLUMNS, as_landed, orders, recording, states
 from backfill_assets_tests.support.kafka_broker import Broker
 from backfill_assets_tests.support.kinesis_server import KinesisServer
@@ -211,6 +215,40 @@ def test_a_key_that_is_dropped_as_its_newer_record_was_rejected_is_deleted(story
     story.has_landed("newer.jsonl", json.dumps({**newer, "place": "here"}).encode())
     story.builds()
     assert read(story, held).keys() == {b"2"}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("is_feed", [True, False])
+@pytest.mark.parametrize("unknown", ["block", "keep", "drop"])
+def test_a_key_whose_records_are_rejected_when_they_are_read_again_is_deleted(
+    story_of: StoryOf, is_feed: bool, unknown: str
+) -> None:
+    """One with an accepted record keeps that where its source says so, and the plan says how many there are."""
+    story = story_of(is_feed=is_feed)
+    (source,) = story.ws.domain.sources
+    story.declares(replace(source, unknown=unknown))
+    story.lands((2, "u", 0), (3, "u", 0))
+    first = {"sold_at": "2026-01-01T10:00:00Z", "changed_at": "2026-01-01T10:00:00Z", "amount": 1, "op": "u"}
+    records = ({"id": key, **first, "number": 9, "place": None} for key in (1, 2))
+    story.has_landed("first.jsonl", "".join(json.dumps(each) + "\n" for each in records).encode())
+    story.builds()
+    held = read(story)
+    assert held.keys() == {b"1", b"2", b"3"}
+    schema = StructType(
+        [*source.schema.fields[:4], StructField("place", StringType(), False), *source.schema.fields[5:]]
+    )
+    story.declares(replace(source, unknown=unknown, schema=schema))
+    path = story.folder / "first.jsonl"
+    operations.land(story.ws, SALES, path, on_duplicate=OnDuplicate.REPROCESS, by="ana")
+    story.builds()
+    plans: list[ReplayPlan] = []
+    report = story.replayed(planned=plans.append)
+    consume(story.replays.servers, report.plan.record.target, held)
+    assert held.keys() == ({b"3"} if unknown == "drop" else {b"2", b"3"})
+    for plan in (*plans, report.plan):
+        assert plan.not_known is not None
+        assert (plan.not_known.found.keys, plan.not_known.found.policy) == (1, unknown)
+        assert "of which newer records were rejected" in " ".join(plain_text(page_of(plan)).split())
 
 
 @pytest.mark.long
