@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from backfill_assets.core.identity import canonical_json
@@ -19,12 +19,13 @@ from backfill_assets.domain.sources import SourceTable
 from backfill_assets.domain.tables import DerivedTable
 from backfill_assets.planning.kept import MONTHS
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
-from backfill_assets.planning.safeguards import CUT_OVER, EXPIRE, FOLLOW, LEAVE, OF, PUBLISH, Safeguard
+from backfill_assets.planning.safeguards import COLUMN, CUT_OVER, EXPIRE, FOLLOW, LEAVE, OF, PUBLISH, Safeguard
 
 
 def safeguards_of(table: SourceTable | DerivedTable) -> tuple[Safeguard, ...]:
     """Everything that a table declares and that may not be loosened by its author alone."""
-    found = [*map(_gate, table.gates)]
+    measures = table.breakdown.measures if isinstance(table, DerivedTable) and table.breakdown else {}
+    found = [_gate(gate, measures) for gate in table.gates]
     match table:
         case SourceTable():
             found += _of_source(table)
@@ -35,7 +36,7 @@ def safeguards_of(table: SourceTable | DerivedTable) -> tuple[Safeguard, ...]:
     return tuple(found)
 
 
-def _gate(gate: Gate) -> Safeguard:
+def _gate(gate: Gate, measures: Mapping[str, str]) -> Safeguard:
     name, blocking = f"gate {gate.name}", float(gate.blocking)
     exactly = {"kind": type(gate).__name__}
     match gate:
@@ -50,6 +51,7 @@ def _gate(gate: Gate) -> Safeguard:
             return Safeguard(name=name, least={"blocking": blocking}, most=most, exactly=exactly)
         case Moved():
             most = {"percent": gate.percent, "at_least": gate.at_least}
+            exactly |= _measure(gate.measure, measures)
             return Safeguard(name=name, least={"blocking": blocking}, most=most, exactly=exactly)
         case WarmUpProof():
             # None is seven days.
@@ -57,6 +59,11 @@ def _gate(gate: Gate) -> Safeguard:
             return Safeguard(name=name, least=least, exactly=exactly)
         case _:
             return Safeguard(name=name, least={"blocking": blocking}, exactly={**exactly, "demands": gate.demands})
+
+
+def _measure(name: str, measures: Mapping[str, str]) -> Mapping[str, str]:
+    """What is added up by a measure: another sum is another bound. `rows` is always the same."""
+    return {"of": measures[name]} if name in measures else {}
 
 
 def _of_source(table: SourceTable) -> Iterator[Safeguard]:
@@ -75,6 +82,8 @@ def _of_source(table: SourceTable) -> Iterator[Safeguard]:
 
 def _of_derived(table: DerivedTable) -> Iterator[Safeguard]:
     yield from _publish(table.publish)
+    for column in table.schema.fields:
+        yield Safeguard(name=f"{COLUMN}{column.name}", least={"not_null": float(not column.nullable)})
     for source in {each.name: each for each in table.inputs.values() if isinstance(each, SourceTable)}.values():
         if source.unknown != UnknownKeys.BLOCK:
             yield Safeguard(name=f"unknown {source.name}", permits=True, exactly={"policy": str(source.unknown)})
@@ -84,6 +93,7 @@ def _of_derived(table: DerivedTable) -> Iterator[Safeguard]:
     if table.tolerance is not None:
         tolerance = table.tolerance
         exactly = {"measure": tolerance.measure, "by": canonical_json(list(tolerance.by)), "owner": tolerance.owner}
+        exactly |= _measure(tolerance.measure, table.breakdown.measures if table.breakdown else {})
         leaves = {"percent": float(tolerance.percent), "at_least": float(tolerance.at_least)}
         yield Safeguard(name=LEAVE, permits=True, most=leaves, exactly=exactly)
     if table.phases is not None:

@@ -130,6 +130,15 @@ def reading(events: SourceTable) -> DerivedTable:
     return replace(TABLE, inputs={"events": events})
 
 
+def _schema(**nullable: bool) -> StructType:
+    return StructType([StructField(f.name, f.dataType, nullable.get(f.name, f.nullable)) for f in TABLE.schema])
+
+
+def measured(paid: str, *gates: Gate) -> DerivedTable:
+    return replace(a_table(), breakdown=Breakdown(measures={"paid": paid}), gates=gates)
+
+
+PAID = tolerance("paid", percent=1, owner="finance")
 TOLERATED = replace(TABLE, tolerance=tolerance("rows", percent=1, owner="finance"))
 V1 = replace(TABLE, name="silver.v", publish=versioned(of="silver.t", clean_days=3, differs=("amount",)))
 
@@ -137,6 +146,10 @@ V1 = replace(TABLE, name="silver.v", publish=versioned(of="silver.t", clean_days
 @pytest.mark.parametrize(
     ("name", "strict", "loose"),
     [
+        ("column day", TABLE, replace(TABLE, schema=_schema(day=True), gates=TABLE.gates)),
+        ("column amount", replace(TABLE, schema=_schema(amount=False)), TABLE),
+        ("gate moved_paid", measured("amount", moved("paid", percent=5)), measured("0", moved("paid", percent=5))),
+        ("tolerance", replace(measured("amount"), tolerance=PAID), replace(measured("0"), tolerance=PAID)),
         ("publish", TABLE, replace(TABLE, publish=append())),
         ("publish", replace(TABLE, publish=append()), TABLE),
         ("publish", TABLE, replace(TABLE, publish=versioned(of="silver.u"))),
@@ -163,8 +176,16 @@ def test_a_declaration_that_permits_more_is_looser_and_one_that_permits_less_is_
 ) -> None:
     assert name in loosened(strict, loose)
     assert loosened(strict, strict) == loosened(loose, loose) == ()
-    if name not in ("publish", "tolerance", "cut over"):
+    if name not in ("publish", "tolerance", "cut over", "gate moved_paid"):
         assert loosened(loose, strict) == ()
+
+
+def test_a_column_that_is_gone_or_new_loosens_nothing_and_one_that_is_back_is_compared_with_what_it_was() -> None:
+    fewer = replace(TABLE, schema=StructType(TABLE.schema.fields[:2]))
+    strict = replace(TABLE, schema=_schema(amount=False))
+    assert loosened(strict, fewer) == loosened(fewer, TABLE) == ()
+    both = Agreed(safeguards=(safeguards_of(strict), safeguards_of(fewer)))
+    assert both.loosened_by(safeguards_of(TABLE)) == ("column amount",)
 
 
 COUNTED = {
@@ -180,10 +201,10 @@ COUNTED = {
     "ties",
     "unknown",
 }
-COUNTED |= {"plausible_gap_days", "most_withdrawn_percent"}
+COUNTED |= {"plausible_gap_days", "most_withdrawn_percent", "schema", "breakdown"}
 OF_ROWS = {
-    *("name", "key", "partition", "schema", "description", "transform", "inputs", "window", "windows", "changes"),
-    *("releases", "references", "reference_window", "breakdown", "lineage", "state", "since", "every", "event_time"),
+    *("name", "key", "partition", "description", "transform", "inputs", "window", "windows", "changes"),
+    *("releases", "references", "reference_window", "lineage", "state", "since", "every", "event_time"),
     *(
         "json_columns",
         "timezone",
