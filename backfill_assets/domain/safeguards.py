@@ -19,7 +19,7 @@ from backfill_assets.domain.sources import SourceTable
 from backfill_assets.domain.tables import DerivedTable
 from backfill_assets.planning.kept import MONTHS
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
-from backfill_assets.planning.safeguards import COLUMN, CUT_OVER, EXPIRE, FOLLOW, LEAVE, OF, PUBLISH, Safeguard
+from backfill_assets.planning.safeguards import COLUMN, CUT_OVER, EXPIRE, FOLLOW, GATE, LEAVE, OF, PUBLISH, Safeguard
 
 
 def safeguards_of(table: SourceTable | DerivedTable) -> tuple[Safeguard, ...]:
@@ -37,7 +37,7 @@ def safeguards_of(table: SourceTable | DerivedTable) -> tuple[Safeguard, ...]:
 
 
 def _gate(gate: Gate, measures: Mapping[str, str]) -> Safeguard:
-    name, blocking = f"gate {gate.name}", float(gate.blocking)
+    name, blocking = f"{GATE}{gate.name}", float(gate.blocking)
     exactly = {"kind": type(gate).__name__}
     match gate:
         case AcceptedValues():

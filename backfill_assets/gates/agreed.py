@@ -8,9 +8,11 @@ from dataclasses import replace
 from backfill_assets.domain import Table
 from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.domain.gates import WARM_UP, ComparedWithAccepted, Gate, OnlyExpired, OutsideScope
+from backfill_assets.domain.safeguards import safeguards_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode
+from backfill_assets.planning.safeguards import COLUMN, GATE
 
 
 def gates_of(table: Table, publish: PublishMode, *, expires: bool = False) -> tuple[Gate, ...]:
@@ -32,6 +34,13 @@ def _in_short(terms: Iterable[GateTerm]) -> Sequence[GateTerm]:
     return [replace(term, demands="") if term.name == WARM_UP else term for term in terms]
 
 
+def _bounded_otherwise(manifest: Manifest, table: Table) -> Sequence[str]:
+    """What gates look at besides their words, and is declared otherwise now: sums, and columns that are never null."""
+    declared = {each.name: each for each in safeguards_of(table)}
+    pinned = (each for each in manifest.safeguards if each.name.startswith((GATE, COLUMN)))
+    return [each.name for each in pinned if each.name in declared and declared[each.name].document != each.document]
+
+
 def require_agreed_gates(manifest: Manifest, table: Table) -> None:
     """Refuses to measure by other gates than those of the manifest.
 
@@ -40,6 +49,9 @@ def require_agreed_gates(manifest: Manifest, table: Table) -> None:
     """
     declared = gate_terms(table, manifest.publish, expires=manifest.expires)
     if _in_short(declared) == _in_short(manifest.gates):
+        if not manifest.expires and (changed := _bounded_otherwise(manifest, table)):
+            difference = f"was planned with other bounds than {table.name} declares now ({', '.join(changed)})"
+            raise PlannedOtherwise(run_id=manifest.run_id, difference=difference, manifest=manifest)
         return
     agreed_names, declared_names = ({term.name for term in terms} for terms in (manifest.gates, declared))
     differences = [

@@ -18,6 +18,9 @@ PUBLISH = "publish"
 OF = "of"
 """What it says of a version: the table that it is a version of."""
 
+GATE = "gate "
+"""How safeguards of gates begin."""
+
 COLUMN = "column "
 """How safeguards of columns begin: one that is gone has no values that could be wrong."""
 
