@@ -33,6 +33,7 @@ from backfill_assets.domain import DerivedTable, Release, Table, TransformContex
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.planning.manifest import Manifest, lineage
 from backfill_assets.planning.partitions import Grain, partitions_over
+from backfill_assets.transforms.asked import nothing_asked
 from backfill_assets.transforms.schemas import stored_schema
 from backfill_assets.transforms.spark_plan import require_determined_plan
 
@@ -80,7 +81,7 @@ def called_transform(
     """
     named = _named(table, release)
     try:
-        with without_actions(named, type(next(iter(inputs.values())))):
+        with without_actions(named, type(next(iter(inputs.values())))), nothing_asked(named, release.function):
             frame = release.function(**inputs, ctx=ctx)
         if not isinstance(frame, DataFrame):
             raise CodeBroken(code=named, problem=f"returned {type(frame).__name__} where a DataFrame is declared")

@@ -311,7 +311,7 @@ class _Search:
                 [each for each in module.aliases if each.bound == chain[0]] if module and found is MISSING else []
             )
             text = _text_of(imported[0]) if imported else chain[0]
-        yield from _names_of(found, text)
+        yield from names_of(found, text)
         for attribute in chain[1:]:
             kind = found if isinstance(found, type) else type(found)
             holders = [found] if isinstance(found, ModuleType) else [] if found is MISSING else list(kind.__mro__)
@@ -320,7 +320,7 @@ class _Search:
             is_open = isinstance(found, ModuleType | type)
             found = getattr(found, attribute, MISSING) if is_open else MISSING
             yield from ((each, found) for each in names)
-            yield from _names_of(found, text)
+            yield from names_of(found, text)
 
 
 def _text_of(alias: Alias) -> str:
@@ -341,7 +341,8 @@ def _named(value: object) -> str:
     return full_name(getattr(value, "__module__", None), getattr(value, "__qualname__", None))
 
 
-def _names_of(value: object, text: str) -> Iterator[tuple[str, object]]:
+def names_of(value: object, text: str) -> Iterator[tuple[str, object]]:
+    """The full names that a value has, besides the one by which it was found."""
     yield text, value
     if isinstance(value, random.Random) or type(value).__module__.startswith("numpy.random"):
         yield "random.Random()", value

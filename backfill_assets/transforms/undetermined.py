@@ -190,6 +190,11 @@ _AREAS_OF_THE_MACHINE: Mapping[str, str] = {
 }
 
 
+ENDINGS = {
+    name.rpartition(".")[2] for name in (*_PYTHON, *_OF_THE_MACHINE) if name not in GIVEN and "builtins." not in name
+} - {name.rpartition(".")[2] for name in GIVEN} | {"random", "getrandbits"}
+"""The last parts of the names of functions that are never asked for the same."""
+
 _KNOWN_AS = {
     **dict.fromkeys(("posix", "nt"), "os"),
     **{"_socket": "socket", "_locale": "locale", "_thread": "threading", "_sqlite3": "sqlite3"},

@@ -1,0 +1,100 @@
+"""Asked while called: clocks, chance, the environment and files that an author's function asks for by no name.
+
+The source says by names what is asked (`determined`). A computed name, such as `getattr(time, chosen)`, or a module of
+Python that asks inside, shows when the function is called, before Spark computes a row: Python tells of every function
+that is called in the thread. What Spark, this project and installed packages ask for themselves is not the author's.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+from backfill_assets.core.wording import visible
+from backfill_assets.domain.errors import CodeBroken
+from backfill_assets.transforms.determined import names_of
+from backfill_assets.transforms.undetermined import ENDINGS, MACHINE, why_not
+
+_TRUSTED = frozenset(
+    {
+        *(
+            "_frozen_importlib",
+            "_frozen_importlib_external",
+            "importlib",
+            "_strptime",
+            "calendar",
+            "locale",
+            "zoneinfo",
+        ),
+        *("logging", "warnings", "traceback", "linecache", "inspect", "threading", "weakref", "gc"),
+    }
+)
+"""Modules of Python that ask for what is no row: imports, logs, names of months, the rules of zones."""
+
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+_IN_PYTHON: Mapping[CodeType, str] = {
+    getattr(type(os.environ), method).__code__: "os.environ" for method in ("__getitem__", "__iter__", "__len__")
+}
+"""What is asked for by a function that is written in Python."""
+
+
+_OF_ALL = getattr(random.random, "__self__", None)
+"""The numbers of the module, which any code draws from."""
+
+
+@contextmanager
+def nothing_asked(named: str, function: Callable[..., Any]) -> Iterator[None]:
+    """Refuses a function that asks for what is not pinned while it is called, also if it catches every error.
+
+    Raises:
+        CodeBroken: Names what it asked for, with file and line.
+    """
+    package = function.__module__.partition(".")[0]
+    found: dict[str, tuple[str, str]] = {}
+
+    def look(frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call" and getattr(called, "__name__", None) in ENDINGS and not _is_seeded(called):
+            asked = next(((name, why) for name, _ in names_of(called, "") if (why := why_not(name))), None)
+        elif event == "call" and frame.f_code in _IN_PYTHON and frame.f_back is not None:
+            asked, frame = (_IN_PYTHON[frame.f_code], MACHINE), frame.f_back
+        else:
+            return
+        if asked is not None and (asker := _asker(frame, package)) is not None:
+            found.setdefault(asked[0], (asked[1], visible(f", in {asker.f_code.co_filename}, line {asker.f_lineno}")))
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+    for name, (why, place) in found.items():
+        problem = f"describes rows by {name}: {why}, so that the same inputs can give other rows"
+        raise CodeBroken(code=named, problem=f"{problem}{place}")
+
+
+def _is_seeded(called: Any) -> bool:
+    """Whether it draws from numbers that follow from a seed, and not from those of the module."""
+    own = getattr(called, "__self__", None)
+    return isinstance(own, random.Random) and own is not _OF_ALL
+
+
+def _asker(frame: FrameType | None, package: str) -> FrameType | None:
+    """The author's frame that asks, directly or by modules of Python; None where something else asks in between."""
+    while frame is not None:
+        top, _, rest = str(frame.f_globals.get("__name__", "")).partition(".")
+        is_here = top == "backfill_assets" and not rest.startswith("examples.")
+        if top in _TRUSTED or is_here:
+            return None
+        is_written = not frame.f_code.co_filename.startswith("<")
+        if top not in sys.stdlib_module_names and is_written:
+            is_installed = any(each in frame.f_code.co_filename for each in _INSTALLED)
+            return None if is_installed and top != package else frame
+        frame = frame.f_back
+    return None
