@@ -27,7 +27,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.policy import APPROVERS
 from backfill_assets.transforms.references import changed_in_archive
-from backfill_assets.upkeep.audit_evidence import lineage_problems, validation_problems
+from backfill_assets.upkeep.audit_evidence import lineage_problems, statistics_problems, validation_problems
 from backfill_assets.upkeep.audit_landed import (
     conformed_problems,
     quarantine_problems,
@@ -144,8 +144,10 @@ def audit(
         if not is_quick:
             lineage = _settled(ws, tx, records, lambda _, now: lineage_problems(ws, now))
             problems += _noted(LINEAGE, lineage, broken)
+            problems += _noted(LINEAGE, statistics_problems(ws, LINEAGE), broken)
             for validation, tables in grouped((validation_table(name), name) for name in names).items():
                 problems += _noted(validation, validation_problems(ws, tx, validation, tables), broken)
+                problems += _noted(validation, statistics_problems(ws, validation), broken)
         say(len(names) + 1, "landed files and references with the ledger")
         present_head = tx.events.head()
         events, agreed_by = 0, dict[PinnedReference, None]()
@@ -171,6 +173,7 @@ def audit(
         if not is_quick:
             of_source = [record for record in landed if record.source == source.name]
             problems += _noted(source.quarantine, quarantine_problems(ws, source, of_source), broken)
+            problems += _noted(source.quarantine, statistics_problems(ws, source.quarantine), broken)
     if not is_quick:
         looked.size_bytes += sum(_landed_bytes(record) for record in landed) + sum(
             file.size_bytes for file in captured if file.stored_path not in known

@@ -14,11 +14,19 @@ from datetime import date
 from backfill_assets.core.columns import LINEAGE, LINEAGE_OF_RUN, RUN_ID
 from backfill_assets.core.identity import canonical_json, document_digest
 from backfill_assets.lake.append import VALIDATION_COLUMNS, lineage_rows
+from backfill_assets.lake.statistics import misleading_statistics
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.upkeep.audit_tables import LANDED
 from backfill_assets.workspace import Workspace
+
+
+def statistics_problems(ws: Workspace, table: str) -> Iterator[str]:
+    """Where the log of a table makes readers skip rows that are there."""
+    if ws.lake.exists(table):
+        for path in misleading_statistics(ws.lake, table):
+            yield f"{table}: its log says of {path} what is not true of its rows, so that readers skip some."
 
 
 def lineage_problems(ws: Workspace, records: Sequence[PublicationRecord]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.append import validation_table
+from backfill_assets.lake.statistics import misleading_statistics
 from backfill_assets.lake.swap import exchanged
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.audit_tables import commits_against_ledger, files_against_ledger, log_against_ledger
@@ -263,6 +264,51 @@ def test_a_column_of_evidence_that_was_renamed_in_the_log_is_found(shop: Shop, e
     first = evidence / "_delta_log" / f"{0:020}.json"
     first.write_text(first.read_text().replace("run_id", "run_ix"))
     assert "columns were changed" in "\n".join(audit(shop.ws).problems)
+
+
+@pytest.mark.parametrize("evidence", EVIDENCE, indirect=True)
+def test_any_statistic_that_makes_readers_skip_evidence_is_found(shop: Shop, evidence: Path) -> None:
+    name = f"{evidence.parent.name}.{evidence.name}"
+    assert not [*misleading_statistics(shop.ws.lake, name)]
+    last, missed, tried = max((evidence / "_delta_log").glob("*.json")), [], 0
+    before = last.read_text()
+    lines = before.splitlines()
+    number = next(place for place, line in enumerate(lines) if line.startswith('{"add"'))
+    action = json.loads(lines[number])
+    told = json.loads(action["add"]["stats"])
+    for place in leaves(told):
+        other = _narrower(told, place)
+        changed = {"add": {**action["add"], "stats": json.dumps(other)}}
+        last.write_text("\n".join([*lines[:number], json.dumps(changed), *lines[number + 1 :]]))
+        tried += 1
+        if not [*misleading_statistics(shop.ws.lake, name)]:
+            missed.append(place)
+    assert f"{name}: its log says of " in "\n".join(audit(shop.ws).problems)
+    last.write_text(before)
+    assert missed == []
+    assert tried >= 4
+
+
+def _narrower(told: Any, place: tuple[Any, ...]) -> Any:
+    """The statistics, one of which leaves rows out."""
+    if len(place) == 1:
+        return {**told, place[0]: told[place[0]] + 1}
+    of, column = place
+    found = told[of][column]
+    match of, found:
+        case "nullCount", _:
+            other = found + 1
+        case "minValues", bool():
+            other = True
+        case "maxValues", bool():
+            other = False
+        case "minValues", _:
+            other = "~"
+        case _:
+            other = "!"
+    if isinstance(found, bool) and other == found:
+        return {**told, "numRecords": 0}  # the bound leaves none out
+    return {**told, of: {**told[of], column: other}}
 
 
 def test_gate_results_for_people_that_were_edited_or_added_are_found(shop: Shop) -> None:
