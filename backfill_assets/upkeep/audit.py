@@ -36,6 +36,7 @@ from backfill_assets.upkeep.audit_landed import (
 )
 from backfill_assets.upkeep.audit_tables import (
     commits_against_ledger,
+    earlier_files_against_ledger,
     files_against_ledger,
     log_against_ledger,
 )
@@ -300,6 +301,9 @@ def _table_against_ledger(
         yield from log_against_ledger(ws, name, seen, known.values())
 
     yield from _settled(ws, tx, records, look)
+    if any(earlier_files_against_ledger(ws, name, tx.versions.history(name), is_quick=is_quick)):
+        with ws.ledger.read() as now:  # a removal may have begun since
+            yield from earlier_files_against_ledger(ws, name, now.versions.history(name), is_quick=is_quick)
     if not is_quick:
         looked.size_bytes += sum(version.files.size_bytes for version in accepted.values())
         changed = changed_files(ws.lake, name, (version.files for version in accepted.values()))

@@ -18,9 +18,9 @@ from backfill_assets.lake.log_evidence import (
     state_digest,
 )
 from backfill_assets.lake.swap import Exchanged
-from backfill_assets.lake.tables import live_digests, missing_files
+from backfill_assets.lake.tables import changed_files, live_digests, missing_files
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
-from backfill_assets.ledger.states import PublicationState
+from backfill_assets.ledger.states import PublicationState, VersionState
 from backfill_assets.planning.state import Expired
 from backfill_assets.workspace import Workspace
 
@@ -50,6 +50,20 @@ def files_against_ledger(
     for value in sorted(live):
         why = f": the snapshot expired by run {by_value[value]}" if value in by_value else ""
         yield f"{name} {value}: readers see rows that no accepted version explains{why}."
+
+
+def earlier_files_against_ledger(
+    ws: Workspace, name: str, versions: Iterable[PartitionVersion], *, is_quick: bool
+) -> Iterator[str]:
+    """Where the files of versions that are not accepted, and that a rollback could bring back, are not as recorded."""
+    kept = [each for each in versions if each.state is not VersionState.ACCEPTED and each.removed_at is None]
+    if missing_files(ws.lake, name, (each.files for each in kept)):
+        for version in kept:
+            for problem in missing_files(ws.lake, name, [version.files]):
+                yield f"{name} {version.partition}: {problem}; version {version.version} cannot be brought back."
+    if not is_quick:
+        for problem in changed_files(ws.lake, name, (each.files for each in kept)):
+            yield f"{name}: {problem}; the version that it is of cannot be brought back."
 
 
 def commits_against_ledger(

@@ -307,6 +307,7 @@ COUNTS = {
     "transforms/workers.py": "the digest of code, no rows",
     "gates/measure.py": "rows, checksums and cells by partition; `gates/broken_down.py` makes texts of dimensions",
     "lake/checksums.py": "rows and checksums by partition",
+    "lake/statistics.py": "what a log says of files; least and greatest values, which are only compared with it",
     "lake/append.py": "the lineage of runs, which is part of their manifests",
     "lake/tables.py": "paths and sizes of files",
     "landing/formats.py": "lines by split",

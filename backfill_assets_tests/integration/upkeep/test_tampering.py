@@ -146,6 +146,25 @@ def test_bytes_of_a_published_file_that_changed_are_found(shop: Shop) -> None:
     assert audit(shop.ws, is_quick=True).problems == ()
 
 
+def test_files_that_a_rollback_would_bring_back_are_looked_at_as_well(shop: Shop) -> None:
+    only_in_folders("a file is edited where it is")
+    with shop.ws.ledger.read() as tx:
+        replaced = [each for each in tx.versions.history(RECENT) if each.version == 1]
+        published = tx.versions.accepted(RECENT)[replaced[0].partition].run_id
+    path = folder_of(shop.ws.lake, RECENT) / replaced[0].files.files[0].path
+    before = path.read_bytes()
+    content = bytearray(before)
+    content[10] ^= 1
+    path.write_bytes(content)
+    assert "the version that it is of cannot be brought back" in problems(shop)
+    with pytest.raises(MissingInput, match="not as they were gated"):
+        operations.rollback(shop.ws, published, by="ben", reason="back")
+    path.unlink()
+    assert "version 1 cannot be brought back" in "\n".join(audit(shop.ws, is_quick=True).problems)
+    path.write_bytes(before)
+    assert problems(shop) == ""
+
+
 @pytest.mark.long
 def test_bytes_of_a_staged_file_that_changed_after_its_gates_are_not_published(shop: Shop) -> None:
     run_id = shop.ready(version="0.9.0")
