@@ -23,6 +23,7 @@ from backfill_assets.lake.swap import actions_of, log_entries
 from backfill_assets.lake.tables import Lake
 
 _CHECKPOINT = re.compile(r"_delta_log/([0-9]{20})\.checkpoint.*\.parquet")
+_LAST = "_delta_log/_last_checkpoint"
 _READ_BY_OTHERS = re.compile(
     r"_delta_log/([0-9.]+\.(compacted\.json|crc)|[0-9]+\.checkpoint\.(.*\.)?json|_sidecars/.*|_(staged_)?commits/.*)"
 )
@@ -106,6 +107,8 @@ def log_problems(lake: Lake, table: str) -> Iterator[str]:
         strange = filter(_READ_BY_OTHERS.fullmatch, paths)
         yield from (f"{path} is in the log, and was not written by a publication" for path in strange)
         checkpoints = grouped((int(found[1]), path) for path in paths if (found := _CHECKPOINT.fullmatch(path)))
+        if _LAST in paths and (named := _named_last(lake, table)) not in checkpoints:
+            yield f"{_LAST} names the checkpoint of version {named}, and there is none"
         if not checkpoints:
             return
         replayed, entries = _Replayed(), list(reversed(log_entries(lake, table)))
@@ -124,6 +127,15 @@ def log_problems(lake: Lake, table: str) -> Iterator[str]:
                 replayed.take(action)
             if version in checkpoints and _checkpointed(lake, table, checkpoints[version]) != replayed:
                 yield f"the checkpoint of version {version} does not say what the commits up to it say"
+
+
+def _named_last(lake: Lake, table: str) -> object:
+    """The version of the checkpoint at which readers are told to begin; what else is there, if it is no version."""
+    content = lake.files(table).read(_LAST)
+    try:
+        return json.loads(content)["version"]
+    except (ValueError, LookupError, TypeError):
+        return "?"
 
 
 @dataclass(slots=True)

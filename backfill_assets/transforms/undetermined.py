@@ -69,12 +69,14 @@ METHODS: Mapping[str, str] = {
 ATTRIBUTES: Mapping[str, str] = {
     **dict.fromkeys(("environ", "environb"), MACHINE),
     **dict.fromkeys(("_jvm", "_jsc", "_jsparkSession", "_gateway"), JAVA),
-    **dict.fromkeys(("applicationId", "startTime", "uiWebUrl"), PROCESS),
 }
 """Attributes, of whatever object."""
 
-_OF_SESSIONS = {"read", "readStream", "table", "catalog", "streams"}
-"""What a session reads that is no input."""
+_OF_SESSIONS = {
+    **dict.fromkeys(("spark", "sparkSession"), ("read", "readStream", "table", "catalog", "streams")),
+    **dict.fromkeys(("sparkContext", "_sc"), ("applicationId", "startTime", "uiWebUrl", "defaultParallelism")),
+}
+"""What a session, or its context, reads that is no input."""
 
 WITHOUT_ARGUMENTS: Mapping[str, str] = {"astimezone": ZONE}
 """Methods that are called with nothing."""
@@ -228,7 +230,7 @@ def why_not(name: str, *, is_called: bool = True) -> str | None:
 
 def read_by_session(chain: Sequence[str]) -> str | None:
     """What a name with its attributes reads by a session of Spark, such as `spark.read`; None for any other."""
-    pairs = (pair for pair in pairwise(chain) if pair[0] in ("spark", "sparkSession") and pair[1] in _OF_SESSIONS)
+    pairs = (pair for pair in pairwise(chain) if pair[1] in _OF_SESSIONS.get(pair[0], ()))
     return next(map(".".join, pairs), None)
 
 

@@ -160,6 +160,8 @@ class Encoding:
             del self._under_way[id(value)]
 
     def _of(self, value: Any) -> bytes:
+        if (below := self._below_the_code(value)) is not None:
+            return _tagged(f"place of the code {_name_of(type(value))}", below.encode("utf-8", "surrogateescape"))
         if (plain := _plain(value)) is not None:
             return plain
         match value:
@@ -194,6 +196,15 @@ class Encoding:
         if callable(value) and (code := self._callable(value)) is not None:
             return code
         return self._object(value)
+
+    def _below_the_code(self, value: object) -> str | None:
+        """Where a path leads from the folder of the author's code, which is another one in each checkout."""
+        holder = str(self.sources.holder)
+        if isinstance(value, PurePath) or type(value) is str:
+            text = str(value)
+            if text == holder or text.startswith(f"{holder}{os.sep}"):
+                return text[len(holder) :]
+        return None
 
     def _parts(self, tag: str, values: Iterable[object], *, is_foreign: bool = False) -> bytes:
         return _tagged(tag, *(self.of(each, is_foreign=is_foreign) for each in values))
@@ -407,12 +418,15 @@ def _plain(value: object) -> bytes | None:
     return None
 
 
-def is_constant(value: object) -> bool:
-    """Whether a value is nothing but plain values, in collections or not."""
+def is_constant(value: object, *, within: frozenset[int] = frozenset()) -> bool:
+    """Whether a value is nothing but plain values, in collections or not; one that holds itself is not."""
+    if id(value) in within:
+        return False
+    inside = within | {id(value)}
     if type(value) in (tuple, list, set, frozenset):
-        return all(map(is_constant, value))  # type: ignore[call-overload]
+        return all(is_constant(each, within=inside) for each in value)  # type: ignore[attr-defined]
     if type(value) is dict:
-        return all(is_constant(each) for pair in value.items() for each in pair)
+        return all(is_constant(each, within=inside) for pair in value.items() for each in pair)
     return _plain(value) is not None
 
 

@@ -192,6 +192,16 @@ def test_a_checkpoint_of_no_commit_is_found(shop: Shop, checkpoint: Path) -> Non
         forged.unlink()
 
 
+@pytest.mark.parametrize("content", [b'{"version":0,"size":1}', b'{"version":999,"size":1}', b"[]", b"{", b""])
+def test_a_mark_of_the_last_checkpoint_that_leads_nowhere_is_found(shop: Shop, content: bytes) -> None:
+    mark = log_of(shop) / "_last_checkpoint"
+    mark.write_bytes(content)
+    try:
+        assert "_last_checkpoint names the checkpoint of version" in found(shop)
+    finally:
+        mark.unlink()
+
+
 def test_commits_that_were_cleaned_up_are_missed_and_the_checkpoint_behind_them_is_not_called_wrong(
     shop: Shop, checkpoint: Path
 ) -> None:

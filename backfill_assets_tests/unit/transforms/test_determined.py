@@ -337,6 +337,7 @@ ROUNDABOUT = {
     "a period": "import pandas as pd\npd.Period.now('D')  # here",
     "Java": "ctx.spark._jvm.java.lang.System.currentTimeMillis()  # here",
     "the name of the session": "ctx.spark.sparkContext.applicationId  # here",
+    "the start of the session": "at = ctx.spark.sparkContext\nat.startTime  # here",
     "another session": "from pyspark.sql import SparkSession\nSparkSession.getActiveSession()  # here",
     "a local session": "s = ctx.spark\ns.read.parquet('/x')  # here",
     "a module that is given": "import os\n(lambda m=os: m.environ['HOME'])()  # here",
@@ -409,6 +410,7 @@ def test_a_condition_that_is_put_together_is_refused_with_the_place_of_its_table
 
 
 ALIKE = {
+    "columns of clocks": 'sales.select(sales.startTime, sales.open, sales.today, sales.applicationId)',
     "columns": 'sales.select(F.col("now"), "rand", F.lit(1).alias("current_date"), sales["user"], F.col("id"))',
     "local names": "now = rand = random = uuid = id = hash = sample = 1\n[now, rand, random, uuid, id, hash, sample]",
     "a docstring": '"""Rows before current_date(), not now()."""',

@@ -355,6 +355,41 @@ def test_digests_are_the_same_in_every_process(shop: Path) -> None:
     assert json.loads(found.pop()) == digest()
 
 
+PLACES = {
+    "a path": "from pathlib import Path\nT = Path(__file__).parent / 'sales.py'",
+    "a text": "import os\nT = os.path.join(os.path.dirname(__file__), 'sales.py')",
+    "what was read there": "from pathlib import Path\nHERE = Path(__file__).parent\nT = (HERE / 'sales.py').read_text()",
+    "in an object": "class C:\n    def __init__(self): self.at = __file__\nT = C()",
+}
+
+
+@pytest.mark.parametrize("way", PLACES)
+def test_the_folder_of_a_checkout_is_no_value(shop: Path, way: str, tmp_path: Path) -> None:
+    found = []
+    for place in (tmp_path, tmp_path / "another"):
+        place.mkdir(exist_ok=True)
+        write(place / NAME, top=PLACES[way], body="T")
+        found.append(
+            subprocess.run(
+                [sys.executable, "-c", PRINTED, str(place)], capture_output=True, text=True, check=True
+            ).stdout
+        )
+    assert found[0] == found[1]
+    forget()
+    before = digest()
+    forget()
+    write(shop, top=PLACES[way].replace("sales.py", "days.py").replace("= __file__", "= 'x'"), body="T")
+    assert digest() != before
+
+
+def test_a_value_that_holds_itself_can_be_pinned(shop: Path) -> None:
+    write(shop, top="T = [1]\nT.append(T)", body="T")
+    before = digest()
+    forget()
+    write(shop, top="T = [2]\nT.append(T)", body="T")
+    assert digest() != before
+
+
 SCALARS = (
     st.none()
     | st.booleans()
