@@ -39,6 +39,8 @@ from backfill_assets.transforms.undetermined import (
     ENVIRONMENT,
     FILES,
     GIVEN,
+    HANDED_ON,
+    MACHINE,
     METHODS,
     OUTSIDE,
     SINKS,
@@ -517,7 +519,16 @@ class _Walk:
             if why and not (name in ("builtins.hash", "builtins.id") and scope.method == "__hash__"):
                 self._add(".".join(chain), node, why)
                 break
+        else:
+            self._handed_on(chain, meant, node, is_called=is_called)
         self.search.follow(self.module, *meant, when=When.CALLED if is_called else When.IMPORTED)
+
+    def _handed_on(self, chain: Chain, meant: tuple[Chain, Alias | None], node: ast.AST, *, is_called: bool) -> None:
+        """A module of clocks, chance or the machine that is no part of a longer name."""
+        value = [*self.search.meanings(self.module, *meant)][-1][1]
+        why = HANDED_ON.get(value.__name__) if isinstance(value, ModuleType) else None
+        if why and (is_called or why != MACHINE):
+            self._add(".".join(chain), node, why)
 
     def _attribute(self, node: ast.Attribute, scope: _Scope) -> None:
         """An attribute of what is no name."""

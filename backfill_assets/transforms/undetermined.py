@@ -72,6 +72,13 @@ ATTRIBUTES: Mapping[str, str] = {
 }
 """Attributes, of whatever object."""
 
+HANDED_ON: Mapping[str, str] = {
+    **dict.fromkeys(("time", "datetime"), CLOCK),
+    **dict.fromkeys(("random", "secrets", "numpy.random"), RANDOM),
+    **dict.fromkeys(("os", "posix", "socket", "platform", "locale", "getpass"), MACHINE),
+}
+"""Modules that are used as a whole, such as in `getattr(time, chosen)`, so that no name says what is asked of them."""
+
 _OF_SESSIONS = {
     **dict.fromkeys(("spark", "sparkSession"), ("read", "readStream", "table", "catalog", "streams")),
     **dict.fromkeys(("sparkContext", "_sc"), ("applicationId", "startTime", "uiWebUrl", "defaultParallelism")),
@@ -147,6 +154,7 @@ _OF_THE_MACHINE: Mapping[str, str] = {
     **dict.fromkeys(("builtins.eval", "builtins.exec", "builtins.compile"), UNREAD),
     **{f"os.{name}": OUTSIDE for name in ("read", "pread", "access", "statvfs", "getxattr")},
     **{f"sys.{name}": OUTSIDE for name in ("stdin", "__stdin__")},
+    "sys.modules": UNREAD,
     **{f"pyspark.sql.session.SparkSession.{name}": OUTSIDE for name in ("active", "getActiveSession", "builder")},
     **dict.fromkeys(("xml.etree.ElementTree.parse", "xml.etree.ElementTree.iterparse"), OUTSIDE),
     **dict.fromkeys(("sqlalchemy.create_engine", "sqlalchemy.engine.create.create_engine"), OUTSIDE),

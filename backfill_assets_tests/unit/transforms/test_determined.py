@@ -341,6 +341,15 @@ ROUNDABOUT = {
     "another session": "from pyspark.sql import SparkSession\nSparkSession.getActiveSession()  # here",
     "a local session": "s = ctx.spark\ns.read.parquet('/x')  # here",
     "a module that is given": "import os\n(lambda m=os: m.environ['HOME'])()  # here",
+    "a computed attribute": "import time\ngetattr(time, 'ti' + 'me')()  # here",
+    "a computed attribute in a udf": "named",
+    "an attribute by name": "import operator, time\noperator.attrgetter('time')(time)()  # here",
+    "a module in a list": "import time\n[each.time() for each in [time]]  # here",
+    "a module of two": "import time\na, b = time, 1  # here\na.time()",
+    "a module or none": "import time\n(time if ctx else None).time()  # here",
+    "a module that is assigned": "import time\n(t := time).time()  # here",
+    "a module of the process": "import sys\nsys.modules['time'].time()  # here",
+    "a chain of names": "import datetime, functools\nfunctools.reduce(getattr, ['datetime', 'now'], datetime)()  # here",
     "a module in a dictionary": "MODULES['os'].environ['HOME']  # here",
     "a function in a dictionary": "READS['open']('/x')",
     "a path that is opened": "from pathlib import Path\nPath('/x').open()  # here",
@@ -356,9 +365,20 @@ ROUNDABOUT = {
 }  # fmt: skip
 
 
+UDF = """
+import random
+def named(x):
+    return getattr(random, "ran" + "dom")()  # here
+"""
+
+
 @pytest.mark.parametrize("way", ROUNDABOUT)
 def test_what_is_asked_in_a_roundabout_way_is_refused(shop: Path, way: str) -> None:
-    write(shop, ROUNDABOUT[way], top="import os\nMODULES = {'os': os}\nREADS = {'open': open}  # here")
+    write(
+        shop,
+        ROUNDABOUT[way],
+        top=f"import os\nMODULES = {{'os': os}}\nREADS = {{'open': open}}  # here\n{UDF if way.endswith('udf') else ''}",
+    )
     refused_at(shop, "# here")
 
 
