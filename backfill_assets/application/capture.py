@@ -39,7 +39,7 @@ from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.extract import Extract, land_extract
-from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate, landed_since
 from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord, reached_by
@@ -127,21 +127,25 @@ def capture(
     work = landing(ws, table, acting.by, on_schedule=on_schedule)
     own = replace(work, lease=new_lease(ws.settings))
     with own.turn(), _resolved(ws, table, asked) as found:
+        has_changed = any(found.left.values())
         if pace.group:
             pace.behind = _behind(found, pace, acting)
             pace.took(0, 0)
-        begun, found = _begun(ws, own, table, found, acting, asked=asked, reason=reason)
+        begun, found, overtaken = _begun(ws, own, table, found, acting, asked=asked, reason=reason)
         waits = begun is not None and begun.waits and begun.approved_by is None
         began = ws.clock()
         files = () if begun is None or waits else _captured(ws, own, table, found, begun, acting, pace=pace)
         seconds = (ws.clock() - began).total_seconds()
-    landed = _land(ws, table, work, acting, confirmed_by=asked.confirmed_by, builds=builds)
+    # What has the same positions as ever is what the source holds now, whatever has landed since it was read.
+    present = None if begun is None or has_changed else begun.capture_id
+    landed = _land(ws, table, work, acting, confirmed_by=asked.confirmed_by, builds=builds, present=present)
     if begun is not None and files:
         # Last: a record that cannot be written keeps nothing from landing, and is caught up with later.
         acting.recorder.captured(ws, table, begun.capture_id)
     return CaptureReport(
         capture_id=None if begun is None else begun.capture_id,
         waits=waits,
+        overtaken=overtaken,
         plan=found.plan,
         captured=sum(each.records for each in files),
         captured_bytes=sum(each.size_bytes for each in files),
@@ -191,22 +195,36 @@ def _begun(
     *,
     asked: Asked,
     reason: str,
-) -> tuple[CaptureRecord | None, _Resolved]:
+) -> tuple[CaptureRecord | None, _Resolved, str | None]:
     """The capture in the ledger, and what of it is left: of an approved one, exactly what was approved; of a scan that
     was stopped or has not landed, what it lacks.
 
     Returns:
-        None when nothing is left of the period.
+        None when nothing is left of the period; what is left; the last scan of the period in the place of which it is
+        read anew, because others have landed since.
     """
+    overtaken: str | None = None
     is_live = asked.first is None and not asked.is_whole
     with ws.ledger.read() as tx:
         earlier = tx.captures.records(table.name)
         files = tx.captures.files(table.name)
         waiting = {each.capture_id for each in _not_landed(tx, table)}
+        held = {record.stored_path for record in tx.imports.records(table.name, COUNTING)}
+    landed = {each.capture_id for each in files if each.stored_path in held}
     wanted = (found.resolution.stream, found.period.start, found.period.end, is_live, found.resolution.is_whole)
-    for record in reversed(earlier):
-        same = (record.stream, record.period_from, record.period_to, record.is_live, record.is_whole)
-        if same != wanted or not (record.waits or record.is_scan) or _is_overtaken(record, earlier, files):
+    same = [
+        each
+        for each in reversed(earlier)
+        if (each.stream, each.period_from, each.period_to, each.is_live, each.is_whole) == wanted
+        and (each.waits or each.is_scan)
+    ]
+    for record in same:
+        if _is_overtaken(record, earlier, files):
+            continue
+        # With these it would be refused when it lands; without anything else to read, it is what is there now.
+        if record.is_scan and any(found.left.values()) and _landed_since(ws, table, record, earlier, files):
+            if record is same[0] and record.capture_id not in landed:
+                overtaken = record.capture_id
             continue
         # What an API or a table has of other positions by now is another scan.
         if record.is_scan and found.positions != [(each.range_from, each.range_to) for each in record.spans]:
@@ -229,9 +247,9 @@ def _begun(
             period_to=found.period.end,
             as_of=found.plan.as_of,
         )
-        return record, replace(found, resolution=resolution, left=left, plan=plan)
+        return record, replace(found, resolution=resolution, left=left, plan=plan), None
     if not any(found.left.values()):
-        return None, found
+        return None, found, None
     with ws.ledger.write() as tx:
         tx.turns.require(table.name, work.lease)
         begun = tx.captures.begin(
@@ -246,7 +264,7 @@ def _begun(
             waits=demand_to_ask(ws, tx, table.name, cause="live" if is_live else "backfill").policy is None,
         )
     ws.reached(Point.CAPTURE_BEGUN)
-    return begun, found
+    return begun, found, overtaken
 
 
 def _behind(found: _Resolved, pace: Pace, acting: Acting) -> Callable[[], int]:
@@ -368,12 +386,54 @@ def _is_overtaken(scan: CaptureRecord, captures: Sequence[CaptureRecord], files:
     )
 
 
-def _land(
-    ws: Workspace, table: SourceTable, work: Landing, acting: Acting, *, confirmed_by: str | None, builds: bool
-) -> LandReport | None:
-    """Lands what was captured and has not landed, in the order in which it was captured."""
+def _landed_since(
+    ws: Workspace,
+    table: SourceTable,
+    scan: CaptureRecord,
+    captures: Sequence[CaptureRecord],
+    files: Sequence[CapturedFile],
+) -> bool:
+    """Whether anything else has landed on the days of a scan since it was asked for."""
+    before = _files_before(scan, captures, files)
     with ws.ledger.read() as tx:
-        records = {each.capture_id: each for each in tx.captures.records(table.name)}
+        return landed_since(tx, table, _days_of(ws, table, scan), scan.resolved_at, but=before) is not None
+
+
+def _files_before(
+    scan: CaptureRecord, captures: Sequence[CaptureRecord], files: Sequence[CapturedFile]
+) -> frozenset[str]:
+    """The stored paths of what was captured before a scan, and of its own."""
+    first = {each.capture_id for each in captures[: captures.index(scan) + 1]}
+    return frozenset(each.stored_path for each in files if each.capture_id in first)
+
+
+def _days_of(ws: Workspace, table: SourceTable, whole: CaptureRecord) -> DayRange:
+    """The days of which a capture is everything."""
+    start, end = whole.period_from, whole.period_to
+    return DayRange(
+        table.days.of(start or datetime.combine(ws.settings.first_day, time(), tzinfo=UTC)),
+        table.days.of(end) if end else table.days.of(ws.clock()) + timedelta(days=1),
+    )
+
+
+def _land(
+    ws: Workspace,
+    table: SourceTable,
+    work: Landing,
+    acting: Acting,
+    *,
+    confirmed_by: str | None,
+    builds: bool,
+    present: str | None,
+) -> LandReport | None:
+    """Lands what was captured and has not landed, in the order in which it was captured.
+
+    Args:
+        present: A capture of which the source holds now what it has; None without one.
+    """
+    with ws.ledger.read() as tx:
+        every, files = tx.captures.records(table.name), tx.captures.files(table.name)
+        records = {each.capture_id: each for each in every}
         waiting = _not_landed(tx, table)
         known = {record.sha256 for record in tx.imports.records(table.name, COUNTING)}
     outcomes: list[Landed] = []
@@ -399,12 +459,16 @@ def _land(
         if whole is None:
             land_files(work, captures, on_duplicate, report)
             continue
-        start, end, reason = records[whole].period_from, records[whole].period_to, records[whole].reason
-        days = DayRange(
-            table.days.of(start or datetime.combine(ws.settings.first_day, time(), tzinfo=UTC)),
-            table.days.of(end) if end else table.days.of(ws.clock()) + timedelta(days=1),
+        record = records[whole]
+        stated = Extract(
+            days=_days_of(ws, table, record),
+            where={},
+            reason=record.reason,
+            confirmed_by=confirmed_by,
+            is_captured=True,
+            read_at=record.resolved_at if record.is_scan and whole != present else None,
+            before=_files_before(record, every, files) | {each.record.stored_path for each in outcomes},
         )
-        stated = Extract(days=days, where={}, reason=reason, confirmed_by=confirmed_by, is_captured=True)
         found = land_extract(replace(work, lease=new_lease(ws.settings)), captures, stated)
         extract = StatedExtract(scope=stated.scope(table), withdrawn=found.withdrawn)
         for outcome in (*found.files, found.statement):

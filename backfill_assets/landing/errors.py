@@ -98,6 +98,16 @@ class WithdrawsTooMuch(errors.Refused):
 
 
 @sentence
+class ExtractOvertaken(OfTable, errors.Refused):
+    """{import_id} ({path}) has landed on days of {table} since {scope} was read once more: what that lacks may have
+    come with it, so that it lands no more."""
+
+    scope: str
+    import_id: str
+    path: str
+
+
+@sentence
 class NotConfirmed(errors.Refused):
     """{by} lands the extract, and another person has to confirm what it withdraws."""
 

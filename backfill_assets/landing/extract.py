@@ -36,10 +36,10 @@ from backfill_assets.landing.conformed import (
     owner_of,
 )
 from backfill_assets.landing.days import unexplained_days
-from backfill_assets.landing.errors import WithdrawsTooMuch
+from backfill_assets.landing.errors import ExtractOvertaken, WithdrawsTooMuch
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import ROW
-from backfill_assets.landing.imports import OnDuplicate, imports_for_days
+from backfill_assets.landing.imports import OnDuplicate, imports_for_days, landed_since
 from backfill_assets.landing.key_versions import (
     DECIDES,
     IS_CURRENT,
@@ -125,6 +125,9 @@ class Extract:
         reason: Why they replace what landed before.
         confirmed_by: Another person, who confirms that more is withdrawn than the source allows; None without one.
         is_captured: Its files were captured, so that they cannot be looked at before they land.
+        read_at: Since when its files have been read: it is refused where others than those of `before` have landed
+            since; None where that does not matter.
+        before: The stored paths of files that were captured before them, and their own.
     """
 
     days: DayRange
@@ -132,6 +135,8 @@ class Extract:
     reason: str
     confirmed_by: str | None = None
     is_captured: bool = False
+    read_at: datetime | None = None
+    before: frozenset[str] = frozenset()
 
     def scope(self, source: SourceTable) -> str:
         """The days, with their zone where the source has one, and the values of the rows."""
@@ -233,6 +238,7 @@ def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -
     if extract.where:
         columns_condition(work, extract.where)  # values that are none are refused before anything is kept
     with work.turn():
+        _require_not_overtaken(work, extract)
         _require_whole_files(work, captures, extract)
         archived = [each for capture in captures for each in work.captured(capture)]
         statement = _statement(work.source, extract, archived)
@@ -256,6 +262,17 @@ def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -
     landed = [landed_now(record, found, each) for record, each in zip(imports, [*archived, None], strict=True)]
     days = sorted({day for each in landed for day in each.days})
     return LandedExtract(files=tuple(landed[:-1]), statement=replace(landed[-1], days=tuple(days)), withdrawn=withdrawn)
+
+
+def _require_not_overtaken(work: Landing, extract: Extract) -> None:
+    """Refuses an extract that was read before others have landed on its days, of which it does not know."""
+    if extract.read_at is None:
+        return
+    with work.ledger.read() as tx:
+        later = landed_since(tx, work.source, extract.days, extract.read_at, but=extract.before)
+    if later is not None:
+        scope, path = extract.scope(work.source), later.original_path
+        raise ExtractOvertaken(table=work.source.name, scope=scope, import_id=later.import_id, path=path)
 
 
 def _require_whole_files(work: Landing, captures: Sequence[Capture], extract: Extract) -> None:

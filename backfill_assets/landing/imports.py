@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict
-from datetime import date
+from datetime import date, datetime
 from enum import StrEnum
 
 from pyspark.sql.types import StructField, StructType
@@ -16,6 +16,7 @@ from backfill_assets.landing.errors import LandingUnfinished
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.partitions import DayRange
 
 LOAD, LOAD_VERSION = "load", "1"
 """What builds every source table, as manifests name it."""
@@ -59,6 +60,25 @@ def _without_comments(schema: StructType) -> StructType:
             for f in schema.fields
         ]
     )
+
+
+def landed_since(
+    tx: ReadTransaction, source: SourceTable, days: DayRange, at: datetime, *, but: Collection[str]
+) -> ImportRecord | None:
+    """The first import on some days of a source that has landed since a moment: a file, or a statement.
+
+    Args:
+        but: Stored paths of files that are not meant.
+    """
+    live = tx.imports.records(source.name, COUNTING)
+    later = {
+        each.import_id: each
+        for each in live
+        if each.landed_at is not None and each.landed_at > at and each.stored_path not in but
+    }
+    dates = source.days.partitions(days)
+    touching = {day.import_id for day in tx.imports.days(later) if day.event_date in dates} if later else set()
+    return next((each for each in later.values() if each.import_id in touching), None)
 
 
 def imports_for_days(tx: ReadTransaction, source: SourceTable, days: Iterable[date]) -> tuple[ImportRecord, ...]:

@@ -74,6 +74,8 @@ class CaptureReport:
     Attributes:
         capture_id: The capture, such as `cap-000001`; null when everything was captured before.
         waits: Whether nothing was read, because another person has to approve it first.
+        overtaken: An earlier capture of these days that does not land any more, because others have landed on them
+            since it was asked for; null without one.
         plan: What there was to capture.
         captured: How many records were captured.
         captured_bytes: How large their files are.
@@ -90,6 +92,7 @@ class CaptureReport:
     seconds: float
     files: tuple[CapturedFile, ...]
     landed: LandReport | None
+    overtaken: str | None = None
 
     @property
     def per_second(self) -> float | None:

@@ -76,6 +76,13 @@ FIXED: Mapping[type[BackfillError], Advice] = {
     InvalidReference: "correct the file; nothing was changed",
     transforms.ReferenceNotArchived: "restore the file in the archive, or plan with the present references",
     transforms.NoSuchVersion: "name one of these, or the path of a YAML file that has it",
+    landing.ExtractOvertaken: step(
+        "read it anew with the command that asked for it, which has ",
+        Option("reconcile"),
+        " or ",
+        Option("snapshot"),
+        "; nothing has changed",
+    ),
     landing.NotConfirmed: step("let another person confirm it: ", Option("confirmed_by", ANOTHER_PERSON)),
     landing.NothingToRestore: do(Act.STATUS),
     landing.LandedWithLaterContract: "declare the versions of the contract that files were landed with",

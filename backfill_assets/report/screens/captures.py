@@ -33,6 +33,12 @@ def captured_page(report: CaptureReport) -> Page:
         facts(*_facts(plan)),
         *_blocks(plan),
         Note(text=said),
+        Note(
+            text=f"{report.overtaken} does not land any more: others have landed on its days since it was asked for, "
+            f"and {report.capture_id} is asked for in its place"
+        )
+        if report.overtaken
+        else None,
         Note(text=paced) if (paced := _pace(report)) else None,
         next_steps(approve(report.capture_id) if report.waits and report.capture_id else None),
         *(landed_page(report.landed).blocks if report.landed else ()),
