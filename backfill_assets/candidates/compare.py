@@ -72,8 +72,8 @@ class Sides:
 
     def frames(self) -> tuple[DataFrame, DataFrame]:
         """The rows of both sides, read by Spark as rows of the table's present schema."""
-        staged, accepted = (rows_of(self.ws, self.table, side.values()) for side in (self.staged, self.accepted))
-        return staged, accepted
+        staged = rows_of(self.ws, self.table, self.staged.values())
+        return staged, rows_of(self.ws, self.table, self.accepted.values(), as_readers_see=True)
 
 
 def compare_partitions(sides: Sides) -> Mapping[date, ByKey]:

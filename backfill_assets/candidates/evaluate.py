@@ -283,7 +283,7 @@ def _accepted_cells(work: Gating, equal: Cells, before: Mapping[date, str], brea
     read = [version.files for partition, version in accepted.items() if partition not in known]
     if not read:
         return known
-    rows = rows_of(work.ws, work.table, read)
+    rows = rows_of(work.ws, work.table, read, as_readers_see=True)
     counted = contents(rows, work.table, schema=business_schema(work.table), breakdown=breakdown)
     return {**known, **{partition: each.cells for partition, each in counted.items()}}
 

@@ -25,25 +25,26 @@ from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.workspace import Workspace
 
 
-def rows_of(ws: Workspace, table: Table, file_sets: Iterable[FileSet]) -> DataFrame:
+def rows_of(ws: Workspace, table: Table, file_sets: Iterable[FileSet], *, as_readers_see: bool = False) -> DataFrame:
     """The business columns of exactly these files, in the order of the table's schema.
 
     Args:
         ws: The workspace.
         table: The table; a source as it is to be read, which may be in an earlier version of its contract.
         file_sets: Complete file sets of partitions.
+        as_readers_see: Whether bytes that were not staged are read as well, to be compared.
 
     Raises:
-        MissingInput: A file does not exist any more or was truncated.
+        MissingInput: A file does not exist any more, or its bytes are not those that were staged.
         ContractBroken: A lift cannot be applied, or files are in a later version than the table.
     """
     wanted = tuple(file_sets)
     if isinstance(table, SourceTable):
         found = {version: _of_version(table, wanted, version) for version in _versions(table, wanted)}
         if found.keys() - {table.contract_version}:
-            frames = [_lifted(ws, table, version, sets) for version, sets in found.items()]
+            frames = [_lifted(ws, table, version, sets, as_readers_see) for version, sets in found.items()]
             return reduce(DataFrame.unionByName, frames).select(*business_schema(table).fieldNames())
-    return _read(ws, table, wanted, business_schema(table))
+    return _read(ws, table, wanted, business_schema(table), as_readers_see)
 
 
 def stored_rows_of(ws: Workspace, table: DerivedTable, file_sets: Iterable[FileSet]) -> DataFrame:
@@ -72,14 +73,18 @@ def _of_version(table: SourceTable, file_sets: Iterable[FileSet], version: int) 
     return tuple(files for files in file_sets if files.files and table.read_as(contract_of(files)) == version)
 
 
-def _lifted(ws: Workspace, table: SourceTable, version: int, file_sets: Iterable[FileSet]) -> DataFrame:
+def _lifted(
+    ws: Workspace, table: SourceTable, version: int, file_sets: Iterable[FileSet], as_readers_see: bool
+) -> DataFrame:
     at_version = table.at(version)
-    rows = lifted(_read(ws, at_version, file_sets, business_schema(at_version)), table, version)
+    rows = lifted(_read(ws, at_version, file_sets, business_schema(at_version), as_readers_see), table, version)
     require_meaning(rows.sparkSession)
     return rows
 
 
-def _read(ws: Workspace, table: Table, file_sets: Iterable[FileSet], schema: StructType) -> DataFrame:
+def _read(
+    ws: Workspace, table: Table, file_sets: Iterable[FileSet], schema: StructType, as_readers_see: bool = False
+) -> DataFrame:
     return read_files(
         ws.spark(),
         ws.lake,
@@ -87,6 +92,7 @@ def _read(ws: Workspace, table: Table, file_sets: Iterable[FileSet], schema: Str
         file_sets,
         schema=schema,
         partition_column=table.partition.column,
+        as_readers_see=as_readers_see,
     )
 
 
@@ -114,7 +120,7 @@ def accepted_checksums(ws: Workspace, table: Table, accepted: Mapping[date, Part
     unknown = [version.files for partition, version in with_rows.items() if partition not in known]
     if not unknown:
         return known
-    rows = rows_of(ws, table, unknown)
+    rows = rows_of(ws, table, unknown, as_readers_see=True)
     return {**known, **partition_checksums(rows, table.partition.column, business_schema(table))}
 
 

@@ -18,7 +18,7 @@ from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import FileSet
 from backfill_assets.core.places import for_spark
 from backfill_assets.lake.errors import PartitionUnreadable
-from backfill_assets.lake.tables import Lake, altered_files
+from backfill_assets.lake.tables import Lake, altered_files, missing_files
 from backfill_assets.planning.partitions import count_of
 
 if TYPE_CHECKING:
@@ -37,18 +37,21 @@ def read_files(
     *,
     schema: StructType,
     partition_column: str,
+    as_readers_see: bool = False,
 ) -> DataFrame:
     """The rows of exactly these files, independent of the present version of the table.
 
     Args:
         schema: The columns to read, in the order of the result.
         partition_column: The date column that is in the files' paths and not in the files.
+        as_readers_see: Whether bytes that were not staged are read as well. What replaces them is compared with them;
+            nothing is computed from them.
 
     Raises:
         MissingInput: A file does not exist any more, or its bytes are not those that were staged.
     """
     wanted = tuple(file_sets)
-    if problems := altered_files(lake, table, wanted):
+    if problems := (missing_files if as_readers_see else altered_files)(lake, table, wanted):
         partition = problems[0].rpartition(f"{partition_column}=")[2].partition("/")[0]
         others = count_of(len(problems) - 1, "other file")
         more = f", and {others} cannot be read either" if problems[1:] else ""
