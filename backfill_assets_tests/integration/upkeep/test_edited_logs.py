@@ -197,7 +197,8 @@ def test_a_mark_of_the_last_checkpoint_that_leads_nowhere_is_found(shop: Shop, c
     mark = log_of(shop) / "_last_checkpoint"
     mark.write_bytes(content)
     try:
-        assert "_last_checkpoint names the checkpoint of version" in found(shop)
+        # Where the library follows the mark, it cannot open the table, and that is said.
+        assert RECENT in found(shop)
     finally:
         mark.unlink()
 
