@@ -192,7 +192,13 @@ class HeldRows:
             .otherwise(F.col(f"{NEXT}.at"))
         )
         end = F.struct(at.alias(_AT), F.when(at.isNull(), F.col(IMPORT_ID)).alias(IMPORT_ID))
-        told = F.lit(True) if self.period is None else F.coalesce(_is_of(day, *self.period), F.lit(False))
+        told = F.lit(True)
+        if self.period is not None:
+            begins, ends = self.period
+            # A delete may have the event time of what it ends, and is told on the day on which it happened as well.
+            is_delete = F.col(OPERATION) == str(Operation.DELETE)
+            is_ended_then = is_delete & (F.col(HAPPENED) >= F.lit(begins)) & (F.col(HAPPENED) < F.lit(ends))
+            told = F.coalesce(_is_of(day, begins, ends), F.lit(False)) | F.coalesce(is_ended_then, F.lit(False))
         of_key = found.groupBy(*source.key).agg(
             F.max(F.when(is_gone, end)).alias("_end"), F.max(told).alias("_told"), F.max(day).alias(_DAY)
         )

@@ -169,6 +169,14 @@ def test_a_period_has_the_rows_of_its_days_and_deletes_keys_that_had_a_version_o
     # The first and the fourth had no version on the second day, and the third has a row on another one.
     assert held == {key: row for key, row in before.items() if key != b"2"} | story.expected([1])
     assert held.keys() == {b"1", b"3", b"4", b"5"}
+    # A delete with the event time of its row is of the day of that, and of the one on which it happened.
+    last = FIRST + timedelta(days=3)
+    gone = {"op": "d", "id": 5, "sold_at": f"{second}T10:00:00Z", "changed_at": f"{last}T10:00:00Z", "number": 99}
+    story.has_landed("gone.jsonl", json.dumps(gone).encode())
+    story.builds()
+    report = story.replayed(days=DayRange.inclusive(last, last))
+    consume(story.replays.servers, report.plan.record.target, held)
+    assert held.keys() == {b"3"}
 
 
 @pytest.mark.long
