@@ -30,7 +30,7 @@ from backfill_assets.landing.batches import conform_together
 from backfill_assets.landing.classify import Account, account
 from backfill_assets.landing.compacted import compact
 from backfill_assets.landing.conformed import ConformedRecords, conformed, owner_of
-from backfill_assets.landing.errors import SparkStopped
+from backfill_assets.landing.errors import RawFileChanged, SparkStopped
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.probe import Probe
@@ -116,6 +116,21 @@ class Landing:
                 tx.imports.begin(each, on_duplicate=str(on_duplicate), actor=self.by, lease=self.lease)
                 for each in files
             ]
+
+    def require_as_offered(self, file: LandedFile, on_duplicate: OnDuplicate) -> None:
+        """Refuses content that was offered before, is read once more, and of which the landed file has other bytes now.
+
+        Raises:
+            RawFileChanged: It has.
+        """
+        with self.ledger.read() as tx:
+            known = tx.imports.with_sha(self.source.name, file.sha256)
+        is_left = on_duplicate not in (OnDuplicate.REPROCESS, OnDuplicate.CORRECT)
+        if is_left and any(record.state in COUNTING for record in known):
+            return
+        if known and self.landing.digest(file.stored_path) != file.sha256:
+            why = "has other bytes than those that landed"
+            raise RawFileChanged(import_id=known[-1].import_id, path=file.stored_path, why=why)
 
     def others(self, imports: Sequence[ImportRecord]) -> Sequence[ImportRecord]:
         """The other imports of the source that count."""

@@ -247,6 +247,8 @@ def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -
         if not extract.is_captured and (known := _landed_last(work, kept.sha256)) is not None:
             same = Landed(record=known, days=(), is_new=False)
             return LandedExtract(files=(), statement=same, withdrawn=Withdrawn())
+        for each in archived:
+            work.require_as_offered(each.file, OnDuplicate.CORRECT)
         imports = work.begun([*(each.file for each in archived), kept], OnDuplicate.CORRECT)
         work.reached(Point.LAND_BEGUN)
         with work.attempting(imports):

@@ -82,6 +82,7 @@ def _land_batch(
             files = list(work.captured(capture))
             for each in files:
                 _require_own_name(each.file, names, [other.file for other in new], work.source, on_duplicate)
+                work.require_as_offered(each.file, on_duplicate)
         except BackfillError as error:
             refused = error
             break

@@ -25,11 +25,14 @@ from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.conformed import conformed_folder, has_present_hashes
 from backfill_assets.landing.days import pending_days
+from backfill_assets.landing.errors import RawFileChanged
+from backfill_assets.landing.extract import Extract, land_extract
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.landing.turn import clean_up_landing, landing_turn, new_lease
 from backfill_assets.ledger.imports import ImportCounts, ImportRecord
 from backfill_assets.ledger.states import ImportState
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.landed import LandedImport, LandReport
 from backfill_assets.report.page import Note
 from backfill_assets.report.screens.landing import landed_page
@@ -53,6 +56,23 @@ def on(day: int, event_id: str, place: str = "x") -> dict[str, object]:
 def counts(record: ImportRecord) -> tuple[int, int, int, int, int]:
     c = record.counts
     return c.landed, c.accepted, c.duplicate, c.superseded, c.rejected
+
+
+@pytest.mark.parametrize("how", ["reprocess", "correct", "extract"])
+def test_content_whose_landed_file_has_other_bytes_by_now_is_not_read_again(room: LandingRoom, how: str) -> None:
+    content = json_lines(on(1, "a", "right"))
+    first = room.land(content).record
+    stored = Path(str(room.settings.landing), first.stored_path)
+    stored.chmod(0o644)
+    stored.write_bytes(content.replace(b"right", b"wrong"))
+    with pytest.raises(RawFileChanged, match="has other bytes than those that landed"):
+        if how == "extract":
+            stated = Extract(days=DayRange.inclusive(MAY_1, MAY_1), where={}, reason="all")
+            land_extract(room.work(), [FileCapture(room.inbox / "events.jsonl")], stated)
+        else:
+            room.land(content, on_duplicate=OnDuplicate(how))
+    assert [row["place"] for row in room.bronze([MAY_1])] == ["right"]
+    assert [each.state for each in room.imports()] == [ImportState.LANDED]
 
 
 def days(room: LandingRoom, record: ImportRecord) -> list[tuple[date, int, int]]:
