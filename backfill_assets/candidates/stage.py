@@ -144,7 +144,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
             listener=listener,
             inputs=inputs,
             finished=frozenset(finished),
-            begun_at=tx.now,
+            begun_at=ws.clock(),
         )
         with ws.ledger.write() as tx:
             _require_within_limits(manifest, tx, ws.settings.tariff)

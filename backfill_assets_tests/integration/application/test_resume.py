@@ -338,7 +338,7 @@ def test_of_two_processes_that_gate_a_run_the_earlier_one_is_refused(
 def test_a_run_that_costs_more_than_its_requester_allows_stops_before_its_next_chunk(shop: Shop) -> None:
     """Each look at the clock is 20 s later; a chunk takes at least one, and the limit is 30 s of one core."""
     shop.staged(shop.planned())
-    now = [NOON + ONE_HOUR]
+    now = [NOON + 3 * ONE_HOUR]
 
     def clock() -> datetime:
         now[0] += timedelta(seconds=20)
