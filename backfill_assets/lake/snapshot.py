@@ -9,7 +9,6 @@ from datetime import date
 from functools import reduce
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -22,6 +21,7 @@ from backfill_assets.lake.tables import Lake, altered_files, missing_files
 from backfill_assets.planning.partitions import count_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyarrow.dataset as ds
 
 MOST_FOLDERS = 8
@@ -112,6 +112,7 @@ def opened_files(
         partition_column: The date column that is in the files' paths and not in the files.
     """
     # Imported when rows are read, for it imports pandas: a publication only compares versions.
+    import pyarrow as pa
     import pyarrow.dataset as ds
 
     place, parquet = lake.arrow_files(table), checked_parquet()
@@ -134,6 +135,7 @@ def opened_files(
 
 def arrow_rows(files: Sequence[OpenedFiles], columns: Mapping[str, pa.DataType], partition_column: str) -> ds.Dataset:
     """The rows of files that have at least these columns, read as they are asked for."""
+    import pyarrow as pa
     import pyarrow.dataset as ds
 
     fragments = [fragment for each in files for fragment in each.fragments]

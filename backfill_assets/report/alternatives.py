@@ -18,7 +18,7 @@ from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import DayRange, Partitions, TablePartitions, days_of
 from backfill_assets.planning.reasons import Cause, only_of_code
 from backfill_assets.publication.authority import tolerance_met
-from backfill_assets.report.advice.left_out import plan_stale
+from backfill_assets.report.advice.filling import plan_stale
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import KEY, NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.workspace import Workspace

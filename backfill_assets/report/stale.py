@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reasons import Cause
-from backfill_assets.report.advice.filling import loads
-from backfill_assets.report.advice.left_out import as_recorded, plan_stale
+from backfill_assets.report.advice.filling import loads, plan_stale
+from backfill_assets.report.advice.left_out import as_recorded
 from backfill_assets.report.not_known import NotKnownDocument
 from backfill_assets.report.requests import Invocation
 from backfill_assets.staleness.decide import Staleness

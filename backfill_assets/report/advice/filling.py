@@ -1,4 +1,4 @@
-"""Next steps that build partitions that were never built."""
+"""Next steps that build partitions that were never built, or that are stale."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.domain.operations import UnknownKeys
-from backfill_assets.planning.partitions import Grain, compress
+from backfill_assets.planning.partitions import DayRange, Grain, compress
 from backfill_assets.report.requests import NAME, WHY, Act, Advice, Invocation, NextStep, do, rows_of, step
 
 if TYPE_CHECKING:
@@ -96,4 +96,22 @@ def how_to_know(found: NotKnown) -> NextStep:
         do(Act.LOCATE, source, first=days[0], last=days[-1]),
         "; land a newer record of each, withdraw them, correct the contract and land the file again with "
         f"`--on-duplicate reprocess`, or declare unknown='keep' or unknown='drop' on {found.source}",
+    )
+
+
+def plan_stale(
+    table: str | None, days: DayRange | None = None, *, changed_code: bool = False, partial: bool = False
+) -> Invocation:
+    """The plan of everything stale, of one table and of some days if they are given."""
+    first, last = (days.start, days.last) if days else (None, None)
+    return do(
+        Act.PLAN,
+        *([table] if table else []),
+        stale=True,
+        first=first,
+        last=last,
+        changed_code=changed_code,
+        partial=partial,
+        reason=WHY,
+        by=NAME,
     )

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from backfill_assets.planning.partitions import DayRange, Grain, compress
 from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
-from backfill_assets.report.advice.filling import how_to_fill, joined, plans
+from backfill_assets.report.advice.filling import how_to_fill, joined, plan_stale, plans
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, Option, do, step
 
 NEW_VERSION = step(
@@ -59,21 +59,3 @@ def as_recorded(table: str, grain: Grain, partitions: Iterable[date]) -> Sequenc
         do(Act.PLAN, table, references="as-recorded", first=days.start, last=days.last, reason=WHY, by=NAME)
         for days in compress(grain, partitions)
     ]
-
-
-def plan_stale(
-    table: str | None, days: DayRange | None = None, *, changed_code: bool = False, partial: bool = False
-) -> Invocation:
-    """The plan of everything stale, of one table and of some days if they are given."""
-    first, last = (days.start, days.last) if days else (None, None)
-    return do(
-        Act.PLAN,
-        *([table] if table else []),
-        stale=True,
-        first=first,
-        last=last,
-        changed_code=changed_code,
-        partial=partial,
-        reason=WHY,
-        by=NAME,
-    )

@@ -22,8 +22,17 @@ from backfill_assets.planning.partitions import (
     partition_text,
 )
 from backfill_assets.publication import errors as publication
-from backfill_assets.report.advice.filling import how_to_fill, how_to_know, joined, loads, plan_again, plan_anew, plans
-from backfill_assets.report.advice.left_out import NEW_VERSION, added_again, how_to_include, plan_stale
+from backfill_assets.report.advice.filling import (
+    how_to_fill,
+    how_to_know,
+    joined,
+    loads,
+    plan_again,
+    plan_anew,
+    plan_stale,
+    plans,
+)
+from backfill_assets.report.advice.left_out import NEW_VERSION, added_again, how_to_include
 from backfill_assets.report.requests import (
     NAME,
     WAIT_OR_RECOVER,

@@ -25,8 +25,7 @@ from backfill_assets.report.page import (
 from backfill_assets.report.screens.landing import not_known_section
 from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.stale import StaleDocument
-from backfill_assets.report.words.staleness import stale_words
-from backfill_assets.report.words.verdicts import taken_back_words
+from backfill_assets.report.words.staleness import stale_words, taken_back_words
 from backfill_assets.staleness.decide import Staleness, StaleRange
 
 if TYPE_CHECKING:

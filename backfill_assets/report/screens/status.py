@@ -30,7 +30,7 @@ from backfill_assets.report.screens.set_up import server_line
 from backfill_assets.report.screens.shadow import acts_table
 from backfill_assets.report.screens.work import frozen_section
 from backfill_assets.report.status import StatusDocument
-from backfill_assets.report.words.verdicts import taken_back_words
+from backfill_assets.report.words.staleness import taken_back_words
 from backfill_assets.report.words.waiting import open_proposal_words, stuck_words, waiting_words
 
 _STALENESS = Note(

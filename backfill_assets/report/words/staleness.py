@@ -78,3 +78,8 @@ def changed_reference_words(found: ChangedReference) -> str:
         f"the reference {found.name} has changed since {found.table} {found.partitions} was planned with version "
         f"{found.was}: it is version {found.now}{edited} now, and the rows follow from the earlier one"
     )
+
+
+def taken_back_words(rows: int) -> str:
+    """Rows of a merge whose input was taken back."""
+    return f"{count_of(rows, 'accepted row')} that no input gives any more"

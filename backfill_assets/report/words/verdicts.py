@@ -10,6 +10,7 @@ from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.report.words.stages import NOTHING_THERE, more_days_words
+from backfill_assets.report.words.staleness import taken_back_words
 
 UNUSABLE = "the proof of the window is not usable"
 _WHY_OTHER_ROWS = "the window is too short, or the transform does not give the same rows twice"
@@ -115,11 +116,6 @@ def _adds_only_words(seen: Mapping[str, Any]) -> str:
         return "exactly the accepted rows"
     numbers = f"{seen['added']:,} added, {seen['removed']:,} removed, {seen['changed']:,} changed"
     return f"{numbers} in a partition that has an accepted version"
-
-
-def taken_back_words(rows: int) -> str:
-    """Rows of a merge whose input was taken back."""
-    return f"{count_of(rows, 'accepted row')} that no input gives any more"
 
 
 def _merged_words(seen: Mapping[str, Any]) -> str:
