@@ -17,7 +17,7 @@ from typing import Any
 
 from backfill_assets.core.wording import visible
 from backfill_assets.domain.errors import CodeBroken
-from backfill_assets.transforms.determined import names_of
+from backfill_assets.transforms.meanings import names_of
 from backfill_assets.transforms.undetermined import ENDINGS, MACHINE, why_not
 
 _TRUSTED = frozenset(

@@ -1,0 +1,317 @@
+"""Asked by name: a walk over the syntax of a statement, which finds names, methods and texts that are not determined.
+
+Names are looked up in the module of the statement (`meanings`); of what is local the name of a method decides.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from types import ModuleType
+from typing import Protocol
+
+from backfill_assets.transforms.meanings import Names
+from backfill_assets.transforms.statements import (
+    Alias,
+    Chain,
+    Statement,
+    chain_of,
+    imported_by_call,
+    is_declaration,
+    names_bound,
+)
+from backfill_assets.transforms.syntax import formatted, given_to, line_in, made_by, other_names, over_a_call, parts_of
+from backfill_assets.transforms.undetermined import (
+    ATTRIBUTES,
+    CLOCK,
+    FILES,
+    GIVEN,
+    HANDED_ON,
+    MACHINE,
+    METHODS,
+    OUTSIDE,
+    SINKS,
+    WITHOUT_ARGUMENTS,
+    WORDS,
+    in_spark_sql,
+    is_word_of_the_clock,
+    read_by_session,
+    why_not,
+    why_not_in_sql,
+)
+from backfill_assets.transforms.values import MISSING
+
+_CONSTRUCTORS = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__set_name__"}
+_UNHEARD = {"debug", "info", "warning", "warn", "error", "exception", "critical", "log", "print"}
+"""Calls whose texts are for people."""
+
+
+class When(IntEnum):
+    """When a statement is carried out: while modules are imported, also by methods of what was made then, or later."""
+
+    IMPORTED = 0
+    MADE = 1
+    CALLED = 2
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Found:
+    """What is not determined, or not pinned: where, by which name, and why."""
+
+    file: str
+    line: int
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Where in a statement a part of it is.
+
+    Attributes:
+        local: Names that are local there.
+        renamed: Local names that are other names of something.
+        made: Local names of what a call of something gives.
+        is_in_body: Whether it is carried out when a function is called, and not when its module is imported.
+        is_heard: Whether its texts may be SQL.
+        method: The name of the function.
+    """
+
+    local: frozenset[str]
+    renamed: Mapping[str, Chain] = field(default_factory=dict)
+    made: Mapping[str, Chain] = field(default_factory=dict)
+    is_in_body: bool = False
+    is_heard: bool = True
+    method: str = ""
+
+
+class Follow(Protocol):
+    """Looks at what a name of a module means next."""
+
+    def __call__(self, name: str, chain: Chain, alias: Alias | None, *, when: When) -> None: ...
+
+
+@dataclass(kw_only=True)
+class Walk:
+    """A walk over the syntax of one statement.
+
+    Attributes:
+        found: What is not determined, to which the walk adds.
+        follow: Called with every name that is no local one.
+    """
+
+    names: Names
+    module: str
+    file: str
+    statement: Statement
+    when: When
+    found: list[Found]
+    follow: Follow
+
+    def visit(self, node: ast.AST, scope: Scope) -> None:
+        """Looks at a part of the statement, and at everything inside."""
+        if node in self.statement.apart:
+            return
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                self._function(node, scope)
+            case ast.Expr(value=ast.Constant()):
+                pass  # a docstring, or a remark
+            case ast.AnnAssign(value=value):
+                if value is not None:
+                    self.visit(value, scope)
+            case ast.Raise() | ast.Assert():
+                self._inside(node, replace(scope, is_heard=False))
+            case ast.Constant(value=str(text)):
+                self._text(text, node, scope)
+            case ast.JoinedStr() | ast.BinOp(op=ast.Add() | ast.Mod()):
+                self._put_together(node, scope)
+            case _ if chain := chain_of(node):
+                self._name(chain, node, scope)
+            case ast.Call():
+                self._call(node, scope)
+            case ast.Attribute():
+                self._attribute(node, scope)
+            case _:
+                self._inside(node, scope)
+
+    def _inside(self, node: ast.AST, scope: Scope) -> None:
+        for child in ast.iter_child_nodes(node):
+            self.visit(child, scope)
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, scope: Scope) -> None:
+        for each in (*getattr(node, "decorator_list", ()), *node.args.defaults, *node.args.kw_defaults):
+            if each is not None:
+                self.visit(each, scope)
+        body: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else [*node.body]
+        local = names_bound(node)
+        inner = replace(
+            scope,
+            local=scope.local | local,
+            renamed={**{k: v for k, v in scope.renamed.items() if k not in local}, **other_names(body, local)},
+            made={**{k: v for k, v in scope.made.items() if k not in local}, **made_by(body, local)},
+            is_in_body=True,
+            method=getattr(node, "name", ""),
+        )
+        for each in body:
+            self.visit(each, inner)
+
+    def _call(self, node: ast.Call, scope: Scope) -> None:
+        chain = chain_of(node.func)
+        called = chain[-1] if chain else getattr(node.func, "attr", "")
+        is_known = (chain is not None and self._meant(chain, scope) is not None) or self._is_of_own_class(node, scope)
+        arguments: list[ast.AST] = [*node.args, *(each for each in node.keywords if not _is_of_others(node, each))]
+        if called in SINKS:
+            for argument in arguments:
+                self._sql(argument, scope)
+        if called == "format" and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Constant):
+            self._text(formatted(node, str(node.func.value.value)), node, scope)
+        if called in ("call_function", "call_udf") and node.args and isinstance(node.args[0], ast.Constant):
+            self._text(f"{node.args[0].value!s}()", node.args[0], scope, is_sql=True)
+        if not is_known:
+            why = METHODS.get(called) or (None if given_to(node) else WITHOUT_ARGUMENTS.get(called))
+            if isinstance(node.func, ast.Attribute) and why and (why != OUTSIDE or self._is_called(scope)):
+                self._add(f".{called}()", node.func, why)
+        if is_word_of_the_clock(node):
+            self._add(ast.unparse(node), node, WORDS)
+        if not (chain and self._is_given(chain, node, scope)):
+            self.visit(node.func, scope)
+        heard = replace(scope, is_heard=scope.is_heard and called not in _UNHEARD)
+        for argument in arguments:
+            self.visit(argument, heard)
+
+    def _is_given(self, chain: Chain, node: ast.Call, scope: Scope) -> bool:
+        """Whether a function that asks a clock only where it is given nothing is called with something."""
+        meant = self._meant(chain, scope)
+        if meant is None:
+            return False
+        for name, _ in self.names.meanings(self.module, *meant):
+            needed = GIVEN.get(name) or (1 if name.endswith(".unix_timestamp") and "pyspark" in name else None)
+            if needed is not None:
+                if given_to(node) < needed:
+                    self._add(f"{'.'.join(chain)}()", node.func, why_not(name) or CLOCK)
+                return True
+        return False
+
+    def _is_of_own_class(self, node: ast.Call, scope: Scope) -> bool:
+        """Whether what is called is a method of an object of a class of the author, which is followed by its name."""
+        over, chain = over_a_call(node.func), chain_of(node.func)
+        maker = chain_of(over[0].func) if over else scope.made.get(chain[0]) if chain else None
+        if maker is None or (meant := self._meant(maker, scope)) is None:
+            return maker is not None and len(maker) == 1
+        made = [*self.names.meanings(self.module, *meant)][-1][1]
+        return isinstance(made, type) and self.names.sources.file(made.__module__) is not None
+
+    def _is_called(self, scope: Scope) -> bool:
+        return scope.is_in_body and self.when > (When.MADE if scope.method in _CONSTRUCTORS else When.IMPORTED)
+
+    def _meant(self, chain: Chain, scope: Scope) -> tuple[Chain, Alias | None] | None:
+        """What a name means in the module; None for what is local."""
+        inside = next((alias for alias in self.statement.aliases if alias.bound == chain[0]), None)
+        if inside is not None:
+            return chain, inside
+        if chain[0] in scope.renamed:
+            others = {name: other for name, other in scope.renamed.items() if name != chain[0]}
+            return self._meant((*scope.renamed[chain[0]], *chain[1:]), replace(scope, renamed=others))
+        return None if chain[0] in scope.local else (chain, None)
+
+    def _name(self, chain: Chain, node: ast.AST, scope: Scope) -> None:
+        if "_metadata" in chain[1:]:
+            self._add("._metadata", node, FILES)
+        for attribute in chain[1:]:
+            self._is_told_by_attribute(attribute, node, scope)
+        full = (*scope.renamed.get(chain[0], chain[:1]), *chain[1:])
+        if (read := read_by_session(full)) and self._is_called(scope):
+            self._add(read, node, OUTSIDE)
+        if chain[0] in scope.made and len(chain) > 1:
+            self._of_what_is_made((*scope.made[chain[0]], *chain[1:]), None, node, scope)
+        meant = self._meant(chain, scope)
+        if meant is None:
+            return
+        is_called = self._is_called(scope)
+        for name, _ in self.names.meanings(self.module, *meant):
+            why = why_not(name, is_called=is_called)
+            if why and not (name in ("builtins.hash", "builtins.id") and scope.method == "__hash__"):
+                self._add(".".join(chain), node, why)
+                break
+        else:
+            self._handed_on(chain, meant, node, is_called=is_called)
+        self.follow(self.module, *meant, when=When.CALLED if is_called else When.IMPORTED)
+
+    def _handed_on(self, chain: Chain, meant: tuple[Chain, Alias | None], node: ast.AST, *, is_called: bool) -> None:
+        """A module of clocks, chance or the machine that is no part of a longer name."""
+        value = [*self.names.meanings(self.module, *meant)][-1][1]
+        why = HANDED_ON.get(value.__name__) if isinstance(value, ModuleType) else None
+        if why and (is_called or why != MACHINE):
+            self._add(".".join(chain), node, why)
+
+    def _attribute(self, node: ast.Attribute, scope: Scope) -> None:
+        """An attribute of what is no name."""
+        self._is_told_by_attribute(node.attr, node, scope)
+        if found := over_a_call(node):
+            call, attributes = found
+            if module := imported_by_call(call):
+                self._of_what_is_made((module, *attributes), Alias(module, module=module, name=None), node, scope)
+            elif chain := chain_of(call.func):
+                self._of_what_is_made((*chain, *attributes), None, node, scope)
+        self._inside(node, scope)
+
+    def _is_told_by_attribute(self, attribute: str, node: ast.AST, scope: Scope) -> None:
+        if (why := ATTRIBUTES.get(attribute)) and self._is_called(scope):
+            self._add(f".{attribute}", node, why)
+
+    def _of_what_is_made(self, chain: Chain, alias: Alias | None, node: ast.AST, scope: Scope) -> None:
+        """An attribute of an object, by the name of its class, or of a module that a call imports."""
+        meant = (chain, alias) if alias else self._meant(chain, scope)
+        for name, _ in self.names.meanings(self.module, *meant) if meant else ():
+            if why := why_not(name, is_called=self._is_called(scope)):
+                self._add(name, node, why)
+                return
+
+    def _put_together(self, node: ast.AST, scope: Scope, *, is_sql: bool = False) -> None:
+        """A text of several parts; what is put in is a name for those who read it as SQL."""
+        parts = list(parts_of(node))
+        if any(isinstance(part, str) for part in parts):
+            text = "".join(part if isinstance(part, str) else "x" for part in parts)
+            self._text(text, node, scope, is_sql=is_sql)
+        for part in parts:
+            if isinstance(part, ast.AST):
+                self.visit(part, scope)
+
+    def _sql(self, node: ast.AST, scope: Scope) -> None:
+        """An argument that Spark reads as SQL."""
+        match node:
+            case ast.Constant(value=str(constant)):
+                self._text(constant, node, scope, is_sql=True)
+            case ast.JoinedStr() | ast.BinOp(op=ast.Add() | ast.Mod()):
+                self._put_together(node, scope, is_sql=True)
+            case ast.keyword(value=value) | ast.Starred(value=value):
+                self._sql(value, scope)
+            case ast.List(elts=parts) | ast.Tuple(elts=parts):
+                for part in parts:
+                    self._sql(part, scope)
+            case _ if chain := chain_of(node):
+                meant = self._meant(chain, scope)
+                held = [*self.names.meanings(self.module, *meant)][-1][1] if meant else MISSING
+                for text in held if isinstance(held, list | tuple) else [held]:
+                    if isinstance(text, str):
+                        self._text(text, node, scope, is_sql=True)
+
+    def _text(self, text: str, node: ast.AST, scope: Scope, *, is_sql: bool = False) -> None:
+        if not (scope.is_heard or is_sql):
+            return
+        if text == "_metadata" or text.startswith("_metadata."):
+            self._add(text, node, FILES)
+        elif found := in_spark_sql(text, is_sql=is_sql):
+            line = line_in(node, found)
+            self.found.append(Found(self.file, line, found, why_not_in_sql(found)))
+
+    def _add(self, name: str, node: ast.AST, why: str) -> None:
+        self.found.append(Found(self.file, getattr(node, "lineno", self.statement.line), name, why))
+
+
+def _is_of_others(call: ast.Call, given: ast.keyword) -> bool:
+    """Whether an argument of a declaration is about other tables, or other releases."""
+    return is_declaration(call) and given.arg in ("inputs", "earlier")
