@@ -6,9 +6,10 @@ Names are looked up in the module of the statement (`meanings`); of what is loca
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
+from itertools import islice
 from types import ModuleType
 from typing import Protocol
 
@@ -22,13 +23,23 @@ from backfill_assets.transforms.statements import (
     is_declaration,
     names_bound,
 )
-from backfill_assets.transforms.syntax import formatted, given_to, line_in, made_by, other_names, over_a_call, parts_of
+from backfill_assets.transforms.syntax import (
+    formatted,
+    given_to,
+    line_in,
+    made_by,
+    of_its_class,
+    other_names,
+    over_a_call,
+    parts_of,
+)
 from backfill_assets.transforms.undetermined import (
     ATTRIBUTES,
     CLOCK,
     FILES,
     GIVEN,
     HANDED_ON,
+    IN_MEMORY,
     MACHINE,
     METHODS,
     OUTSIDE,
@@ -77,6 +88,7 @@ class Scope:
         is_in_body: Whether it is carried out when a function is called, and not when its module is imported.
         is_heard: Whether its texts may be SQL.
         method: The name of the function.
+        owner: The name of the class of the module of which it is the body; empty elsewhere.
     """
 
     local: frozenset[str]
@@ -85,6 +97,7 @@ class Scope:
     is_in_body: bool = False
     is_heard: bool = True
     method: str = ""
+    owner: str = ""
 
 
 class Follow(Protocol):
@@ -117,6 +130,8 @@ class Walk:
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
                 self._function(node, scope)
+            case ast.ClassDef(name=name):
+                self._inside(node, replace(scope, owner="" if scope.is_in_body else name))
             case ast.Expr(value=ast.Constant()):
                 pass  # a docstring, or a remark
             case ast.AnnAssign(value=value):
@@ -147,13 +162,15 @@ class Walk:
                 self.visit(each, scope)
         body: list[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else [*node.body]
         local = names_bound(node)
+        made = {k: v for k, v in scope.made.items() if k not in local}
         inner = replace(
             scope,
             local=scope.local | local,
             renamed={**{k: v for k, v in scope.renamed.items() if k not in local}, **other_names(body, local)},
-            made={**{k: v for k, v in scope.made.items() if k not in local}, **made_by(body, local)},
+            made={**made, **of_its_class(node, scope.owner), **made_by(body, local)},
             is_in_body=True,
             method=getattr(node, "name", ""),
+            owner="",
         )
         for each in body:
             self.visit(each, inner)
@@ -161,7 +178,7 @@ class Walk:
     def _call(self, node: ast.Call, scope: Scope) -> None:
         chain = chain_of(node.func)
         called = chain[-1] if chain else getattr(node.func, "attr", "")
-        is_known = (chain is not None and self._meant(chain, scope) is not None) or self._is_of_own_class(node, scope)
+        is_known = (chain is not None and self._meant(chain, scope) is not None) or self._is_of_known_class(node, scope)
         arguments: list[ast.AST] = [*node.args, *(each for each in node.keywords if not _is_of_others(node, each))]
         if called in SINKS:
             for argument in arguments:
@@ -176,7 +193,7 @@ class Walk:
                 self._add(f".{called}()", node.func, why)
         if is_word_of_the_clock(node):
             self._add(ast.unparse(node), node, WORDS)
-        if not (chain and self._is_given(chain, node, scope)):
+        if not (chain and (self._is_given(chain, node, scope) or self._is_in_memory(chain, node, scope))):
             self.visit(node.func, scope)
         heard = replace(scope, is_heard=scope.is_heard and called not in _UNHEARD)
         for argument in arguments:
@@ -195,14 +212,34 @@ class Walk:
                 return True
         return False
 
-    def _is_of_own_class(self, node: ast.Call, scope: Scope) -> bool:
-        """Whether what is called is a method of an object of a class of the author, which is followed by its name."""
-        over, chain = over_a_call(node.func), chain_of(node.func)
-        maker = chain_of(over[0].func) if over else scope.made.get(chain[0]) if chain else None
-        if maker is None or (meant := self._meant(maker, scope)) is None:
-            return maker is not None and len(maker) == 1
-        made = [*self.names.meanings(self.module, *meant)][-1][1]
-        return isinstance(made, type) and self.names.sources.file(made.__module__) is not None
+    def _is_in_memory(self, chain: Chain, node: ast.Call, scope: Scope) -> bool:
+        """Whether a function of a library that reads files is given one that is in memory."""
+        meant, maker = self._meant(chain, scope), self._maker(node.args[0], scope) if node.args else None
+        if meant is None or maker is None or not any(name in IN_MEMORY for name, _ in self._names_of(maker, scope)):
+            return False
+        return any(why_not(name) == OUTSIDE for name, _ in self.names.meanings(self.module, *meant))
+
+    def _is_of_known_class(self, node: ast.Call, scope: Scope) -> bool:
+        """Whether what is called is a method of an object whose class is known: one of the author, which is followed
+        by its name, or numbers that follow from a seed."""
+        maker = self._maker(node.func.value, scope) if isinstance(node.func, ast.Attribute) else None
+        if maker is None:
+            return False
+        if not (names := self._names_of(maker, scope)):
+            return len(maker) == 1
+        made = names[-1][1]
+        is_own = isinstance(made, type) and self.names.sources.file(made.__module__) is not None
+        return is_own or (isinstance(made, type) and any(name in GIVEN for name, _ in names))
+
+    def _maker(self, node: ast.AST, scope: Scope) -> Chain | None:
+        """The name of what was called for an object, or of its class."""
+        if isinstance(node, ast.Call):
+            return chain_of(node.func)
+        return scope.made.get(node.id) if isinstance(node, ast.Name) else None
+
+    def _names_of(self, chain: Chain, scope: Scope) -> Sequence[tuple[str, object]]:
+        meant = self._meant(chain, scope)
+        return [*self.names.meanings(self.module, *meant)] if meant else []
 
     def _is_called(self, scope: Scope) -> bool:
         return scope.is_in_body and self.when > (When.MADE if scope.method in _CONSTRUCTORS else When.IMPORTED)
@@ -226,7 +263,7 @@ class Walk:
         if (read := read_by_session(full)) and self._is_called(scope):
             self._add(read, node, OUTSIDE)
         if chain[0] in scope.made and len(chain) > 1:
-            self._of_what_is_made((*scope.made[chain[0]], *chain[1:]), None, node, scope)
+            self._of_what_is_made(scope.made[chain[0]], chain[1:], None, node, scope)
         meant = self._meant(chain, scope)
         if meant is None:
             return
@@ -253,19 +290,27 @@ class Walk:
         if found := over_a_call(node):
             call, attributes = found
             if module := imported_by_call(call):
-                self._of_what_is_made((module, *attributes), Alias(module, module=module, name=None), node, scope)
+                self._of_what_is_made((module,), attributes, Alias(module, module=module, name=None), node, scope)
             elif chain := chain_of(call.func):
-                self._of_what_is_made((*chain, *attributes), None, node, scope)
+                self._of_what_is_made(chain, attributes, None, node, scope)
         self._inside(node, scope)
 
     def _is_told_by_attribute(self, attribute: str, node: ast.AST, scope: Scope) -> None:
         if (why := ATTRIBUTES.get(attribute)) and self._is_called(scope):
             self._add(f".{attribute}", node, why)
 
-    def _of_what_is_made(self, chain: Chain, alias: Alias | None, node: ast.AST, scope: Scope) -> None:
-        """An attribute of an object, by the name of its class, or of a module that a call imports."""
-        meant = (chain, alias) if alias else self._meant(chain, scope)
-        for name, _ in self.names.meanings(self.module, *meant) if meant else ():
+    def _of_what_is_made(
+        self, maker: Chain, attributes: Chain, alias: Alias | None, node: ast.AST, scope: Scope
+    ) -> None:
+        """Attributes of an object, by the name of its class, or of a module that a call imports."""
+        meant = (maker, alias) if alias else self._meant(maker, scope)
+        if meant is None:
+            return
+        of_maker = [name for name, _ in self.names.meanings(self.module, *meant)]
+        if any(name in GIVEN for name in of_maker):
+            return  # it follows from what it was given, or was refused where it was made
+        names = self.names.meanings(self.module, (*meant[0], *attributes), meant[1])
+        for name, _ in islice(names, len(of_maker), None):
             if why := why_not(name, is_called=self._is_called(scope)):
                 self._add(name, node, why)
                 return

@@ -70,6 +70,13 @@ def made_by(body: Iterable[ast.AST], local: frozenset[str]) -> Mapping[str, Chai
     }
 
 
+def of_its_class(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, owner: str) -> Mapping[str, Chain]:
+    """The first argument of a method, which is an object of its class, or the class itself."""
+    decorated = {chain_of(each) for each in getattr(node, "decorator_list", ())}
+    first = [*node.args.posonlyargs, *node.args.args][:1]
+    return {} if not owner or ("staticmethod",) in decorated else {each.arg: (owner,) for each in first}
+
+
 def _bound_once(body: Iterable[ast.AST], local: frozenset[str]) -> Mapping[str, ast.AST]:
     bound: dict[str, list[ast.AST | None]] = {}
     for node in (part for each in body for part in ast.walk(each)):

@@ -98,6 +98,9 @@ GIVEN: Mapping[str, int] = {
 }
 """Functions that follow from their arguments where they are given so many."""
 
+IN_MEMORY = {"io.BytesIO", "io.StringIO", "pyarrow.BufferReader"}
+"""What makes a file that is in memory, which others read as they read one of a disk."""
+
 _PYTHON: Mapping[str, str] = {
     **{
         f"time.{name}{unit}": CLOCK

@@ -7,6 +7,7 @@ classes that a value holds are code of whatever uses it: they are returned, to b
 
 from __future__ import annotations
 
+import copyreg
 import datetime as dt
 import functools
 import importlib
@@ -14,6 +15,7 @@ import inspect
 import logging
 import os
 import re
+import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -172,7 +174,9 @@ class Encoding:
             case DerivedTable() | SourceTable():
                 return self._table(value)
             case tuple() | list():
-                return self._parts(_name_of(type(value)), [*value, *self._state(value)])
+                # What it holds, also where its class lets nobody iterate.
+                parts = tuple.__iter__(value) if isinstance(value, tuple) else list.__iter__(value)
+                return self._parts(_name_of(type(value)), [*parts, *self._state(value)])
             case set() | frozenset():
                 return _tagged(_name_of(type(value)), *sorted(map(self.of, value)), *map(self.of, self._state(value)))
             case dict() | MappingProxyType():
@@ -292,7 +296,8 @@ class Encoding:
         if is_of_spark or hasattr(value, "__next__") or value is os.environ:
             raise NotPinned(value)
         try:
-            reduced = value.__reduce_ex__(4)
+            registered = copyreg.dispatch_table.get(kind)
+            reduced = registered(value) if registered else value.__reduce_ex__(4)
         except Exception as error:  # of any kind: it says that the object has no state of its own
             if kind.__module__ in _TYPES_OF_TYPES and " at 0x" not in repr(value):
                 return _tagged("type", repr(value).encode())
@@ -396,6 +401,7 @@ _PLAIN: Mapping[type, Callable[[Any], str]] = {
     range: repr,
     UUID: str,
     ZoneInfo: str,
+    struct.Struct: lambda value: value.format,
 }
 """Types whose values are one text; of others with these as a base the state counts as well."""
 

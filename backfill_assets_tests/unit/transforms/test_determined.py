@@ -361,6 +361,13 @@ ROUNDABOUT = {
     "a folder of Arrow": "import pyarrow.fs as fs\nfs.LocalFileSystem()  # here",
     "a table of Delta": "from delta.tables import DeltaTable\nDeltaTable.forPath(ctx.spark, '/x')  # here",
     "a release": "import importlib.metadata\nimportlib.metadata.version('pyspark')  # here",
+    "numbers without a seed": "import random\nrng = random.Random()  # here\nrng.random()",
+    "a clock of a base": "class Mine(datetime.datetime):\n    def go(self): return self.now()  # here\nMine(2020, 1, 1).go()",
+    "a clock of a base of the module": "Mine(2020, 1, 1).go()",
+    "a path of an object": "x = Held()\nx.path.read_text()  # here",
+    "a path of itself": "Held().go()",
+    "what no class says": "class Held:\n    @staticmethod\n    def go(day): return day.today()  # here\nHeld.go(1)",
+    "a file that is not in memory": "import pandas as pd\npath = str('/x')\npd.read_csv(path)  # here",
     "a task": "from pyspark import TaskContext\nTaskContext.get()  # here",
 }  # fmt: skip
 
@@ -372,12 +379,30 @@ def named(x):
 """
 
 
+OF_THE_MODULE = {
+    "a computed attribute in a udf": UDF,
+    "a clock of a base": "import datetime",
+    "a clock of a base of the module": (
+        "import datetime\nclass Mine(datetime.datetime):\n    def go(self): return self.now()  # here"
+    ),
+    "a path of an object": "import pathlib\nclass Held:\n    def __init__(self): self.path = pathlib.Path('/x')",
+    "a path of itself": (
+        "import pathlib\nclass Held:\n    def __init__(self): self.path = pathlib.Path('/x')\n"
+        "    def go(self): return self.path.read_text()  # here"
+    ),
+}
+
+
+def _of_the_module(way: str) -> str:
+    return OF_THE_MODULE.get(way, "")
+
+
 @pytest.mark.parametrize("way", ROUNDABOUT)
 def test_what_is_asked_in_a_roundabout_way_is_refused(shop: Path, way: str) -> None:
     write(
         shop,
         ROUNDABOUT[way],
-        top=f"import os\nMODULES = {{'os': os}}\nREADS = {{'open': open}}  # here\n{UDF if way.endswith('udf') else ''}",
+        top=f"import os\nMODULES = {{'os': os}}\nREADS = {{'open': open}}  # here\n{_of_the_module(way)}",
     )
     refused_at(shop, "# here")
 
