@@ -38,6 +38,7 @@ from backfill_assets.upkeep.audit_tables import (
     commits_against_ledger,
     earlier_files_against_ledger,
     files_against_ledger,
+    kept_versions,
     log_against_ledger,
 )
 from backfill_assets.upkeep.errors import NotAHead
@@ -301,10 +302,12 @@ def _table_against_ledger(
         yield from log_against_ledger(ws, name, seen, known.values())
 
     yield from _settled(ws, tx, records, look)
-    if any(earlier_files_against_ledger(ws, name, tx.versions.history(name), is_quick=is_quick)):
+    earlier = kept_versions(tx.versions.history(name))
+    if any(earlier_files_against_ledger(ws, name, earlier, is_quick=is_quick)):
         with ws.ledger.read() as now:  # a removal may have begun since
-            yield from earlier_files_against_ledger(ws, name, now.versions.history(name), is_quick=is_quick)
+            kept = kept_versions(now.versions.history(name))
+        yield from earlier_files_against_ledger(ws, name, kept, is_quick=is_quick)
     if not is_quick:
-        looked.size_bytes += sum(version.files.size_bytes for version in accepted.values())
+        looked.size_bytes += sum(version.files.size_bytes for version in (*accepted.values(), *earlier))
         changed = changed_files(ws.lake, name, (version.files for version in accepted.values()))
         yield from (f"{name}: {problem}." for problem in changed)

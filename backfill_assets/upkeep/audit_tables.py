@@ -7,7 +7,7 @@ log makes of the table, by its commits and by its checkpoints, with what that pu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
 from backfill_assets.core.identity import EMPTY_FILE_SET
@@ -52,11 +52,15 @@ def files_against_ledger(
         yield f"{name} {value}: readers see rows that no accepted version explains{why}."
 
 
+def kept_versions(versions: Iterable[PartitionVersion]) -> Sequence[PartitionVersion]:
+    """The versions that are not accepted, and that a rollback could bring back."""
+    return [each for each in versions if each.state is not VersionState.ACCEPTED and each.removed_at is None]
+
+
 def earlier_files_against_ledger(
-    ws: Workspace, name: str, versions: Iterable[PartitionVersion], *, is_quick: bool
+    ws: Workspace, name: str, kept: Sequence[PartitionVersion], *, is_quick: bool
 ) -> Iterator[str]:
-    """Where the files of versions that are not accepted, and that a rollback could bring back, are not as recorded."""
-    kept = [each for each in versions if each.state is not VersionState.ACCEPTED and each.removed_at is None]
+    """Where the files of kept versions are not as recorded."""
     if missing_files(ws.lake, name, (each.files for each in kept)):
         for version in kept:
             for problem in missing_files(ws.lake, name, [version.files]):

@@ -19,6 +19,7 @@ from backfill_assets.core.errors import MissingInput, Refused
 from backfill_assets.core.progress import Progress
 from backfill_assets.files import local
 from backfill_assets.landing.conformed import conformed_folder
+from backfill_assets.ledger.states import COUNTING
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -162,7 +163,13 @@ def test_files_that_a_rollback_would_bring_back_are_looked_at_as_well(shop: Shop
     path.unlink()
     assert "version 1 cannot be brought back" in "\n".join(audit(shop.ws, is_quick=True).problems)
     path.write_bytes(before)
-    assert problems(shop) == ""
+    found = audit(shop.ws)
+    with shop.ws.ledger.read() as tx:
+        versions = [each for name in tx.versions.tables() for each in tx.versions.history(name)]
+        imports = tx.imports.records(states=COUNTING)
+    conformed = [each.conformed.size_bytes for each in imports if each.conformed]
+    read = [each.files.size_bytes for each in versions] + [each.size_bytes for each in imports] + conformed
+    assert (found.problems, found.size_bytes) == ((), sum(read))
 
 
 @pytest.mark.long
