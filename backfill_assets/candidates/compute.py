@@ -27,6 +27,7 @@ from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.reads import Reads, output_days, reads_of
 from backfill_assets.planning.stages import continuing
 from backfill_assets.transforms.apply import apply_transform, called_transform, calls_python, with_lineage
+from backfill_assets.transforms.definitions import Sources
 from backfill_assets.transforms.references import load_pinned
 from backfill_assets.transforms.schemas import current_rows, stored_schema
 from backfill_assets.transforms.workers import require_same_in_workers
@@ -143,7 +144,7 @@ def returned_rows(
         spark=spark,
     )
     release = table.release(manifest.transform_version)
-    rows = apply_transform(table, release, frames, ctx)
+    rows = apply_transform(table, release, frames, ctx, Sources.of(ws.domain))
     # A function can assign names of its module, or change what they hold.
     require_same_code(ws, manifest)
     if calls_python(table, release, manifest.run_id):
@@ -287,7 +288,7 @@ def cannot_compute(ws: Workspace, table: DerivedTable) -> str | None:
     if table.state is not None:
         frames[table.state] = rows_of(ws, table, ())
     try:
-        called_transform(table, table.release(None), frames, ctx)
+        called_transform(table, table.release(None), frames, ctx, Sources.of(ws.domain))
     except BackfillError as error:
         return error.message.rstrip(".")
     return None

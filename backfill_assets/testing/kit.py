@@ -35,6 +35,7 @@ from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.publication.authority import approve_run
 from backfill_assets.testing.values import Rows, columns_given, in_json, typed_rows
 from backfill_assets.transforms.apply import apply_transform
+from backfill_assets.transforms.definitions import Sources
 from backfill_assets.transforms.schemas import current_rows
 from backfill_assets.workspace import Workspace
 
@@ -283,7 +284,7 @@ class DomainKit:
             references={name: self.ws.references[name].value for name in derived.references},
             spark=self.ws.spark(),
         )
-        return apply_transform(derived, release, frames, ctx)
+        return apply_transform(derived, release, frames, ctx, Sources.of(self.ws.domain))
 
     def computed(
         self, table: str, given: Mapping[str, Rows], days: Days, *, version: str | None = None

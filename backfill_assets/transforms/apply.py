@@ -34,6 +34,7 @@ from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.planning.manifest import Manifest, lineage
 from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.transforms.asked import nothing_asked
+from backfill_assets.transforms.definitions import Sources
 from backfill_assets.transforms.schemas import stored_schema
 from backfill_assets.transforms.spark_plan import require_determined_plan
 
@@ -53,13 +54,13 @@ _NO_RUNS = {"check", "a-test"}
 
 
 def apply_transform(
-    table: DerivedTable, release: Release, inputs: Mapping[str, DataFrame], ctx: TransformContext
+    table: DerivedTable, release: Release, inputs: Mapping[str, DataFrame], ctx: TransformContext, sources: Sources
 ) -> DataFrame:
     """What a release of a transform returns for the output partitions of its context: the declared columns in order.
 
     A row without a partition stays, and is refused when it is staged: to drop it would be to lose it.
     """
-    frame = called_transform(table, release, inputs, ctx)
+    frame = called_transform(table, release, inputs, ctx, sources)
     column = F.col(table.partition.column)
     return frame.where(_within(column, table.partition.grain, ctx) | column.isNull())
 
@@ -70,9 +71,12 @@ def with_lineage(rows: DataFrame, table: Table, manifest: Manifest) -> DataFrame
 
 
 def called_transform(
-    table: DerivedTable, release: Release, inputs: Mapping[str, DataFrame], ctx: TransformContext
+    table: DerivedTable, release: Release, inputs: Mapping[str, DataFrame], ctx: TransformContext, sources: Sources
 ) -> DataFrame:
     """What a release of a transform returns for these inputs: the declared columns in order.
+
+    Args:
+        sources: Which modules are the author's.
 
     Raises:
         ContractBroken: The function failed, returned other columns than declared, or rows that Spark computes from a
@@ -81,7 +85,7 @@ def called_transform(
     """
     named = _named(table, release)
     try:
-        with without_actions(named, type(next(iter(inputs.values())))), nothing_asked(named, release.function):
+        with without_actions(named, type(next(iter(inputs.values())))), nothing_asked(named, sources):
             frame = release.function(**inputs, ctx=ctx)
         if not isinstance(frame, DataFrame):
             raise CodeBroken(code=named, problem=f"returned {type(frame).__name__} where a DataFrame is declared")

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import cProfile
 import dataclasses
 import datetime
 import email.utils
@@ -25,6 +26,12 @@ import pytest
 
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.transforms.asked import nothing_asked
+from backfill_assets.transforms.definitions import Sources
+
+_HOLDER = Path(__file__).parents[3]
+SOURCES = Sources(
+    package="backfill_assets_tests", root=_HOLDER / "backfill_assets_tests", holder=_HOLDER, is_package=True
+)
 
 
 def _module() -> Any:
@@ -74,16 +81,12 @@ ASKS: dict[str, tuple[Callable[[], object], str]] = {
 def test_what_a_function_asks_for_while_it_is_called_is_refused_with_its_place(way: str) -> None:
     function, name = ASKS[way]
     before = sys.getprofile()
-    with pytest.raises(CodeBroken) as refused, nothing_asked("the transform", _mine(function)):
+    with pytest.raises(CodeBroken) as refused, nothing_asked("the transform", SOURCES):
         function()
     assert f"describes rows by {name}" in refused.value.message
     assert sys.getprofile() is before
     if function is not email.utils.formatdate:
         assert f"in {__file__}, line" in refused.value.message
-
-
-def _mine(function: Callable[[], object]) -> Callable[[], object]:
-    return function if function.__module__ == __name__ else _caught
 
 
 @dataclasses.dataclass
@@ -113,11 +116,34 @@ FOLLOWS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("way", FOLLOWS)
 def test_what_follows_from_what_is_given_is_allowed(way: str) -> None:
-    with nothing_asked("the transform", FOLLOWS[way]):
+    with nothing_asked("the transform", SOURCES):
         FOLLOWS[way]()
 
 
 def test_the_error_of_a_function_stays_its_own() -> None:
-    with pytest.raises(ZeroDivisionError), nothing_asked("the transform", _caught):
+    with pytest.raises(ZeroDivisionError), nothing_asked("the transform", SOURCES):
         time.time()
         raise ZeroDivisionError
+
+
+@pytest.mark.parametrize(
+    "place", ["/opt/spark/python/pyspark/sql/of.py", "/opt/spark/python/lib/pyspark.zip/pyspark/sql/of.py"]
+)
+def test_what_a_library_asks_for_itself_is_allowed_wherever_it_is_installed(place: str) -> None:
+    asks = "import os, time, uuid\ndef ask():\n    return os.environ.get('HOME'), time.time(), uuid.uuid4()\n"
+    library = {"__name__": "pyspark.sql.of"}
+    exec(compile(asks, place, "exec"), library)
+    with nothing_asked("the transform", SOURCES):
+        library["ask"]()  # type: ignore[operator]
+
+
+def test_who_measures_the_time_of_functions_goes_on_doing_so() -> None:
+    measured = cProfile.Profile()
+    measured.enable()
+    try:
+        with pytest.raises(CodeBroken), nothing_asked("the transform", SOURCES):
+            getattr(time, "ti" + "me")()
+        json.dumps(1)
+    finally:
+        measured.disable()
+    assert any(each.code.co_name == "dumps" for each in measured.getstats() if not isinstance(each.code, str))
