@@ -33,7 +33,7 @@ from backfill_assets.application.propose import propose
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import Settings
-from backfill_assets.domain import Domain, Release, TransformContext, lifts
+from backfill_assets.domain import DerivedTable, Domain, Release, TransformContext, lifts
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reasons import Cause
@@ -397,6 +397,16 @@ def test_rows_that_a_declared_reader_cannot_read_are_blocked_by_the_schema_gate(
     assert operations.gate(store.ws, run.run_id, actor="ana").passed
 
 
+def wider_release(totals: DerivedTable, column: str, value: int | str, of: str) -> Release:
+    """The next release of totals: the only one before it, and a column that is the same in every row."""
+    (release,) = totals.releases
+
+    def wider(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+        return release.function(sales, ctx).select("*", sf.lit(value).cast(of).alias(column))
+
+    return Release(version="1.1.0", function=wider)
+
+
 @pytest.mark.long
 def test_a_derived_table_takes_one_column_more_and_its_old_partitions_are_named(store: Store) -> None:
     store.lands("one.jsonl", [sale(day, amount=1) for day in days_from(0, 3)])
@@ -405,12 +415,7 @@ def test_a_derived_table_takes_one_column_more_and_its_old_partitions_are_named(
     domain = shop_of(1)
     (totals,) = domain.derived
     wider = StructType([*totals.schema.fields, StructField("sales", LongType())])
-    (release,) = totals.releases
-
-    def counted(sales: DataFrame, ctx: TransformContext) -> DataFrame:
-        return release.function(sales, ctx).select("*", sf.lit(1).cast("long").alias("sales"))
-
-    both = (Release(version="1.1.0", function=counted),)
+    both = (wider_release(totals, "sales", 1, "long"),)
     store.becomes(replace(domain, derived=(replace(totals, schema=wider, releases=both),)))
     report = check(store.ws)
     assert report.agrees
@@ -508,13 +513,8 @@ def test_a_plan_and_every_report_name_a_column_that_a_release_adds_and_a_rollbac
     assert reported(store, first) == ""
     domain = shop_of(1)
     (totals,) = domain.derived
-    (release,) = totals.releases
-
-    def rated(sales: DataFrame, ctx: TransformContext) -> DataFrame:
-        return release.function(sales, ctx).select("*", sf.lit("low").alias("risk"))
-
     wider = StructType([*totals.schema.fields, StructField("risk", StringType())])
-    both = (Release(version="1.1.0", function=rated),)
+    both = (wider_release(totals, "risk", "low", "string"),)
     store.becomes(replace(domain, derived=(replace(totals, schema=wider, releases=both),)))
     request = PlanRequest(table=TOTALS, days=days_from(0, 2), reason="a risk", by="ana")
     plan = described_plan(store.ws, operations.plan(store.ws, request))
