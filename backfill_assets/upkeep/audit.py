@@ -130,6 +130,8 @@ def audit(
     if head is not None and not HEAD.fullmatch(head):
         raise NotAHead(head=head)
     looked, broken = _Looked(), Problems()
+    # Before the transaction: on a full disk SQLite gives no second connection beside it.
+    definitions = ws.ledger.changed_definitions()
     with ws.ledger.read() as tx:
         names = tuple(dict.fromkeys((*ws.domain.tables, *tx.versions.tables())))
 
@@ -137,7 +139,7 @@ def audit(
             listener(Progress(step="audit", done=done, total=len(names) + 2, line=line, table=table))
 
         say(0, "the rows of the ledger with its events")
-        problems = [*ws.ledger.changed_definitions(), *_ledger_problems(tx, head)]
+        problems = [*definitions, *_ledger_problems(tx, head)]
         records = tx.publications.records()
         for place, name in enumerate(names, start=1):
             say(place, "its files and commits with the ledger", name)
