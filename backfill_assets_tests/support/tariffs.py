@@ -68,7 +68,7 @@ def write_file(folder: Path, name: str, version: str, factor: int, days_back: in
     path.write_text(f'version: "{version}"\nfactor: {factor}\ndays_back: {days_back}\n', encoding="utf-8")
 
 
-def land(ws: Workspace, file: str, amounts: Mapping[date, int]) -> None:
+def land(ws: Workspace, file: str, amounts: Mapping[date, int], *, approver: str = "") -> None:
     records = [{"sale_id": f"{file}-{d}", "sold_at": f"{d}T12:00:00Z", "amount": n} for d, n in amounts.items()]
     path = ws.settings.home / file
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
@@ -77,6 +77,8 @@ def land(ws: Workspace, file: str, amounts: Mapping[date, int]) -> None:
     assert run is not None
     operations.stage(ws, run.run_id, actor="ana")
     operations.gate(ws, run.run_id, actor="ana")
+    if approver:
+        operations.approve(ws, run.run_id, by=approver)
     operations.publish(ws, run.run_id, by="ana")
 
 
