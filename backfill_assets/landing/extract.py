@@ -125,8 +125,8 @@ class Extract:
         reason: Why they replace what landed before.
         confirmed_by: Another person, who confirms that more is withdrawn than the source allows; None without one.
         is_captured: Its files were captured, so that they cannot be looked at before they land.
-        read_at: Since when its files have been read: it is refused where others than those of `before` have landed
-            since; None where that does not matter.
+        read_at: When its files were asked for, before they were read: it is refused where others than those of
+            `before` have landed since; None where that does not matter.
         before: The stored paths of files that were captured before them, and their own.
     """
 

@@ -33,15 +33,17 @@ _TRUSTED = frozenset(
             "zoneinfo",
         ),
         *("logging", "warnings", "traceback", "linecache", "inspect", "threading", "weakref", "gc"),
+        *("concurrent", "queue"),
     }
 )
-"""Modules of Python that ask for what is no row: imports, logs, names of months, the rules of zones."""
+"""Modules of Python that ask for what is no row: imports, logs, names of months, the rules of zones, threads."""
 
 _IN_PYTHON: Mapping[CodeType, str] = {
     getattr(type(os.environ), method).__code__: "os.environ" for method in ("__getitem__", "__iter__", "__len__")
 }
 """What is asked for by a function that is written in Python."""
 
+_NAMES = {code.co_name for code in _IN_PYTHON}
 
 _OF_ALL = getattr(random.random, "__self__", None)
 """The numbers of the module, which any code draws from."""
@@ -61,10 +63,15 @@ def nothing_asked(named: str, sources: Sources) -> Iterator[None]:
     found: dict[str, tuple[str, str]] = {}
 
     def look(frame: FrameType, event: str, called: Any) -> None:
-        if event == "c_call" and getattr(called, "__name__", None) in ENDINGS and not _is_seeded(called):
+        if event == "c_call":
+            if called.__name__ not in ENDINGS or _is_seeded(called):
+                return
             asked = next(((name, why) for name, _ in names_of(called, "") if (why := why_not(name))), None)
-        elif event == "call" and frame.f_code in _IN_PYTHON and frame.f_back is not None:
-            asked, frame = (_IN_PYTHON[frame.f_code], MACHINE), frame.f_back
+        elif event == "call":
+            # The name first: to hash a code takes longer than to call most functions.
+            if (code := frame.f_code).co_name not in _NAMES or code not in _IN_PYTHON or frame.f_back is None:
+                return
+            asked, frame = (_IN_PYTHON[code], MACHINE), frame.f_back
         else:
             return
         if asked is not None and (asker := _asker(frame, sources)) is not None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import collections
+import concurrent.futures
 import cProfile
 import dataclasses
 import datetime
@@ -110,6 +111,7 @@ FOLLOWS: dict[str, Callable[[], object]] = {
     "an import": _imports,
     "a class": lambda: (collections.namedtuple("P", "a"), dataclasses.make_dataclass("D", ["x"])(1), Made()),
     "texts": lambda: json.loads(json.dumps({"a": [1]})),
+    "threads": lambda: list(concurrent.futures.ThreadPoolExecutor().map(str, [1, 2])),
     "paths": lambda: (Path("a") / "b", Path("a").name),
 }
 
