@@ -222,14 +222,15 @@ class Walk:
     def _is_of_known_class(self, node: ast.Call, scope: Scope) -> bool:
         """Whether what is called is a method of an object whose class is known: one of the author, which is followed
         by its name, or numbers that follow from a seed."""
-        maker = self._maker(node.func.value, scope) if isinstance(node.func, ast.Attribute) else None
-        if maker is None:
+        if not isinstance(node.func, ast.Attribute) or (maker := self._maker(node.func.value, scope)) is None:
             return False
         if not (names := self._names_of(maker, scope)):
             return len(maker) == 1
         made = names[-1][1]
-        is_own = isinstance(made, type) and self.names.sources.file(made.__module__) is not None
-        return is_own or (isinstance(made, type) and any(name in GIVEN for name, _ in names))
+        if not isinstance(made, type):
+            return False
+        is_seeded = any(name in GIVEN for name, _ in names) and node.func.attr not in WITHOUT_ARGUMENTS
+        return is_seeded or self.names.sources.file(made.__module__) is not None
 
     def _maker(self, node: ast.AST, scope: Scope) -> Chain | None:
         """The name of what was called for an object, or of its class."""

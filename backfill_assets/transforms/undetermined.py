@@ -85,7 +85,7 @@ _OF_SESSIONS = {
 }
 """What a session, or its context, reads that is no input."""
 
-WITHOUT_ARGUMENTS: Mapping[str, str] = {"astimezone": ZONE}
+WITHOUT_ARGUMENTS: Mapping[str, str] = {"astimezone": ZONE, "seed": RANDOM}
 """Methods that are called with nothing."""
 
 SINKS = {"expr", "sql", "filter", "where", "selectExpr", "having"}

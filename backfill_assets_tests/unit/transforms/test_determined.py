@@ -362,6 +362,8 @@ ROUNDABOUT = {
     "a table of Delta": "from delta.tables import DeltaTable\nDeltaTable.forPath(ctx.spark, '/x')  # here",
     "a release": "import importlib.metadata\nimportlib.metadata.version('pyspark')  # here",
     "numbers without a seed": "import random\nrng = random.Random()  # here\nrng.random()",
+    "a seed that is given up": "import random\nrng = random.Random(1)\nrng.seed()  # here\nrng.random()",
+    "a seed that is none": "import random\nrng = random.Random(1)\nrng.seed(None)  # here\nrng.random()",
     "a clock of a base": "class Mine(datetime.datetime):\n    def go(self): return self.now()  # here\nMine(2020, 1, 1).go()",
     "a clock of a base of the module": "Mine(2020, 1, 1).go()",
     "a path of an object": "x = Held()\nx.path.read_text()  # here",
