@@ -85,8 +85,8 @@ class LandedFile:
 
     @property
     def name(self) -> str:
-        """The file's name, as messages and records without a key have it."""
-        return Path(self.original_path).name
+        """The file's name, as messages and records without a key have it; of a statement its title."""
+        return self.original_path if self.family == Family.STATEMENT else Path(self.original_path).name
 
     @property
     def kind(self) -> FileKind:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.tariff import Cost
@@ -271,7 +270,7 @@ def file_words(file: FileNews) -> str:
     """The file, its days, how many rows it decides of them, and how late they came."""
     record = file.record
     days = describe(Grain.DAILY, file.changed.days, most=3)
-    name = visible(Path(record.original_path).name)
+    name = visible(record.name)
     return (
         f"{name} ({record.import_id}, landed by {record.landed_by} on {record.landed_at:%Y-%m-%d}): "
         f"{_rows([file])} of {record.source} {days}, {_late([file])} late"

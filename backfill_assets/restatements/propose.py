@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.grouped import grouped
@@ -141,7 +140,7 @@ def _news_in_short(found: Situation, days: AbstractSet[SourceDay]) -> str:
     if not files:
         return "what it reads or replaces has changed since"
     last = files[-1].record
-    return f"of what was accepted since, up to {visible(Path(last.original_path).name)} ({last.import_id})"
+    return f"of what was accepted since, up to {visible(last.name)} ({last.import_id})"
 
 
 def _because(tx: ReadTransaction, found: Situation, files: Sequence[FileNews]) -> ProposedBecause:

@@ -317,7 +317,7 @@ class Alone(Teller):
             case CauseKind.LIVE:
                 yield from self._beyond_live(each, now, newest)
             case CauseKind.FOLLOW_UP:
-                yield from self._beyond_following(each, run, was, now)
+                yield from self._beyond_following(tx, each, run, was, now, newest)
             case CauseKind.PERSON:
                 yield f"{run.run_id} was agreed to by {run.approved_by}"
 
@@ -331,10 +331,29 @@ class Alone(Teller):
             if other == table and elsewhere != day and (twice := now.keys.keys() & seen.keys.keys()):
                 yield f"LIVE has published keys that are on {elsewhere} as well: {sorted(twice)}"
 
-    def _beyond_following(self, each: Partition, run: RunRecord, was: Seen | None, now: Seen) -> Iterator[str]:
+    @staticmethod
+    def _was_made_live(tx: ReadTransaction, each: Partition) -> bool:
+        """Whether LIVE published a partition before it was followed, since the last look."""
+        return any(
+            run.manifest.cause.kind is CauseKind.LIVE and each[1] in run.manifest.partitions
+            for run in tx.runs.records(table=each[0], states=EVER_PUBLISHED)
+        )
+
+    def _beyond_following(
+        self,
+        tx: ReadTransaction,
+        each: Partition,
+        run: RunRecord,
+        was: Seen | None,
+        now: Seen,
+        newest: Mapping[str, date],
+    ) -> Iterator[str]:
         if was is not None and was.release != now.release:
             yield f"{run.run_id} has brought {now.release} in place of {was.release}"
         if each[0] == PALETTE:
+            return
+        if was is None and each not in self.undone and self._was_made_live(tx, each):
+            yield from self._beyond_live(each, now, newest)
             return
         if was is None or each in self.undone:
             yield f"{run.run_id} has published what was not there, or was rolled back"

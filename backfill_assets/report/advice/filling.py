@@ -95,7 +95,8 @@ def how_to_know(found: NotKnown) -> NextStep:
         "to see which keys: ",
         do(Act.LOCATE, source, first=days[0], last=days[-1]),
         "; land a newer record of each, withdraw them, correct the contract and land the file again with "
-        f"`--on-duplicate reprocess`, or declare unknown='keep' or unknown='drop' on {found.source}",
+        f"`--on-duplicate reprocess`, or declare unknown='keep' or unknown='drop' on {found.source}; once they are "
+        "known, plan again: this run has read what was there before",
     )
 
 

@@ -146,9 +146,7 @@ def _on_day(found: ImportOnDay) -> str:
     parts = [count_of(day.events, "record")] if day.events else []
     parts += [f"{verb} {count_of(many, what)} {how}".rstrip() for many, verb, what, how in verbs if many]
     why = f" ({landed.landed_by}: {landed.note})" if landed.note else ""
-    return (
-        f"{day.import_id}, {landed.original_path.rpartition('/')[2]}: {'; '.join(parts) or 'nothing of this day'}{why}"
-    )
+    return f"{day.import_id}, {landed.name}: {'; '.join(parts) or 'nothing of this day'}{why}"
 
 
 def _inputs(provenance: Provenance) -> str:

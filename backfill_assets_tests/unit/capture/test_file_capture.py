@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -15,7 +16,7 @@ import pytest
 from backfill_assets.capture import file_capture
 from backfill_assets.capture.file_capture import FileCapture, kind_of
 from backfill_assets.capture.json_members import objects_of
-from backfill_assets.capture.landed_files import FileKind, Format, LandedFile, LandingPlace
+from backfill_assets.capture.landed_files import Family, FileKind, Format, LandedFile, LandingPlace
 from backfill_assets.core.errors import MissingInput, Refused, UnreadableFile
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.landing.file_versions import probe_versions
@@ -290,3 +291,21 @@ def test_lists_in_a_record_and_lines_that_are_one_record_in_any_case_are_no_seve
     tmp_path: Path, line: str
 ) -> None:
     assert not offer(tmp_path, f"{SALE}\n{line}\n".encode(), "a.jsonl")[1].empty
+
+
+def test_the_name_of_a_statement_is_all_of_its_title() -> None:
+    title = "lacking of 2026-01-10 in Europe/Amsterdam"
+    statement = LandedFile(
+        source="bronze.visits",
+        family=Family.STATEMENT,
+        range_from="0",
+        range_to="1",
+        sha256="0" * 64,
+        original_path=title,
+        stored_path="visits/a.json",
+        size_bytes=1,
+        format="statement",
+        compression="",
+    )
+    assert statement.name == title
+    assert replace(statement, family=Family.FILE, original_path="in/visits.csv").name == "visits.csv"

@@ -6,13 +6,14 @@ from datetime import date
 
 import pytest
 
+from backfill_assets.landing.not_known import NotKnown
 from backfill_assets.ledger.errors import NotCancellable
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.errors import IncompleteWindows
 from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
-from backfill_assets.report.advice.filling import _MOST, how_to_fill, plan_again
+from backfill_assets.report.advice.filling import _MOST, how_to_fill, how_to_know, plan_again
 from backfill_assets_tests.support.advice import advised, worded
 from backfill_assets_tests.support.ledger_examples import a_manifest
 
@@ -114,3 +115,12 @@ def test_what_is_published_is_rolled_back_and_not_cancelled() -> None:
         error = NotCancellable(name="bf-1", state=state)
         assert advised(error) == "backfill rollback bf-1 --by NAME --reason WHY"
     assert advised(NotCancellable(name="bf-1", state=RunState.CANCELLED)) == "backfill status bf-1"
+
+
+def test_who_makes_keys_known_hears_that_a_run_has_read_what_was_there_before() -> None:
+    found = NotKnown(
+        source="bronze.sales", policy="block", keys=1, days=Partitions.of(Grain.DAILY, {SECOND}), imports=("imp-1",)
+    )
+    assert worded(how_to_know(found)).endswith(
+        "once they are known, plan again: this run has read what was there before"
+    )
