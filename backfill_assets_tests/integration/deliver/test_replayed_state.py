@@ -100,6 +100,7 @@ def read(story: Story, held: dict[bytes | None, object] | None = None) -> dict[b
     return held
 
 
+@pytest.mark.long
 def test_a_delete_without_an_event_time_deletes_its_key(story_of: StoryOf) -> None:
     story = story_of()
     story.lands((1, "c", 0), (2, "c", 1), (3, "c", 1))
@@ -129,6 +130,7 @@ def test_a_withdrawn_key_is_deleted_and_comes_back_when_it_is_restored(story_of:
     assert held.keys() == {b"1", b"3"}
 
 
+@pytest.mark.long
 def test_after_its_key_was_renamed_a_source_is_sent_in_the_present_contract(story_of: StoryOf) -> None:
     story = story_of(is_feed=False)
     story.lands((1, "u", 0), (2, "u", 1))

@@ -93,6 +93,7 @@ def test_a_key_that_was_never_accepted_is_withdrawn_by_an_extract_that_lacks_it(
     assert (ids(corrected(room)), keys(room)) == (["e1", "e2"], KeyCounts(current=2))
 
 
+@pytest.mark.long
 def test_a_key_is_withdrawn_once_and_again_when_another_record_of_it_is_rejected(room: LandingRoom) -> None:
     content = json_lines(no_object("e2"))
     room.land(json_lines(event("e1"), event("e2")), "1.jsonl")
@@ -111,6 +112,7 @@ def test_keys_of_rejected_records_are_not_among_those_of_which_a_source_limits_t
     assert counted(land_extract(room.work(), [FileCapture(path)], stated).withdrawn) == (0, 1, 2)
 
 
+@pytest.mark.long
 def test_an_extract_of_some_days_and_rows_says_nothing_of_rejected_records_of_others(room: LandingRoom) -> None:
     rejected = json_lines(
         no_object("of it", place="p"),
@@ -125,6 +127,7 @@ def test_an_extract_of_some_days_and_rows_says_nothing_of_rejected_records_of_ot
     assert ids(corrected(room)) == ["e1", "of another day", "of another place"]
 
 
+@pytest.mark.long
 def test_only_an_extract_of_all_days_that_there_can_be_withdraws_a_key_of_no_day(room: LandingRoom) -> None:
     no_day = {"event_id": "e2", "event_time": "soon"}
     room.land(json_lines(event("e1"), no_day, event("e3", "1066-10-14T10:00:00Z")), "1.jsonl")
@@ -154,6 +157,7 @@ def test_a_key_of_which_a_newer_record_of_the_days_was_rejected_is_of_these_days
     assert ids(corrected(room)) == ["e1", "e3"]
 
 
+@pytest.mark.long
 def test_the_days_of_rejected_records_are_those_of_the_zone_of_their_source(room: LandingRoom) -> None:
     room = replace(room, source=replace(EVENTS, timezone="America/New_York"))
     late = "2024-05-02T02:00:00Z"  # of the first of May in New York
@@ -161,6 +165,7 @@ def test_the_days_of_rejected_records_are_those_of_the_zone_of_their_source(room
     assert counted(extract(room, event("e1")).withdrawn) == (0, 1, 1)
 
 
+@pytest.mark.long
 def test_files_that_land_together_bring_back_what_an_extract_withdrew_each_its_own(room: LandingRoom) -> None:
     room.land(json_lines(event("e1"), no_object("e2")), "1.jsonl")
     extract(room, event("e1"))
@@ -172,6 +177,7 @@ def test_files_that_land_together_bring_back_what_an_extract_withdrew_each_its_o
     assert keys(room) == KeyCounts(current=3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lsn", [1, 9])
 def test_a_deleted_key_is_withdrawn_where_a_rejected_record_is_newer_than_its_delete(
     spark: SparkSession, settings: Settings, lsn: int
