@@ -68,7 +68,8 @@ def test_a_warm_up_that_is_too_short_blocks_the_run(shop: Shop) -> None:
     )
     assert found[date(2026, 1, 5)].observed["changed_columns"] == {"amount": 1}
     assert [day for day, result in found.items() if not result.passed] == [date(2026, 1, 5)]
-    operations.approve(short.ws, run_id, by="ben")
+    with pytest.raises(IllegalTransition, match="blocked by warm_up, so nothing can be published as it is"):
+        operations.approve(short.ws, run_id, by="ben")
     with pytest.raises(IllegalTransition, match="it is BLOCKED"):
         short.publish(run_id)
     assert short.amounts() == {}
