@@ -136,6 +136,7 @@ def earlier_first(shop: Shop) -> int:
     return record.record
 
 
+@pytest.mark.long
 def test_versions_of_a_feed_that_a_function_was_not_given_are_not_behind_its_number(
     tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -102,6 +102,7 @@ def test_what_was_written_is_landed_and_built_once_and_the_same_again(shop_of: S
     assert elsewhere.bytes() == shop.bytes()
 
 
+@pytest.mark.long
 def test_a_file_of_which_not_every_record_is_read_does_not_land(
     shop_of: ShopOf, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

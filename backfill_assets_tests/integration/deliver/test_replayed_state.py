@@ -100,7 +100,6 @@ def read(story: Story, held: dict[bytes | None, object] | None = None) -> dict[b
     return held
 
 
-@pytest.mark.long
 def test_a_delete_without_an_event_time_deletes_its_key(story_of: StoryOf) -> None:
     story = story_of()
     story.lands((1, "c", 0), (2, "c", 1), (3, "c", 1))

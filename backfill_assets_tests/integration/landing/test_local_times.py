@@ -173,6 +173,7 @@ def twice(zone: str, text: str) -> str:
     return f"slot is a time that clocks in {zone} show twice, and has no offset that tells which one it is: '{text}'"
 
 
+@pytest.mark.long
 def test_two_readings_of_an_hour_that_is_shown_twice_are_not_one_key(
     spark: SparkSession, settings: Settings, clock: Clock
 ) -> None:

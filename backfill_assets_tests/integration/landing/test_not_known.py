@@ -69,6 +69,7 @@ def test_the_first_of_several_rejected_records_says_since_when_and_one_accepted_
     assert unknown(room) == {}, "the source says again what it said before"
 
 
+@pytest.mark.long
 def test_a_record_that_moves_its_key_takes_what_is_not_known_to_the_other_day(room: LandingRoom) -> None:
     """Read again, the first record is of another day than it was."""
     ordered = replace(room, source=replace(EVENTS, order=("schema_version",), gates=()))
@@ -81,6 +82,7 @@ def test_a_record_that_moves_its_key_takes_what_is_not_known_to_the_other_day(ro
     assert unknown(ordered) == {}, "of one position, the later arrival corrects it"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", [None, "x"])
 def test_a_record_whose_position_cannot_be_read_is_newer_than_all_that_arrived_before_it(
     room: LandingRoom, version: str | None
@@ -94,6 +96,7 @@ def test_a_record_whose_position_cannot_be_read_is_newer_than_all_that_arrived_b
     assert unknown(ordered) == {}
 
 
+@pytest.mark.long
 def test_files_that_are_read_again_in_their_place_leave_exactly_what_is_not_known_then(room: LandingRoom) -> None:
     """The second file becomes valid and moves the key; what the third rejects is newer still."""
     lenient = replace(room, source=replace(EVENTS, json_columns=(), gates=()))
@@ -122,6 +125,7 @@ def test_a_rejected_record_of_an_extract_makes_its_key_unknown_and_withdraws_not
     assert (found.withdrawn.keys, unknown(room)) == (0, {("imp-000002", FIRST): 1})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", UnknownKeys)
 def test_an_extract_withdraws_a_key_that_is_not_known_also_where_bronze_does_not_show_it(
     room: LandingRoom, tmp_path: Path, policy: UnknownKeys
@@ -140,6 +144,7 @@ def test_an_extract_withdraws_a_key_that_is_not_known_also_where_bronze_does_not
     assert [row["event_id"] for row in lenient.bronze([FIRST])] == ["e1"]
 
 
+@pytest.mark.long
 def test_infinity_lands_as_the_bound_that_its_source_declares_and_makes_its_key_unknown_without_one(
     room: LandingRoom,
 ) -> None:
@@ -165,6 +170,7 @@ def test_infinity_lands_as_the_bound_that_its_source_declares_and_makes_its_key_
     assert [str(row[name]) for name in types] == ["9999-12-31", "9999-12-31 23:59:59.999999", "0001-01-01 00:00:00"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("policy", UnknownKeys)
 def test_the_changelog_of_a_key_that_is_dropped_ends_with_the_rejected_record(
     spark: SparkSession, settings: Settings, policy: UnknownKeys

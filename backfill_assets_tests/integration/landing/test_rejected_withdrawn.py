@@ -105,6 +105,7 @@ def test_a_key_is_withdrawn_once_and_again_when_another_record_of_it_is_rejected
     assert (ids(corrected(room)), keys(room)) == (["e1"], KeyCounts(current=1, withdrawn=1))
 
 
+@pytest.mark.long
 def test_keys_of_rejected_records_are_not_among_those_of_which_a_source_limits_the_share(room: LandingRoom) -> None:
     room.land(json_lines(event("e1"), no_object("e2"), no_object("e3")), "1.jsonl")
     path = room.write(json_lines(event("e1")), "extract.jsonl")
@@ -136,6 +137,7 @@ def test_only_an_extract_of_all_days_that_there_can_be_withdraws_a_key_of_no_day
     assert counted(everything.withdrawn) == (0, 1, 2)
 
 
+@pytest.mark.long
 def test_a_person_withdraws_a_key_that_only_rejected_records_have(room: LandingRoom) -> None:
     content = json_lines(event("e1"), no_object("e2"))
     room.land(content, "1.jsonl")
@@ -146,6 +148,7 @@ def test_a_person_withdraws_a_key_that_only_rejected_records_have(room: LandingR
     assert (ids(corrected(room)), keys(room)) == (["e1"], KeyCounts(current=1, withdrawn=1))
 
 
+@pytest.mark.long
 def test_a_key_of_which_a_newer_record_of_the_days_was_rejected_is_of_these_days(room: LandingRoom) -> None:
     """As it would have been with a contract that had read the record at once: it had moved there."""
     moved = json_lines(no_object("e2"))
@@ -195,6 +198,7 @@ def test_a_deleted_key_is_withdrawn_where_a_rejected_record_is_newer_than_its_de
         assert keys(room) == KeyCounts(current=1, **{"withdrawn" if lsn > 4 else "deleted": 1})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(examples(3)))
 def test_after_an_extract_and_a_correction_bronze_is_what_it_is_with_the_contract_that_was_right_at_once(
     spark: SparkSession, settings: Settings, seed: int

@@ -279,6 +279,12 @@ def _ranges(sales: DataFrame, ctx: TransformContext) -> DataFrame:
     return sales.select(of_day, wrong.alias("range"), sf.array().cast("array<bigint>").alias("amounts"))
 
 
+def _corrected(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+    right = sf.struct(sf.col("amount").alias("low"), sf.lit(None).cast("long").alias("high"))
+    amounts = sf.array(sf.lit(None).cast("long")).alias("amounts")
+    return sales.select(sf.col("sold_on").alias("day"), right.alias("range"), amounts)
+
+
 def ranges_of(version: str, function: object, schema: StructType = RANGES) -> DerivedTable:
     """The table of ranges, whose present release has this version and computes this."""
     declare = derived_table(
@@ -295,13 +301,7 @@ def ranges_of(version: str, function: object, schema: StructType = RANGES) -> De
 
 def test_a_value_that_moves_inside_a_nested_column_is_published(shop: Shop) -> None:
     """Spark's hash takes {null, 7} for {7, null}, and [] for [null]."""
-
-    def corrected(sales: DataFrame, ctx: TransformContext) -> DataFrame:
-        right = sf.struct(sf.col("amount").alias("low"), sf.lit(None).cast("long").alias("high"))
-        amounts = sf.array(sf.lit(None).cast("long")).alias("amounts")
-        return sales.select(sf.col("sold_on").alias("day"), right.alias("range"), amounts)
-
-    assert published_one_after_the_other(shop, ranges_of("1.0.0", _ranges), ranges_of("1.1.0", corrected)) == [
+    assert published_one_after_the_other(shop, ranges_of("1.0.0", _ranges), ranges_of("1.1.0", _corrected)) == [
         {"range": {"low": None, "high": 10}, "amounts": []},
         {"range": {"low": 10, "high": None}, "amounts": [None]},
     ]
@@ -327,20 +327,22 @@ def published_one_after_the_other(shop: Shop, *releases: DerivedTable) -> list[M
     return seen
 
 
+DAY, *ENDS = (
+    StructField("day", DateType(), nullable=False),
+    *(StructField(n, LongType()) for n in ("low", "high")),
+)
+
+
+def release(version: str, *names: str) -> DerivedTable:
+    def ranges(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+        low, high = sf.col("amount").alias(names[0]), (2 * sf.col("amount")).cast("long").alias(names[1])
+        return sales.select(sf.col("sold_on").alias("day"), low, high)
+
+    named = {each.name: each for each in ENDS}
+    return ranges_of(version, ranges, StructType([DAY, *(named[name] for name in names)]))
+
+
 def test_columns_that_were_taken_for_each_other_are_published(shop: Shop) -> None:
     """Both are renamed in the declaration and in the function, so that the same values stand in the same places."""
-    day, *ends = (
-        StructField("day", DateType(), nullable=False),
-        *(StructField(n, LongType()) for n in ("low", "high")),
-    )
-
-    def release(version: str, *names: str) -> DerivedTable:
-        def ranges(sales: DataFrame, ctx: TransformContext) -> DataFrame:
-            low, high = sf.col("amount").alias(names[0]), (2 * sf.col("amount")).cast("long").alias(names[1])
-            return sales.select(sf.col("sold_on").alias("day"), low, high)
-
-        named = {each.name: each for each in ends}
-        return ranges_of(version, ranges, StructType([day, *(named[name] for name in names)]))
-
     wrong, right = release("1.0.0", "high", "low"), release("1.1.0", "low", "high")
     assert published_one_after_the_other(shop, wrong, right) == [{"high": 10, "low": 20}, {"low": 10, "high": 20}]

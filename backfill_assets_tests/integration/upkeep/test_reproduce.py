@@ -144,6 +144,7 @@ def forge_conformed(shop: Shop) -> None:
     tamper(shop.ws.settings.ledger_url, f"UPDATE imports SET conformed = '{files}'")
 
 
+@pytest.mark.long
 def test_rows_that_do_not_follow_from_the_bytes_that_landed_are_found_from_raw_alone(shop: Shop) -> None:
     only_in_folders("judged records are edited where they are")
     forge_conformed(shop)

@@ -74,6 +74,7 @@ def test_a_snapshot_and_the_changes_after_it_are_the_table_and_are_captured_once
     assert (again.capture_id, again.captured, again.landed) == (None, 0, None)
 
 
+@pytest.mark.long
 def test_updates_to_values_that_no_type_holds_make_their_keys_unknown_until_they_are_changed(
     shop_of: ShopOf, spark: SparkSession
 ) -> None:
