@@ -150,6 +150,7 @@ def returned_rows(
     if calls_python(table, release, manifest.run_id):
         require_same_in_workers(
             rows.sparkSession,
+            ws.domain,
             ws.settings.domain,
             table.name,
             release.version,

@@ -13,11 +13,8 @@ from typing import IO
 
 from backfill_assets.core.clock import system_clock
 from backfill_assets.core.errors import BackfillError, DiskFull, Unexpected, is_full_disk
-from backfill_assets.core.settings import Settings
+from backfill_assets.core.settings import DEBUG, Settings
 from backfill_assets.core.wording import visible
-
-DEBUG = "BACKFILL_DEBUG"
-"""With this variable set the details are also on standard error."""
 
 _LOG = "unexpected.log"
 _MOST_CHARACTERS = 300

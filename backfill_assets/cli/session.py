@@ -144,9 +144,12 @@ class Session:
 
 def settings_of_command() -> Settings:
     """The environment's settings; a home or a domain that it does not name is named on standard error."""
-    from backfill_assets.core.settings import Settings
+    from backfill_assets.core.settings import Settings, mistyped
 
     settings = Settings.from_environment()
+    for name, near in mistyped(os.environ).items():
+        if near and not settings.log:
+            sys.stderr.write(f"note: {name} is not the name of a setting, and is not read; {near} is one\n")
     used = {"BACKFILL_HOME": f"home {settings.home}"}
     if settings.domain:
         used["BACKFILL_DOMAIN"] = f"domain {settings.domain}"

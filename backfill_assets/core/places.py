@@ -25,6 +25,7 @@ class InvalidSetting(Refused):
     why: str
     wanted: str = ""
     without: str = ""
+    near: str = ""
 
 
 @dataclass(frozen=True, slots=True)

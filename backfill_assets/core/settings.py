@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, time, timedelta
 from decimal import Decimal
+from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from backfill_assets.core.people import Sensor
@@ -33,6 +35,9 @@ DEFAULT_LIVE_AT = time(5)
 JSON = "json"
 ARCHIVE = "reference_archive"
 """The folder of every reference that was ever used."""
+
+DEBUG, OF_TESTS = "BACKFILL_DEBUG", "BACKFILL_TEST_"
+"""Variables that are no settings: one shows where an error comes from, the others are of this project's tests."""
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
 IS_CHECKOUT = (PROJECT_ROOT / "pyproject.toml").exists()
@@ -195,6 +200,50 @@ class Settings:
             spark_conf=_tuning(given, "BACKFILL_SPARK_CONF"),
             access=_access(given),
         )
+
+
+class _Asked(dict[str, str]):
+    """An environment without variables that keeps the names it was asked for."""
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self[name] = ""
+        return default
+
+
+@cache
+def setting_names() -> frozenset[str]:
+    """The names of all settings: those that `from_environment` reads."""
+    asked = _Asked()
+    Settings.from_environment(asked)
+    return frozenset(asked)
+
+
+def require_settings(given: Mapping[str, object]) -> None:
+    """Refuses a mapping of settings with a name that is none, or a value that is not a text.
+
+    Raises:
+        InvalidSetting: Names the first one, and the setting that was probably meant.
+    """
+    if not isinstance(given, Mapping):
+        why = f"are {given!r:.60}, which is not a mapping of texts by the names of settings"
+        raise InvalidSetting(setting="the settings", why=why, wanted="a mapping such as {'BACKFILL_HOME': 'data'}")
+    for name, value in given.items():
+        if name not in setting_names():
+            raise InvalidSetting(setting=f"{name}", why="is not the name of a setting", near=_near(f"{name}"))
+        if not isinstance(value, str):
+            why = f"is {value!r:.60}, which is not a text"
+            raise InvalidSetting(setting=name, why=why, wanted=f"a text, such as {str(value)!r:.60}")
+
+
+def mistyped(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables that look like settings and are none, with the setting that was probably meant; empty for none."""
+    looks = (name for name in environment if re.match(r"BACK_?FIL", name, re.IGNORECASE))
+    unknown = (name for name in looks if name not in {*setting_names(), DEBUG} and not name.startswith(OF_TESTS))
+    return {name: _near(name) for name in sorted(unknown)}
+
+
+def _near(name: str) -> str:
+    return next(iter(get_close_matches(name.upper(), sorted(setting_names()), n=1, cutoff=0.85)), "")
 
 
 _LEDGER = "ledger.db"

@@ -235,13 +235,27 @@ def _loaded(module_name: str, *, conditions: bool) -> Domain:
     if not isinstance(domain, Domain):
         raise DomainNotLoaded(module=module_name, why="it defines no DOMAIN of type Domain")
     if conditions:
-        for table in domain.tables.values():
-            check_conditions(table)
-        for derived in domain.derived:
-            check_measures(derived, derived.breakdown)
-            if derived.publish.explained:
-                _check_explained(derived, domain.derived_table(derived.publish.of))
+        check_expressions(domain)
     return domain
+
+
+def check_expressions(domain: Domain) -> None:
+    """Refuses the SQL of gates, measures and explained differences that cannot be evaluated.
+
+    Raises:
+        InvalidDeclaration: It is not SQL, or mentions a column that the schema lacks.
+    """
+    for table in domain.tables.values():
+        check_conditions(table)
+    for derived in domain.derived:
+        check_measures(derived, derived.breakdown)
+        if derived.publish.explained:
+            _check_explained(derived, domain.derived_table(derived.publish.of))
+
+
+def is_named(domain: Domain, module_name: str) -> bool:
+    """Whether a module that is imported has this very domain as its `DOMAIN`, so that other processes can load it."""
+    return getattr(sys.modules.get(module_name), "DOMAIN", None) is domain
 
 
 def _place_of(module_name: str, error: BaseException) -> str:

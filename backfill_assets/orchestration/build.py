@@ -13,7 +13,8 @@ from operator import or_
 
 from dagster import AssetSelection, Definitions
 
-from backfill_assets.core.settings import Settings
+from backfill_assets.core.places import InvalidSetting
+from backfill_assets.core.settings import Settings, require_settings
 from backfill_assets.domain import Domain
 from backfill_assets.domain.domain import load_domain
 from backfill_assets.domain.errors import DomainNotLoaded
@@ -54,12 +55,17 @@ def build_definitions(domain: Domain | str | None = None, *, settings: Mapping[s
     Raises:
         InvalidDeclaration: The domain cannot be loaded, or is not the DOMAIN of its package: a run is executed in
             another process, which loads it by name.
-        Refused: A setting cannot be read.
+        Refused: A setting cannot be read, or there is none of that name.
     """
+    require_settings(settings or {})
     named = domain.package if isinstance(domain, Domain) else domain
     given = {**os.environ, **(settings or {}), **({"BACKFILL_DOMAIN": named} if named else {})}
+    if named and (settings or {}).get("BACKFILL_DOMAIN", named) != named:
+        why = f"is {(settings or {})['BACKFILL_DOMAIN']} among the settings, and the definitions are those of {named}"
+        raise InvalidSetting(setting="BACKFILL_DOMAIN", why=why)
     if isinstance(domain, Domain) and load_domain(domain.package) is not domain:
-        raise DomainNotLoaded(module=domain.package, why="its DOMAIN is another one")
+        why = f"its DOMAIN is not the domain {domain.name} that was given, and runs in other processes load DOMAIN"
+        raise DomainNotLoaded(module=domain.package, why=why)
     return definitions_of(Settings.from_environment(given))
 
 

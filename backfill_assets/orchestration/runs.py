@@ -88,6 +88,8 @@ def actor(session: Session, context: AssetExecutionContext) -> str:
             a command or a job has opened, and in the daemon's launches of follow-ups.
     """
     given = launch_tags(context)
+    if unknown := tags.unknown_in(given):
+        raise NotOneOf(what="a tag of the launch", value=unknown, known=tags.OF_LAUNCHES)
     name = given.get(tags.BY, "").strip() or session.workspace.settings.user.strip()
     if not name:
         raise NotGiven(

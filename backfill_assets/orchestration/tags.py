@@ -5,7 +5,7 @@ A launch may set any of them by hand in the launch dialog of the UI. The command
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 
 from backfill_assets.ledger.records import RunRecord
@@ -33,6 +33,9 @@ ON = "backfill/on"
 
 CHOSEN = "backfill/chosen"
 """Which of the entries of a job of the launchpad was filled in, such as `approve`."""
+
+OF_LAUNCHES = (BY, REASON, KIND, EMPTY, TRANSFORM_VERSION, RUN_ID, BECAUSE, ON, CHOSEN)
+"""The tags that mean something in a launch."""
 
 PROCESS = ".dagster/backfill_process"
 """`host:pid` of the process that executes a run; the prefix keeps it off the pages."""
@@ -64,6 +67,12 @@ def prefixed(name: str) -> str:
 def own_run_id(short_name: str) -> str:
     """The tag under which a Dagster run keeps the ad-hoc manifest of one of its tables."""
     return f"{RUN_ID}.{short_name}"
+
+
+def unknown_in(given: Iterable[str]) -> str | None:
+    """The first tag that looks like one of these and means nothing; None if there is none."""
+    ours = (name for name in given if name.startswith("backfill/") and not name.startswith(f"{RUN_ID}."))
+    return next((name for name in ours if name not in (*OF_LAUNCHES, FIRST_FILE)), None)
 
 
 def partition_range(partitions: tuple[date, ...]) -> Mapping[str, str]:

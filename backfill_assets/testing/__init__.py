@@ -19,13 +19,14 @@ from backfill_assets.testing.checks import (
     check_totals,
     check_warm_up,
 )
-from backfill_assets.testing.kit import QUICK_SPARK, DomainKit
+from backfill_assets.testing.kit import QUICK_SPARK, DomainKit, Gated
 
 __all__ = [
     "CHECKS",
     "QUICK_SPARK",
     "Check",
     "DomainKit",
+    "Gated",
     "check_deterministic",
     "check_no_outside_effects",
     "check_resumes_after_death",

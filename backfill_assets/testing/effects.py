@@ -31,7 +31,7 @@ _OF_IMPORTS = "importlib"
 
 @dataclass
 class _Watch:
-    package: str
+    modules: frozenset[str]
     found: list[str] = field(default_factory=list)
 
 
@@ -39,10 +39,10 @@ _watches: list[_Watch] = []
 
 
 @contextmanager
-def watched(package: str) -> Iterator[list[str]]:
-    """What code of a package does outside this process while the block lasts."""
+def watched(*modules: str) -> Iterator[list[str]]:
+    """What code of modules and packages does outside this process while the block lasts."""
     _install()
-    watch = _Watch(package)
+    watch = _Watch(frozenset(modules))
     _watches.append(watch)
     try:
         yield watch.found
@@ -62,7 +62,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
     if done is None:
         return
     for watch in _watches:
-        if _is_called_by(watch.package, sys._getframe(1)):
+        if _is_called_by(watch.modules, sys._getframe(1)):
             watch.found.append(done)
 
 
@@ -77,13 +77,13 @@ def _effect(event: str, args: tuple[Any, ...]) -> str | None:
     return f"{event} {' '.join(map(str, shown))}".strip()
 
 
-def _is_called_by(package: str, frame: FrameType | None) -> bool:
-    """Whether the nearest code that is of Spark, of Python's imports or of the package is of the package."""
+def _is_called_by(modules: frozenset[str], frame: FrameType | None) -> bool:
+    """Whether the nearest code that is of Spark, of Python's imports or of the modules is of the modules."""
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         if name.partition(".")[0] in _OF_SPARK or name.startswith((_OF_IMPORTS, "_frozen_importlib")):
             return False
-        if name == package or name.startswith(f"{package}."):
+        if any(name == module or name.startswith(f"{module}.") for module in modules):
             return True
         frame = frame.f_back
     return False

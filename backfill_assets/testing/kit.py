@@ -21,10 +21,12 @@ from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.statements import complete_extract, land_as_extract
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.clock import Clock, system_clock
+from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.core.places import InvalidSetting
-from backfill_assets.core.settings import Settings
+from backfill_assets.core.settings import Settings, require_settings
 from backfill_assets.domain import DayRange, Domain, SourceTable, TransformContext
 from backfill_assets.domain.context import known_rows
+from backfill_assets.domain.domain import check_expressions, load_domain
 from backfill_assets.lake.checksums import partition_checksums
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion, PublicationRecord, RunRecord
@@ -65,6 +67,25 @@ QUICK_SPARK: Mapping[str, str] = {
 }
 """Settings of a Spark for little data: it starts and answers faster, and computes the same rows."""
 
+_OF_THE_KIT = {
+    "BACKFILL_HOME": "the argument home",
+    "BACKFILL_DOMAIN": "the argument domain",
+    "BACKFILL_FIRST_DAY": "the argument first_day",
+}
+"""Settings that are arguments of `DomainKit.open`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gated:
+    """What the gates of a run say: `Gated(state="PASSED")`, or `Gated(state="BLOCKED", failed=("unique_key",))`."""
+
+    #: PASSED or BLOCKED, and VERIFIED where nothing would change.
+    state: str
+    #: The gates that failed and block, in the order of their names.
+    failed: tuple[str, ...] = ()
+    #: The gates that failed and only warn.
+    warned: tuple[str, ...] = ()
+
 
 @dataclass(frozen=True, kw_only=True)
 class DomainKit:
@@ -94,15 +115,24 @@ class DomainKit:
         """A domain in an empty folder. The environment is not read.
 
         Args:
-            domain: The domain, or the module that declares it.
+            domain: The domain that is tested, also one that was made in the test, such as a variant by
+                `dataclasses.replace`; or the module that declares it as `DOMAIN`.
             home: An empty folder, or one that does not exist yet.
             first_day: The first day that tables can have.
             settings: Further settings by their names, such as BACKFILL_REFERENCE.
             clock: Tells the time to everything in this home.
 
         Raises:
+            InvalidDeclaration: It is no domain, or a declaration is invalid.
             Refused: The folder is not empty: tests publish, and must not do so where people work.
         """
+        if not isinstance(domain, Domain | str):
+            given_as = getattr(domain, "__name__", repr(domain))
+            raise InvalidDeclaration(f"a kit opens a Domain or the name of its module, and was given {given_as:.60}.")
+        require_settings(settings or {})
+        if twice := sorted((settings or {}).keys() & _OF_THE_KIT.keys()):
+            why = f"is among the settings, and the kit has it from {_OF_THE_KIT[twice[0]]}"
+            raise InvalidSetting(setting=twice[0], why=why, wanted="it there only")
         home.mkdir(parents=True, exist_ok=True)
         if any(home.iterdir()):
             why = f"is {home}, which is not empty, and tests publish in it"
@@ -114,7 +144,13 @@ class DomainKit:
             "BACKFILL_HOME": str(home),
             "BACKFILL_DOMAIN": domain.package if isinstance(domain, Domain) else domain,
         }
-        return DomainKit(ws=Workspace.open(Settings.from_environment(given), clock=clock), folder=home / "incoming")
+        if isinstance(domain, str):
+            domain = load_domain(domain)
+        else:
+            Sources.of(domain)
+            check_expressions(domain)
+        ws = Workspace(settings=Settings.from_environment(given), domain=domain, clock=clock)
+        return DomainKit(ws=ws, folder=home / "incoming")
 
     def close(self) -> None:
         """Closes the ledger. Spark stays open for the process."""
@@ -188,9 +224,17 @@ class DomainKit:
         """Computes a run, and returns what it staged."""
         return execute(self.ws, run_id, [Part.STAGE], actor=self.asks).staged
 
-    def gate(self, run_id: str) -> None:
-        """Measures the gates of a run that is staged."""
-        execute(self.ws, run_id, [Part.GATE], actor=self.asks)
+    def gate(self, run_id: str) -> Gated:
+        """Measures the gates of a run that is staged, and returns which ones failed."""
+        results = execute(self.ws, run_id, [Part.GATE], actor=self.asks).results
+        failed = {result.gate: result.blocking for result in results if not result.passed}
+        with self.ws.ledger.read() as tx:
+            state = tx.runs.get(run_id).state.value
+        return Gated(
+            state=state,
+            failed=tuple(sorted(gate for gate, blocks in failed.items() if blocks)),
+            warned=tuple(sorted(gate for gate, blocks in failed.items() if not blocks)),
+        )
 
     def approve(self, run_id: str) -> None:
         """Approves a run."""

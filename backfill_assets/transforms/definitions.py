@@ -10,8 +10,9 @@ could be any, so that the whole package counts. Where names do not say what is u
 from __future__ import annotations
 
 import importlib.util
+import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import backfill_assets
@@ -36,12 +37,14 @@ class Sources:
         package: The domain's package, or its only module.
         root: The folder of the package, or the one that holds its only module.
         holder: The folder on the path that the package is imported from.
+        apart: Modules elsewhere that hold functions of the domain's tables, such as the one of a test.
     """
 
     package: str
     root: Path
     holder: Path
     is_package: bool
+    apart: Mapping[str, Path] = field(default_factory=dict)
 
     @staticmethod
     def of(domain: Domain) -> Sources:
@@ -56,7 +59,19 @@ class Sources:
         root, is_package = Path(spec.origin).parent, bool(spec.submodule_search_locations)
         above = domain.package.count(".") + (1 if is_package else 0)
         holder = root if above == 0 else root.parents[above - 1]
-        return Sources(package=domain.package, root=root, holder=holder, is_package=is_package)
+        sources = Sources(package=domain.package, root=root, holder=holder, is_package=is_package)
+        functions = [release.function for table in domain.derived for release in table.releases]
+        modules = {function.__module__ for function in functions if hasattr(function, "__module__")}
+        apart = {module: path for module in sorted(modules) if (path := sources.outside(module))}
+        return replace(sources, apart=apart) if apart else sources
+
+    def outside(self, module: str) -> Path | None:
+        """The file of an imported module of the author that is not beside the package; None for an installed one."""
+        file = getattr(sys.modules.get(module), "__file__", None)
+        is_of_others = module.partition(".")[0] == _THIS_PROJECT or bool(_INSTALLED & {*Path(file or "").parts})
+        if not file or is_of_others or self.file(module):
+            return None
+        return Path(file) if Path(file).is_file() else None
 
     def package_files(self) -> list[Path]:
         if not self.is_package:
@@ -65,6 +80,8 @@ class Sources:
 
     def file(self, module: str) -> Path | None:
         """The source of one of the author's modules; None for any other."""
+        if module in self.apart:
+            return self.apart[module]
         inside = module == self.package or module.startswith(f"{self.package}.")
         top = module.partition(".")[0]
         if not module or (not inside and self._is_foreign(top)):

@@ -7,25 +7,38 @@ Spark server that was started before, or of another machine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
+from backfill_assets.domain import Domain
+from backfill_assets.domain.domain import is_named
 from backfill_assets.domain.errors import CodeBroken
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sent:
+    """What a Python process of Spark needs of a domain: the name of its module, or, of one that no module declares as
+    `DOMAIN`, the domain itself. The digest that was planned tells two of them apart."""
+
+    module: str
+    domain: Domain | None = field(compare=False)
+
+
 def require_same_in_workers(
-    session: SparkSession, domain: str, table: str, version: str, *, planned: str, named: str
+    session: SparkSession, domain: Domain, module: str, table: str, version: str, *, planned: str, named: str
 ) -> None:
     """Refuses to compute where a Python process of Spark finds other code or other values; one of them is asked.
 
     Args:
         session: Where the rows are computed.
-        domain: The module of the domain.
+        domain: The domain.
+        module: The module that the settings name.
         table: The table.
         version: The release that computes it.
         planned: The digest of its code in the manifest.
@@ -34,7 +47,8 @@ def require_same_in_workers(
     Raises:
         CodeBroken: They differ.
     """
-    found = _digest_in_worker(session, domain, table, version, planned)
+    sent = _Sent(module=module, domain=None if is_named(domain, module) else domain)
+    found = _digest_in_worker(session, sent, table, version, planned)
     if found and found != planned:
         problem = (
             f"is other code, or finds other values of its names, in a Python process of Spark ({found[:12]}) than it "
@@ -44,7 +58,7 @@ def require_same_in_workers(
 
 
 @lru_cache(maxsize=16)
-def _digest_in_worker(session: SparkSession, domain: str, table: str, version: str, planned: str) -> str:  # noqa: ARG001 - what is planned otherwise is asked again
+def _digest_in_worker(session: SparkSession, sent: _Sent, table: str, version: str, planned: str) -> str:  # noqa: ARG001 - what is planned otherwise is asked again
     """The digest that a Python process of Spark finds; empty where it cannot import the domain, and no function by its
     name either."""
 
@@ -52,10 +66,15 @@ def _digest_in_worker(session: SparkSession, domain: str, table: str, version: s
         import pyarrow as pa
 
         try:
+            from importlib import import_module
+
             from backfill_assets.domain.domain import load_domain
             from backfill_assets.transforms.code import DomainCode
 
-            loaded = load_domain(domain, conditions=False)
+            loaded = sent.domain or load_domain(sent.module, conditions=False)
+            # A function that was sent finds the values of its names in its module, which has to be imported.
+            for each in getattr(loaded.table(table), "releases", ()):
+                import_module(each.function.__module__)
             found = DomainCode(domain=loaded).of(loaded.table(table), version).digest
         except Exception:  # noqa: BLE001 - of the author's modules, which fails again where a function is imported
             found = ""

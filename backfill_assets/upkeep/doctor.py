@@ -23,8 +23,9 @@ from pyspark.sql import functions as F
 from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.errors import BackfillError, StoreAway
 from backfill_assets.core.file_rights import PRIVATE, readable_by_others, umask_of
-from backfill_assets.core.places import Place, StoreUrl, for_spark
+from backfill_assets.core.places import InvalidSetting, Place, StoreUrl, for_spark
 from backfill_assets.core.progress import Listener, Progress, no_listener
+from backfill_assets.core.settings import mistyped
 from backfill_assets.core.spark import session_on_server
 from backfill_assets.files import files_at, open_files
 from backfill_assets.files.admission import ROUNDS, WRITERS, require_one_winner
@@ -86,6 +87,7 @@ def examine(ws: Workspace, listener: Listener = no_listener) -> DoctorReport:
     """
     lake, landing = ws.settings.lake, ws.settings.landing
     tried: tuple[tuple[str, Place | None, Callable[[Workspace], str | None]], ...] = (
+        ("names of settings", None, _names_of_settings),
         ("java", None, _java),
         ("ledger", None, _ledger),
         ("free space", None, _free_space),
@@ -137,6 +139,17 @@ def _checked(part: str, check: Callable[[], str | None]) -> CheckedPart:
     if found is None:
         return CheckedPart(part=part, health=Health.NOT_NEEDED, found="not with these settings")
     return CheckedPart(part=part, health=Health.SOUND, found=found)
+
+
+def _names_of_settings(_ws: Workspace) -> str:
+    found = mistyped(environ)
+    for name, near in found.items():
+        if near:
+            raise InvalidSetting(
+                setting=name, why="is set in the environment, and is not the name of a setting", near=near
+            )
+    others = f"; {', '.join(found)} is not a setting, and is not read" if found else ""
+    return f"no name in the environment is a mistyped one{others}"
 
 
 def _java(ws: Workspace) -> str | None:

@@ -30,7 +30,6 @@ FIXED: Mapping[type[BackfillError], Advice] = {
     DiskFull: "free some, then give the same command again",
     OtherServer: step(do(Act.DOWN), ", then ", do(Act.UP)),
     ForeignServer: step(do(Act.DOWN), "; then the command again"),
-    edge.NotOneOf: "choose one of these, or leave it out",
     edge.NotYet: "name a time that has passed, or leave it out for now",
     edge.Undeclared: "declare it again, or set BACKFILL_DOMAIN to the module that does",
     upkeep.NotAHead: "give it as an earlier audit printed it, SEQUENCE:HASH, with all 64 characters of the hash",
@@ -45,6 +44,8 @@ def advice_on(error: BackfillError, _following: Following) -> Advice | None:
     match error:
         case InvalidSetting() if error.without:
             return f"leave {error.without} out of {error.setting}"
+        case InvalidSetting() if error.near:
+            return f"write {error.near}"
         case InvalidSetting() if error.wanted:
             return f"set {error.setting} to {error.wanted}"
         case InvalidSetting():
@@ -60,6 +61,9 @@ def advice_on(error: BackfillError, _following: Following) -> Advice | None:
             return "take the setting out of the transform and plan again"
         case ChangedSession():
             return "open a new session (start the command or the server again) with the setting as it is expected"
+        case edge.NotOneOf():
+            near = get_close_matches(error.value, list(error.known), n=1)
+            return f"write {near[0]}" if near else "choose one of these, or leave it out"
         case edge.NotGiven():
             return f"add {error.add}"
         case edge.WrongUsage():

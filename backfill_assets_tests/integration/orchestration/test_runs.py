@@ -178,6 +178,12 @@ def test_a_name_of_the_system_takes_on_no_run_of_a_person(loaded: Bench) -> None
     assert events(loaded) == before
 
 
+def test_a_mistyped_tag_of_a_launch_is_refused_with_the_one_that_was_meant(loaded: Bench) -> None:
+    said = failures(loaded.materialize([CANDIDATE], date(2025, 2, 3), date(2025, 2, 3), by="uma", reasn="why"))[0]
+    assert "a tag of the launch is 'backfill/reasn'" in said
+    assert "Next: write backfill/reason" in said
+
+
 def test_the_setting_of_the_process_says_who_asks_where_no_tag_does(loaded: Bench) -> None:
     settings = replace(loaded.workspace.settings, user="uma")
     own = replace(loaded, workspace=replace(loaded.workspace, settings=settings))

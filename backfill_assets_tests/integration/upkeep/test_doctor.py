@@ -34,6 +34,7 @@ from backfill_assets_tests.support.shop import DAYS, Shop, sale, shop_environmen
 
 EVERYTHING = {
     *(
+        "names of settings",
         "java",
         "ledger",
         "free space",

@@ -10,7 +10,15 @@ import pytest
 
 from backfill_assets.core.clock import system_clock
 from backfill_assets.core.errors import InvalidDeclaration, Refused
-from backfill_assets.core.settings import PROJECT_ROOT, Settings
+from backfill_assets.core.places import InvalidSetting
+from backfill_assets.core.settings import (
+    DEBUG,
+    PROJECT_ROOT,
+    Settings,
+    mistyped,
+    require_settings,
+    setting_names,
+)
 from backfill_assets.domain import Domain
 from backfill_assets.domain.domain import load_domain
 from backfill_assets.ledger.store import Ledger
@@ -175,3 +183,39 @@ def test_a_domain_that_cannot_be_imported_is_named() -> None:
         load_domain("nobody.at_home")
     with pytest.raises(InvalidDeclaration, match="defines no DOMAIN"):
         load_domain("backfill_assets.core.errors")
+
+
+def test_every_setting_that_is_read_is_documented_and_the_other_way_round() -> None:
+    page = (PROJECT_ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+    documented = {
+        name for row in re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
+    }
+    assert documented - {DEBUG, "DAGSTER_HOME"} == setting_names()
+
+
+@pytest.mark.parametrize("name", sorted(setting_names()))
+def test_a_mistyped_name_in_a_mapping_of_ours_is_refused_with_the_one_that_was_meant(name: str) -> None:
+    for mistyped_name in (f"{name}E", name[:-1], name.lower(), name.replace("_", "__", 1), name[:3] + name[4:]):
+        with pytest.raises(InvalidSetting, match=f"{mistyped_name} is not the name of a setting") as refused:
+            require_settings({mistyped_name: "anything"})
+        assert f"write {name}" in explained(refused.value)
+    require_settings({name: "anything"})
+
+
+def test_a_name_that_is_like_none_is_refused_without_a_guess() -> None:
+    with pytest.raises(InvalidSetting, match="COLOUR is not the name of a setting") as refused:
+        require_settings({"COLOUR": "red"})
+    assert "correct COLOUR, or leave it out" in explained(refused.value)
+
+
+@pytest.mark.parametrize("value", [4, None, Path("data"), ["data"]])
+def test_a_setting_is_a_text(value: object) -> None:
+    with pytest.raises(InvalidSetting, match=r"BACKFILL_HOME is .*, which is not a text"):
+        require_settings({"BACKFILL_HOME": value})
+
+
+def test_of_an_environment_that_others_share_only_what_looks_like_a_setting_is_mistyped() -> None:
+    found = {"BACKFILL_HOMEE": "x", "BACKFIL_LAKE": "x", "backfill_user": "x", "BACKFILL_COLOUR_OF_OTHERS": "x"}
+    others = {"PATH": "/bin", "HOMEE": "x", "BACKFILL_HOME": "x", DEBUG: "1", "BACKFILL_TEST_LAKE": "s3"}
+    wanted = {"BACKFILL_HOMEE": "BACKFILL_HOME", "BACKFIL_LAKE": "BACKFILL_LAKE", "backfill_user": "BACKFILL_USER"}
+    assert mistyped({**found, **others}) == {**wanted, "BACKFILL_COLOUR_OF_OTHERS": ""}

@@ -25,10 +25,11 @@ from dagster import (
     op,
     sensor,
 )
+from pydantic import ValidationError
 
 import backfill_assets
 from backfill_assets import BackfillDomain, build_definitions
-from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.core.errors import InvalidDeclaration, Refused
 from backfill_assets.domain import Domain
 from backfill_assets.orchestration.partitions import relied_upon
 from backfill_assets.orchestration.tags import PREFIX
@@ -51,7 +52,7 @@ TAKEN = (
 
 
 def settings(folder: Path) -> dict[str, str]:
-    return dict(environment(folder / "home"))
+    return {name: value for name, value in environment(folder / "home").items() if name != "BACKFILL_DOMAIN"}
 
 
 def _job(name: str) -> JobDefinition:
@@ -137,8 +138,20 @@ def test_a_domain_that_is_not_the_one_of_its_package_is_refused(tmp_path: Path) 
     other = type(example.DOMAIN)(
         name="other", package=orders.__name__, sources=example.DOMAIN.sources, derived=example.DOMAIN.derived
     )
-    with pytest.raises(InvalidDeclaration, match="its DOMAIN is another one"):
+    with pytest.raises(InvalidDeclaration, match="its DOMAIN is not the domain other that was given"):
         build_definitions(other, settings=settings(tmp_path))
+
+
+def test_settings_of_a_project_are_named_rightly_and_once(tmp_path: Path) -> None:
+    given = settings(tmp_path)
+    with pytest.raises(Refused, match="BACKFILL_HOMEE is not the name of a setting"):
+        build_definitions(example.__name__, settings={**given, "BACKFILL_HOMEE": "elsewhere"})
+    with pytest.raises(Refused, match="BACKFILL_LAK is not the name of a setting"):
+        BackfillDomain(domain=example.__name__, settings={**given, "BACKFILL_LAK": "x"}).build_defs(None)
+    with pytest.raises(Refused, match=f"the definitions are those of {example.__name__}"):
+        build_definitions(example.DOMAIN, settings={**given, "BACKFILL_DOMAIN": orders.__name__})
+    with pytest.raises(ValidationError, match="setings"):
+        BackfillDomain.model_validate({"domain": example.__name__, "setings": given})
 
 
 @pytest.fixture
