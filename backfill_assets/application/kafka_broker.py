@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from backfill_assets.core.errors import BackfillError, PackageMissing, sentence
+from backfill_assets.core.progress import waiting
 from backfill_assets.core.spark_server import free_port
 from backfill_assets.report.errors import CannotUse
 
@@ -172,17 +173,18 @@ def _await(broker: RunningBroker, output: Path) -> None:
         raise PackageMissing(what="Kafka", package="confluent-kafka", extra="kafka") from error
     until = time.monotonic() + STARTS_WITHIN_S
     admin = AdminClient({"bootstrap.servers": broker.servers, "log_level": 0})
-    while True:
-        said = output.read_text(encoding="utf-8", errors="replace")[-2000:]
-        if broker.process.poll() is not None:
-            raise NoBroker(why=f"it ended: {said}")
-        try:
-            admin.list_topics(timeout=2)
-        except KafkaException:
-            if time.monotonic() > until:
-                raise NoBroker(why=f"it did not answer within {STARTS_WITHIN_S} s: {said}") from None
-        else:
-            return
+    with waiting(lambda: f"waiting until the Kafka broker, process {broker.process.pid}, answers"):
+        while True:
+            said = output.read_text(encoding="utf-8", errors="replace")[-2000:]
+            if broker.process.poll() is not None:
+                raise NoBroker(why=f"it ended: {said}")
+            try:
+                admin.list_topics(timeout=2)
+            except KafkaException:
+                if time.monotonic() > until:
+                    raise NoBroker(why=f"it did not answer within {STARTS_WITHIN_S} s: {said}") from None
+            else:
+                return
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from backfill_assets.application.metrics import MetricsDocument
     from backfill_assets.application.subjects import NamedDocument
     from backfill_assets.core.progress import Listener
-    from backfill_assets.ledger.findings import GateResult
     from backfill_assets.ledger.records import CandidatePartition, EventRecord
     from backfill_assets.report.event_counts import EventCounts
     from backfill_assets.report.history import PartitionHistory, TableHistory
@@ -226,12 +225,6 @@ def word_without_value(ws: Workspace, table: str, days: DayRange, word: str) -> 
     from backfill_assets.report.row_history import word_without_value as refusal
 
     return refusal(ws, table, _of_one_partition(ws, table, days), word)
-
-
-def gate_results(ws: Workspace, run_id: str) -> tuple[GateResult, ...]:
-    """The results of every gate of a run."""
-    with ws.ledger.read() as tx:
-        return tx.candidates.gate_results(run_id)
 
 
 def accepted_rows(ws: Workspace, table: str) -> int:

@@ -36,6 +36,7 @@ from backfill_assets.capture.errors import (
 )
 from backfill_assets.capture.http_api import HttpApi
 from backfill_assets.capture.streams import Pace
+from backfill_assets.core.progress import waiting
 
 _MOST_BYTES = 1 << 30
 _MOST_WAIT = 30.0
@@ -175,7 +176,8 @@ class Asking:
                     return answer
                 trouble, seconds = _Broken(f"it answered {_said(answer.status)}"), _asked_to_wait(answer.headers)
             if attempt + 1 < self._declared.attempts:
-                pace.wait(self._wait(attempt, seconds))
+                with waiting(lambda: f"waiting for {self._name}, of which the last request failed: {trouble}"):  # noqa: B023
+                    pace.wait(self._wait(attempt, seconds))
         assert trouble is not None
         if isinstance(trouble, _Late):
             raise StreamAway(name=self._name, seconds=self._seconds)
@@ -232,7 +234,8 @@ class Asking:
             return
         now = pace.now()
         if self._next_at is not None and self._next_at > now:
-            pace.wait(self._next_at - now)
+            with waiting(lambda: f"waiting to ask {self._name} again, as its requests per minute allow"):
+                pace.wait(self._next_at - now)
         self._next_at = max(now, self._next_at or now) + 60 / self._declared.requests_per_minute
 
     @property

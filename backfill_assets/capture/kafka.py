@@ -11,7 +11,7 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
@@ -61,6 +61,7 @@ from backfill_assets.capture.streams import (
     new_scan,
     write_lines,
 )
+from backfill_assets.core.progress import waiting
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
@@ -347,26 +348,33 @@ class KafkaStream:
             consumer.assign([self._client.at(partition, start)])
         self._reached = None
         at, heard, is_beyond = start, time.monotonic(), False
-        while at < end:
-            answered = consumer.consume(num_messages=min(most, end - at), timeout=_WAITED_S)
-            batch: list[Message] = []
-            for message in answered:
-                error = message.error()
-                if error is not None and error.name() != "_PARTITION_EOF":
-                    raise self._failure(error, partition=partition)
-                offset = message.offset()
-                assert offset is not None, f"a record of {topic} without an offset"
-                # At the end of the partition, the offset is that of the record that would be next.
-                if error is None and offset < end:
-                    batch.append(message)
-                is_beyond = is_beyond or (error is None and offset >= end)
-                at = max(at, offset if error is not None else offset + 1)
-            if answered:
-                heard = time.monotonic()
-            self._require_heard(heard)
-            if batch:
-                yield batch
-                heard = time.monotonic()  # who reads may have waited
+        is_silent = False
+        with ExitStack() as silence:
+            while at < end:
+                answered = consumer.consume(num_messages=min(most, end - at), timeout=_WAITED_S)
+                if answered:
+                    silence.close()
+                elif not is_silent:
+                    silence.enter_context(waiting(lambda: f"waiting for the records of {topic} {partition} from {at}"))  # noqa: B023
+                is_silent = not answered
+                batch: list[Message] = []
+                for message in answered:
+                    error = message.error()
+                    if error is not None and error.name() != "_PARTITION_EOF":
+                        raise self._failure(error, partition=partition)
+                    offset = message.offset()
+                    assert offset is not None, f"a record of {topic} without an offset"
+                    # At the end of the partition, the offset is that of the record that would be next.
+                    if error is None and offset < end:
+                        batch.append(message)
+                    is_beyond = is_beyond or (error is None and offset >= end)
+                    at = max(at, offset if error is not None else offset + 1)
+                if answered:
+                    heard = time.monotonic()
+                self._require_heard(heard)
+                if batch:
+                    yield batch
+                    heard = time.monotonic()  # who reads may have waited
         self._reached = None if is_beyond or not is_own else (partition, end)
 
     def _require_heard(self, heard: float) -> None:

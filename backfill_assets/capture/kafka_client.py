@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from backfill_assets.capture.errors import NoStream, ReadFailed, StreamAway, StreamDenied
 from backfill_assets.capture.kafka_topic import KafkaCluster
 from backfill_assets.core.errors import PackageMissing
+from backfill_assets.core.progress import waiting
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -133,9 +134,10 @@ class KafkaClient:
     def answer(self, answered: Any) -> Any:
         """What the cluster answers, or its error as one of ours."""
         until = time.monotonic() + self.seconds
-        while not answered.done() and time.monotonic() < until:
-            self.admin.poll(0.05)  # only then does the client say what troubles it
-            self.require_allowed()
+        with waiting(lambda: f"waiting for Kafka to answer about {self.topic}"):
+            while not answered.done() and time.monotonic() < until:
+                self.admin.poll(0.05)  # only then does the client say what troubles it
+                self.require_allowed()
         with self.asking():
             return answered.result(timeout=0)
 

@@ -12,6 +12,7 @@ from typing import Any
 from backfill_assets.capture.errors import NoStream, ReadFailed, StreamAway, StreamDenied
 from backfill_assets.capture.kinesis_stream import KinesisService
 from backfill_assets.core.errors import PackageMissing
+from backfill_assets.core.progress import waiting
 
 MOST_AT_ONCE = 10_000
 _PAUSE_S = 0.2
@@ -213,6 +214,10 @@ class KinesisClient:
         Raises:
             Retryable: It does not answer, or not any more.
         """
+        with waiting(lambda: f"waiting for Kinesis to answer {what} of {self.name}"):
+            return self._asked(what, expires=expires, **asked)
+
+    def _asked(self, what: str, *, expires: bool, **asked: Any) -> Any:
         from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
 
         until, pause = time.monotonic() + self.seconds, _PAUSE_S

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
 from backfill_assets.capture.landed_files import FileKind
+from backfill_assets.core.progress import waiting
 
 SCAN = "scan-"
 """What the partition begins with into which everything is read once more; its files land when all of them are there."""
@@ -214,10 +215,12 @@ class Pace:
         )
         early = self._began + due - self.now()
         if early > 0:
-            self.wait(early)
+            with waiting(lambda: f"waiting {early:,.0f} s, as the limit per minute asks"):
+                self.wait(early)
         if self.behind is not None and (self._looked is None or self.now() - self._looked >= LOOKS_EVERY_S):
-            while self.behind() > self.most_behind:
-                self.wait(LOOKS_EVERY_S)
+            with waiting(lambda: f"waiting for the consumer group {self.group}, which is too far behind"):
+                while self.behind() > self.most_behind:
+                    self.wait(LOOKS_EVERY_S)
             self._looked = self.now()
 
     @property

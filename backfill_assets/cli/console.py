@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, TextIO
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from backfill_assets.core.progress import Listener, Progress
+from backfill_assets.core.progress import Listener, Progress, hearing_waits
 from backfill_assets.core.wording import visible
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import Act, do
@@ -51,11 +52,16 @@ class PlainConsole(Console):
                 yield Segment(visible(segment.text, keep_line_breaks=True), segment.style)
 
 
-def terminal(stream: TextIO) -> Console:
+def terminal(stream: TextIO, *, quiet: bool = False) -> Console:
     """A console for a stream: as wide as the terminal but never so narrow that tables lose columns."""
     if not stream.isatty() and "COLUMNS" not in os.environ:
-        return PlainConsole(file=stream, width=WIDTH_OF_A_FILE)
-    return PlainConsole(file=stream, width=max(NARROWEST, shutil.get_terminal_size().columns))
+        return PlainConsole(file=stream, quiet=quiet, width=WIDTH_OF_A_FILE)
+    return PlainConsole(file=stream, quiet=quiet, width=max(NARROWEST, shutil.get_terminal_size().columns))
+
+
+def print_aside(console: Console, line: str) -> None:
+    """A line beside the answer of a command, which is never cut: a terminal goes on with it in the next one."""
+    console.print(visible(line), style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
 _FEW = 10
@@ -73,12 +79,13 @@ def progress_listener(what: str, *, quiet: bool, silence_s: float = LONGEST_SILE
         quiet: Show nothing, for machines.
         silence_s: After so long without a line one says that the work goes on.
     """
-    console = PlainConsole(stderr=True, quiet=quiet)
+    console = terminal(sys.stderr, quiet=quiet)
     if quiet or not console.is_terminal:
         with _lines(console, silence_s) as print_line:
             yield print_line
         return
-    with _bar(console) as bar:
+    # On the console of the bar, which is drawn again below it.
+    with hearing_waits(partial(print_aside, console)), _bar(console) as bar:
         # Shown while a step lasts: what is printed between two steps must not run into it.
         bar.stop()
         task: TaskID | None = None
@@ -165,8 +172,7 @@ def _says_the_same(shown: Progress, progress: Progress) -> bool:
 
 
 def _print_line(console: Console, progress: Progress, sentence: str) -> None:
-    line = visible(f"{_doing(progress)}: {sentence}")
-    console.print(line, highlight=False, style="dim", markup=False)
+    print_aside(console, f"{_doing(progress)}: {sentence}")
 
 
 def _doing(progress: Progress) -> str:
@@ -211,7 +217,7 @@ def quiet_spark(
         active = SparkSession.getActiveSession()
         if active is not None:
             return active
-        console = PlainConsole(stderr=True, quiet=quiet)
+        console = terminal(sys.stderr, quiet=quiet)
         logging.getLogger().addFilter(is_not_of_py4j)
         mute_query_contexts()
         with _still("waiting for the Spark server", quiet=quiet, silence_s=silence_s):
@@ -230,7 +236,7 @@ def quiet_spark(
         if not settings.spark_remote:
             took = f"Spark took {time.monotonic() - began:,.0f} s to start"
             said = f"{took}: {words_of(do(Act.UP))} keeps it running for the next commands"
-            console.print(said, style="dim", highlight=False)
+            print_aside(console, said)
         return session
 
     return opened
@@ -252,8 +258,8 @@ def _say_why_none(settings: Settings, console: Console) -> None:
     found = found_server(settings)
     if found is not None and found.unfit is not None:
         said = f"the Spark server of this home is not used: {UNFIT[found.unfit]}"
-        console.print(said, style="dim", highlight=False)
-    console.print("starting Spark", style="dim")
+        print_aside(console, said)
+    print_aside(console, "starting Spark")
 
 
 @contextmanager
@@ -263,10 +269,10 @@ def _still(doing: str, *, quiet: bool, silence_s: float) -> Iterator[None]:
         yield
         return
     with os.fdopen(os.dup(2), "w") as stream:
-        console = PlainConsole(file=stream)
+        console = terminal(stream)
 
         def go_on(seconds: float) -> None:
-            console.print(f"{doing}: still running after {seconds:,.0f} s", style="dim", highlight=False)
+            print_aside(console, f"{doing}: still running after {seconds:,.0f} s")
             stream.flush()
 
         with _broken_silence(silence_s, go_on):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.cli.answers import app
 from backfill_assets.core.people import NotAPerson, require_person
+from backfill_assets.core.progress import hearing_waits
 from backfill_assets.core.regular_files import open_regular
 from backfill_assets.core.wording import visible
 from backfill_assets.report.errors import NotGiven
@@ -190,13 +191,15 @@ def opened(
         Refused: The home does not exist, and this command begins none; or it is the home of another domain.
     """
     from backfill_assets.application.recorder import LazyRecorder
-    from backfill_assets.cli.console import quiet_spark
+    from backfill_assets.cli.console import print_aside, quiet_spark, terminal
     from backfill_assets.workspace import Workspace
 
     settings = settings_of_command()
     with ExitStack() as stack:
         # Lines of JSON take the place of what a person reads: what collects them reads standard error as well.
         quiet = quiet or bool(settings.log)
+        if not settings.log:
+            stack.enter_context(hearing_waits(lambda said: print_aside(terminal(sys.stderr), said)))
         open_session = quiet_spark(settings, quiet=quiet, meanwhile=surroundings().meanwhile)
         ws = Workspace.open(settings, open_session=open_session, conditions=conditions)
         stack.callback(ws.close)

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 
+_LONGEST_COMMAND = 80
+
 RENEWALS = 4
 """The number of renewals per length of a lease."""
 
@@ -41,6 +43,47 @@ def mark_of(machine: str) -> str:
         return ""
     began = _began(int(number))
     return f"{_system()}/{began}" if began else ""
+
+
+def doing_of(machine: str) -> str:
+    """A process with the command that it runs, where the system says: `host:123 (backfill land FILE)`.
+
+    Args:
+        machine: The process, `host:pid`.
+    """
+    host, _, number = machine.rpartition(":")
+    if host != socket.gethostname() or not number.isdecimal():
+        return machine
+    try:
+        told = Path(f"/proc/{number}/cmdline").read_bytes().decode(errors="replace")
+    except OSError:
+        return machine
+    words = [word.rpartition("/")[2] if word.startswith("/") else word for word in told.rstrip("\0").split("\0")]
+    # An installed command is a file of Python's.
+    said = " ".join(words[1:] if words[1:] and words[0].startswith("python") else words)
+    return f"{machine} ({said[:_LONGEST_COMMAND]})" if said else machine
+
+
+def who_locks(file: Path, first_byte: int | None = None) -> str:
+    """The process of this machine that has locked a file, or a byte of it, for itself; empty where none is seen.
+
+    Args:
+        first_byte: For a lock on a range of bytes; None for one on the whole file.
+    """
+    try:
+        inode = file.stat().st_ino
+        lines = Path("/proc/locks").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return ""
+    for line in lines:
+        # `1: POSIX  ADVISORY  WRITE 123 08:01:456 120 120`; who waits for a lock is listed with an arrow.
+        _, *words = line.split()
+        if len(words) != 7 or words[2] != "WRITE" or words[4].rpartition(":")[2] != str(inode):
+            continue
+        if first_byte is None or (words[5].isdecimal() and int(words[5]) <= first_byte <= int(words[6])):
+            machine = f"{socket.gethostname()}:{words[3]}"
+            return doing_of(machine)
+    return ""
 
 
 def _system() -> str:

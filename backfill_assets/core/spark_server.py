@@ -32,7 +32,8 @@ from pathlib import Path
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused, Retryable, sentence
 from backfill_assets.core.identity import document_digest
-from backfill_assets.core.lease import mark_of, this_process
+from backfill_assets.core.lease import mark_of, this_process, who_locks
+from backfill_assets.core.progress import waiting
 from backfill_assets.core.session_settings import client_versions
 from backfill_assets.core.settings import Settings
 
@@ -244,8 +245,13 @@ def _locked(home: Path) -> Iterator[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     with (folder / _LOCK).open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        with waiting(lambda: f"waiting for the Spark server, which {_who_holds(folder)} starts or stops"):
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield folder
+
+
+def _who_holds(folder: Path) -> str:
+    return who_locks(folder / _LOCK) or "another process"
 
 
 def _started(settings: Settings, folder: Path, conf: Mapping[str, str], at: datetime) -> SparkServer:
@@ -312,13 +318,14 @@ def _started(settings: Settings, folder: Path, conf: Mapping[str, str], at: date
 
 def _await(process: subprocess.Popen[bytes], server: SparkServer, log: Path, began: int) -> None:
     until = time.monotonic() + _STARTS_WITHIN_S
-    while time.monotonic() < until:
-        if process.poll() is not None:
-            why = f"its process ended with {process.returncode}{_last_line(log, began)}"
-            raise (_PortTaken if _answers(server.port) else DidNotStart)(why=why, log=str(log))
-        if _listens(process.pid, server.port):
-            return
-        time.sleep(0.1)
+    with waiting(lambda: f"waiting until the Spark server of process {process.pid} listens"):
+        while time.monotonic() < until:
+            if process.poll() is not None:
+                why = f"its process ended with {process.returncode}{_last_line(log, began)}"
+                raise (_PortTaken if _answers(server.port) else DidNotStart)(why=why, log=str(log))
+            if _listens(process.pid, server.port):
+                return
+            time.sleep(0.1)
     raise DidNotStart(why=f"it does not listen after {_STARTS_WITHIN_S} s", log=str(log))
 
 
@@ -350,12 +357,13 @@ def _end_process(number: int) -> None:
         with suppress(ProcessLookupError):
             os.kill(number, how)
         until = time.monotonic() + _ENDS_WITHIN_S
-        while time.monotonic() < until:
-            with suppress(ChildProcessError):
-                os.waitpid(number, os.WNOHANG)
-            if not _is_alive(number):
-                return
-            time.sleep(0.05)
+        with waiting(lambda: f"waiting until the Spark server, process {number}, has ended"):
+            while time.monotonic() < until:
+                with suppress(ChildProcessError):
+                    os.waitpid(number, os.WNOHANG)
+                if not _is_alive(number):
+                    return
+                time.sleep(0.05)
 
 
 def _forget(folder: Path) -> None:
@@ -405,7 +413,8 @@ def end_abandoned(server: SparkServer) -> int:
             client.release_session()
             if stopped:
                 # Its tasks end by themselves, and then remove what they have written.
-                time.sleep(_TASKS_END_WITHIN_S)
+                with waiting(lambda: f"waiting for tasks that {of['machine']} left on the Spark server"):  # noqa: B023
+                    time.sleep(_TASKS_END_WITHIN_S)
         except PySparkException as error:
             # Its process was killed between the end of the session and that of its file, or the server gave it up.
             if _SESSION_HAS_ENDED not in str(error):

@@ -18,6 +18,7 @@ from backfill_assets.capture.kafka import number_of
 from backfill_assets.capture.kafka_client import KafkaClient, plain
 from backfill_assets.capture.kafka_topic import FIXED, KafkaReplay
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.progress import waiting
 from backfill_assets.deliver.errors import TooLarge, WriteFailed
 from backfill_assets.deliver.sinks import Outgoing, Target
 from backfill_assets.ledger.records import PartKind, ReplayPart, ReplayRecord
@@ -88,13 +89,14 @@ class ReplayTopic:
         (answered,) = self._client.admin.create_topics([wanted], request_timeout=self._client.seconds).values()
         self._client.answer(answered)
         until = time.monotonic() + self._client.seconds
-        while True:
-            found = self.found()
-            if found is not None and found.partitions == partitions:
-                return found
-            if time.monotonic() > until:
-                raise self._client.away()
-            time.sleep(0.05)
+        with waiting(lambda: f"waiting until Kafka has made {self._client.topic}"):
+            while True:
+                found = self.found()
+                if found is not None and found.partitions == partitions:
+                    return found
+                if time.monotonic() > until:
+                    raise self._client.away()
+                time.sleep(0.05)
 
     def delete(self) -> None:
         (answered,) = self._client.admin.delete_topics(

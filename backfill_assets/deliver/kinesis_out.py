@@ -25,6 +25,7 @@ from backfill_assets.capture.json_members import quoted
 from backfill_assets.capture.kinesis_client import KinesisClient, Shard, Stream
 from backfill_assets.capture.kinesis_stream import KinesisReplay
 from backfill_assets.core.crash_points import Point, Reached
+from backfill_assets.core.progress import waiting
 from backfill_assets.deliver.errors import TargetGone, TooLargeForStream, WriteFailed
 from backfill_assets.deliver.sinks import Outgoing, Target
 from backfill_assets.ledger.records import ReplayPart, ReplayRecord
@@ -135,16 +136,17 @@ class ReplayStream:
     def _settled(self) -> Stream | None:
         """The stream as soon as it is not being created, changed or deleted: only then it can be deleted."""
         until = time.monotonic() + self._client.seconds
-        while True:
-            try:
-                there = self._client.summary()
-            except NoStream:
-                return None
-            if there.status == "ACTIVE":
-                return there
-            if time.monotonic() > until:
-                raise self._client.away(f"it is {there.status}")
-            time.sleep(_PAUSE_S)
+        with waiting(lambda: f"waiting until Kinesis is done with the stream {self._client.stream}"):
+            while True:
+                try:
+                    there = self._client.summary()
+                except NoStream:
+                    return None
+                if there.status == "ACTIVE":
+                    return there
+                if time.monotonic() > until:
+                    raise self._client.away(f"it is {there.status}")
+                time.sleep(_PAUSE_S)
 
     @property
     def mark(self) -> str:

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame
 from backfill_assets.core.columns import LINEAGE, LINEAGE_OF_RUN, RUN_ID
 from backfill_assets.core.errors import BackfillError, DiskFull, is_full_disk
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, fields_of
+from backfill_assets.core.progress import waiting
 from backfill_assets.files.admission import require_admitted
 from backfill_assets.lake.errors import LineageNotWritten, NotAppended
 from backfill_assets.lake.staging import write_staged
@@ -89,7 +90,8 @@ class AppendedTable:
                     if not isinstance(lake.root, Path):
                         lake.files(self.name).stat("_delta_log")
                     raise NotAppended(table=self.name, why=in_one_line(error)) from error
-                time.sleep(_FIRST_WAIT_S * 2**attempt * (0.5 + random.random()))  # noqa: S311 - jitter, not a secret
+                with waiting(lambda: f"waiting for other writers of {self.name}"):
+                    time.sleep(_FIRST_WAIT_S * 2**attempt * (0.5 + random.random()))  # noqa: S311 - jitter, not a secret
             else:
                 return
 

@@ -23,6 +23,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, digest_of_paths
+from backfill_assets.core.progress import waiting
 from backfill_assets.lake import errors
 from backfill_assets.lake.tables import Lake, changed_files, in_one_line, live_files, missing_files, schema_after
 
@@ -123,7 +124,8 @@ def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.s
         except CommitFailedError:
             if _has_landed(lake, order):
                 return _landed(lake, order)
-            wait(_FIRST_WAIT_S * 2**attempt * (0.5 + random.random()))  # noqa: S311 - jitter, not a secret
+            with waiting(lambda: f"waiting for other writers of {order.table}"):
+                wait(_FIRST_WAIT_S * 2**attempt * (0.5 + random.random()))  # noqa: S311 - jitter, not a secret
         except Exception as error:
             # A store may have taken a commit whose answer was lost, or take it yet. It would take the place of the next
             # attempt, as another writer's: at most one of them lands.
@@ -132,7 +134,8 @@ def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.s
             if _has_landed(lake, order):
                 return _landed(lake, order)
             is_unsure = True
-            wait(_FIRST_WAIT_S * 2**attempt)
+            with waiting(lambda: f"waiting for the store of {order.table}, whose answer was lost"):
+                wait(_FIRST_WAIT_S * 2**attempt)
         else:
             return _landed(lake, order)
     raise errors.OthersCommittedFirst(
@@ -207,7 +210,8 @@ def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float]
                 ),
             )
         except CommitFailedError:
-            wait(_FIRST_WAIT_S * 2**attempt)
+            with waiting(lambda: f"waiting for other writers of {table}"):
+                wait(_FIRST_WAIT_S * 2**attempt)
         except Exception as error:
             raise errors.NotFencedOff(table=table, publication_id=publication_id, why=in_one_line(error)) from error
         else:

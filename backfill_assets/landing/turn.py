@@ -15,7 +15,8 @@ from contextlib import contextmanager, suppress
 from backfill_assets.capture.landed_files import landing_place
 from backfill_assets.core.crash_points import Point, Reached, carry_on
 from backfill_assets.core.errors import BackfillError, Retryable, sentence
-from backfill_assets.core.lease import LeaseTerms, renewed, this_process
+from backfill_assets.core.lease import LeaseTerms, doing_of, renewed, this_process
+from backfill_assets.core.progress import waiting
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.compacted import remove_half_built
@@ -49,19 +50,27 @@ def landing_turn(
     Raises:
         TurnTaken: Another process has the turn, and `wait` is False.
     """
-    while True:
-        with ledger.write() as tx:
-            if tx.turns.take(source.name, lease, holder=by):
-                break
-        if not wait:
-            raise TurnTaken(source=source.name)
-        time.sleep(_PAUSE_S)
+    with waiting(lambda: _who_lands(ledger, source)):
+        while True:
+            with ledger.write() as tx:
+                if tx.turns.take(source.name, lease, holder=by):
+                    break
+            if not wait:
+                raise TurnTaken(source=source.name)
+            time.sleep(_PAUSE_S)
     try:
         with renewed(lambda: ledger.renew_lease(turn_of(source.name), lease), length=lease.length, lost=lambda: None):
             yield
     finally:
         with suppress(BackfillError), ledger.write() as tx:  # else it ends with its lease
             tx.turns.give_back(source.name, lease)
+
+
+def _who_lands(ledger: Ledger, source: SourceTable) -> str:
+    with ledger.read() as tx:
+        held = tx.leases.get(turn_of(source.name))
+    who = f"{held.holder}, {doing_of(held.machine)}, since {held.since_at:%Y-%m-%d %H:%M:%S} UTC" if held else "nobody"
+    return f"waiting for the turn to land files of {source.name}, which has: {who}"
 
 
 def new_lease(settings: Settings) -> LeaseTerms:

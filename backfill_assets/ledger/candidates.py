@@ -33,8 +33,15 @@ from backfill_assets.ledger.recorded_text import first_few
 from backfill_assets.ledger.records import CandidatePartition, ChunkRecord
 from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.samples import append_with_samples
-from backfill_assets.ledger.schema import candidate_partitions, chunk_runs, events, gate_results, runs
-from backfill_assets.ledger.states import VISIBLE, ChunkState, RunState
+from backfill_assets.ledger.schema import (
+    candidate_partitions,
+    chunk_runs,
+    events,
+    gate_results,
+    partition_versions,
+    runs,
+)
+from backfill_assets.ledger.states import VISIBLE, ChunkState, RunState, VersionState
 from backfill_assets.planning.estimates import EarlierRun, Pace
 
 COMMENT_ON = "comment_on"
@@ -157,6 +164,19 @@ class CandidateReads(Queries):
         found = gate_results
         chosen = select(found).join(runs, runs.c.run_id == found.c.run_id).where(runs.c.table_name.in_(tuple(tables)))
         yield from map(rows.gate_result, self._connection.execute(chosen.execution_options(yield_per=PAGE)))
+
+    def of_accepted(self, table: str) -> tuple[dict[str, int], tuple[GateResult, ...]]:
+        """What the gates found in the rows that readers of a table see: in how many partitions, and what failed.
+
+        Cost: one index range per accepted partition, added up in the database; what failed is read.
+        """
+        found, held = gate_results, partition_versions
+        seen = (held.c.run_id == found.c.run_id) & (held.c.partition_date == found.c.partition_date)
+        accepted = (held.c.table_name == table) & (held.c.state == VersionState.ACCEPTED)
+        counted = select(found.c.gate, func.count()).join(held, seen).where(accepted).group_by(found.c.gate)
+        failed = select(found).join(held, seen).where(accepted, found.c.passed.is_(False))
+        results = self._rows(failed.order_by(found.c.partition_date, found.c.gate))
+        return dict(self._columns(counted)), tuple(map(rows.gate_result, results))
 
     def passed_gates(self, run_id: str) -> frozenset[PassedGate]:
         """The gates that passed: partition, name, and the digest of the files that were judged.

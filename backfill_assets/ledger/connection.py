@@ -25,6 +25,8 @@ from sqlalchemy.exc import TimeoutError as NoFreeConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from backfill_assets.core.errors import DiskFull, is_full_disk
+from backfill_assets.core.lease import doing_of, this_process, who_locks
+from backfill_assets.core.progress import waiting
 from backfill_assets.ledger.errors import DriverMissing, LedgerUrl, LostWhileCommitting, ReadOnly, Unavailable
 
 WAIT_SECONDS = 60
@@ -86,6 +88,8 @@ def connect_engine(url: str) -> Engine:
         return create_engine(
             address.set(drivername="postgresql+psycopg"),
             connect_args={
+                # So that who waits for this process can say so.
+                "application_name": address.query.get("application_name", this_process()),
                 "connect_timeout": str(address.query.get("connect_timeout", 10)),
                 "options": f"{address.query.get('options', '')} -c lock_timeout={WAIT_SECONDS}s".strip(),
             },
@@ -94,6 +98,32 @@ def connect_engine(url: str) -> Engine:
         )
     except ModuleNotFoundError as error:
         raise DriverMissing(setting="BACKFILL_LEDGER_URL", package=str(error.name)) from error
+
+
+_WRITER_BYTE = 120
+"""The byte of SQLite's shared index that the one writer has locked."""
+
+_WRITERS = """
+SELECT other.pid, other.application_name, other.xact_start
+FROM pg_stat_activity AS own
+CROSS JOIN LATERAL unnest(pg_blocking_pids(own.pid)) AS blocking(pid)
+JOIN pg_stat_activity AS other ON other.pid = blocking.pid
+WHERE own.datname = current_database() AND own.application_name = %(own)s LIMIT 1
+"""
+
+
+def who_writes(engine: Engine) -> str:
+    """A sentence about the process for which a writer of the ledger waits, as far as the system says which it is."""
+    who = ""
+    if engine.dialect.name == "sqlite":
+        who = who_locks(Path(f"{engine.url.database}-shm"), _WRITER_BYTE)
+    else:
+        with engine.connect() as connection:
+            found = connection.exec_driver_sql(_WRITERS, {"own": this_process()}).one_or_none()
+        if found is not None:
+            process, name, since = found
+            who = f"{doing_of(name) or f'process {process} of the database'}, since {since:%Y-%m-%d %H:%M:%S %Z}"
+    return f"waiting for the turn to write the ledger, which has: {who or 'another process'}"
 
 
 @contextmanager
@@ -191,13 +221,14 @@ def _connect_sqlite(dialect: Dialect, record: ConnectionPoolEntry, given: Any, n
             raise
     record.info[_ALONE] = True
     ends = time.monotonic() + WAIT_SECONDS
-    while True:
-        try:
-            return _prepared(dialect.connect(*given, **named), (*ALONE_PRAGMAS, *SQLITE_PRAGMAS))
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorname != _BUSY or time.monotonic() > ends:
-                raise
-        time.sleep(ALONE_AGAIN_S)
+    with waiting(lambda: f"waiting for the ledger {given[0]}, which another process has for itself: its disk is full"):
+        while True:
+            try:
+                return _prepared(dialect.connect(*given, **named), (*ALONE_PRAGMAS, *SQLITE_PRAGMAS))
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorname != _BUSY or time.monotonic() > ends:
+                    raise
+            time.sleep(ALONE_AGAIN_S)
 
 
 def _read_only_address(file: Path) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
 
@@ -18,7 +18,16 @@ from sqlalchemy.exc import DBAPIError
 from backfill_assets.core.clock import Clock, LedgerClock
 from backfill_assets.core.errors import DiskFull, Retryable
 from backfill_assets.core.lease import LeaseTerms
-from backfill_assets.ledger.connection import READ, WRITE, compact_log, connect_engine, said_by_database, transaction
+from backfill_assets.core.progress import waiting
+from backfill_assets.ledger.connection import (
+    READ,
+    WRITE,
+    compact_log,
+    connect_engine,
+    said_by_database,
+    transaction,
+    who_writes,
+)
 from backfill_assets.ledger.errors import ReadOnly, Unusable
 from backfill_assets.ledger.leases import renew
 from backfill_assets.ledger.states import OPEN_STATES
@@ -97,10 +106,13 @@ class Ledger:
     @contextmanager
     def write(self) -> Iterator[WriteTransaction]:
         """The one writing transaction at its turn: committed at the end, undone by any exception."""
-        with transaction(self._engine, WRITE) as connection:
-            tx = WriteTransaction(connection, self._clock, self._most_behind)
-            yield tx
-            tx.require_recorded()
+        with ExitStack() as turn:
+            turn.enter_context(waiting(lambda: who_writes(self._engine)))
+            with transaction(self._engine, WRITE) as connection:
+                tx = WriteTransaction(connection, self._clock, self._most_behind)
+                turn.close()
+                yield tx
+                tx.require_recorded()
 
     def try_writing(self) -> None:
         """Writes an event and takes it back: whether a ledger can be written is not seen by reading it.

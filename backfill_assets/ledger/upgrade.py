@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
 
-from backfill_assets.ledger.connection import READ, UPGRADE, compact_log, transaction
+from backfill_assets.core.progress import waiting
+from backfill_assets.ledger.connection import READ, UPGRADE, compact_log, transaction, who_writes
 from backfill_assets.ledger.errors import DanglingReferences, NewerLedger
 from backfill_assets.ledger.schema import HEAD_REVISION
 
@@ -21,9 +23,11 @@ def upgrade(engine: Engine) -> None:
     with transaction(engine, READ) as connection:
         if present_revision(connection) == HEAD_REVISION:
             return
-    with transaction(engine, UPGRADE) as connection:
+    with ExitStack() as turn, transaction(engine, UPGRADE) as connection:
         if engine.dialect.name == "postgresql":
+            turn.enter_context(waiting(lambda: who_writes(engine)))
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": UPGRADE_LOCK})
+            turn.close()
         if present_revision(connection) is None:
             # Only loaded for a new ledger, and Alembic only for an earlier one: a command needs neither to start.
             from backfill_assets.ledger.creation import create

@@ -35,7 +35,7 @@ from backfill_assets.orchestration.events import (
     gate_events,
     gate_specs,
     materialized,
-    summaries,
+    of_readers,
     waits,
 )
 from backfill_assets.orchestration.partitions import OfferedDays, published_key, table_partitions, window_mapping
@@ -128,12 +128,11 @@ def _bronze(table: SourceTable, days: OfferedDays, pool: str | None) -> dg.Asset
             with refusals_as_failures(session, context):
                 record = _published_or_waiting(session, run, by=by)
         except dg.Failure:
-            yield from summaries(key, table.partition.grain, results, links=_links(session, run))
             yield from ended_checks(key, table.gates)
             raise
         # In this order, for a check counts for the materialization before it.
         yield from _what_was_published(context, session, table, run, record)
-        yield from summaries(key, table.partition.grain, results, links=_links(session, run))
+        yield from of_readers(workspace, table)
         yield from ended_checks(key, table.gates)
 
     return load
@@ -261,9 +260,7 @@ def _published(table: DerivedTable, days: OfferedDays) -> dg.AssetsDefinition:
         if isinstance(record, NotApproved):
             yield from ended_checks(key, table.gates)
             return
-        # What the candidate was measured to be is what readers see now.
-        results = look.gate_results(session.workspace, run.run_id)
-        yield from summaries(key, table.partition.grain, results, links=_links(session, run))
+        yield from of_readers(session.workspace, table)
         yield from ended_checks(key, table.gates)
 
     return swap

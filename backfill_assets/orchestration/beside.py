@@ -19,7 +19,7 @@ from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.recorder import LazyRecorder
 from backfill_assets.application.subjects import Run
 from backfill_assets.core.errors import BackfillError, Unrecorded
-from backfill_assets.core.progress import Listener, Progress, no_listener
+from backfill_assets.core.progress import Listener, Progress, no_listener, waiting
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.records import PublicationRecord
@@ -144,7 +144,8 @@ class RecordedBeside(LazyRecorder["DagsterRecorder"]):
         finally:
             if recorder.ident is None:
                 recorder.start()
-            recorder.join()
+            with waiting(lambda: "waiting until Dagster's pages show what was done"):
+                recorder.join()
         self._failed += failed
 
 

@@ -121,7 +121,7 @@ def published_table(table: DerivedTable) -> str:
     return (
         f"{prose(table.description)}\n\nMaterializing a range publishes the staged run over exactly that range, in one "
         f"commit. It is refused unless every blocking gate has passed and the run is approved. Its checks are the "
-        f"gates of the run that was published last."
+        f"gates of the rows that readers see."
     ).strip()
 
 

@@ -64,10 +64,15 @@ BATCH = 500
 GATHER_S = 0.5
 """For how long events of a run that a command records are gathered: other writers wait for them."""
 
+MANY = 500
+"""Partitions or runs that one statement names."""
+
 COMMITTED_AT_ONCE = frozenset({*PIPELINE_EVENTS, DagsterEventType.RESOURCE_INIT_STARTED, DagsterEventType.STEP_START})
 """After these the state of the run is written elsewhere, or something begins that may take long."""
 
 OF_PARTITIONS = (DagsterEventType.ASSET_MATERIALIZATION, DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
+
+ENDS_OF_RUNS = frozenset({DagsterEventType.RUN_SUCCESS, DagsterEventType.RUN_FAILURE, DagsterEventType.RUN_CANCELED})
 
 FAILURES = (DagsterEventType.STEP_FAILURE, DagsterEventType.RUN_FAILURE)
 
@@ -214,6 +219,34 @@ class BatchedEventLog(SqlEventLogStorage):
         else:
             # The partition's row is what pages read. The run's log has one evaluation for all of its partitions.
             self.store_asset_check_event(event, checked)
+        if event.dagster_event_type in ENDS_OF_RUNS and event.run_id:
+            self.forget_unevaluated(event.run_id)
+
+    def forget_unevaluated(self, *run_ids: str) -> None:
+        """Takes back the evaluations that runs which have ended planned and did not make.
+
+        Pages would show these checks as failed, or as skipped, for ever; so they show the evaluation before.
+        """
+        with self.index_connection() as conn:
+            for batch in batches(run_ids, MANY):
+                planned = Checks.c.execution_status == Status.PLANNED.value
+                conn.execute(Checks.delete().where(Checks.c.run_id.in_(batch), planned))
+
+    def planning(self) -> list[str]:
+        """The runs that have planned evaluations and not made them, of which some may have ended long ago."""
+        runs = Checks.select().with_only_columns(Checks.c.run_id).distinct()
+        with self.index_connection() as conn:
+            found = conn.execute(runs.where(Checks.c.execution_status == Status.PLANNED.value))
+            return [run_id for (run_id,) in found]
+
+    def forget_checks(self, asset: AssetKey, *, names: Collection[str] = (), partitions: Sequence[str] = ()) -> None:
+        """Takes back evaluations of what readers no longer see: of checks of these names, or of these partitions."""
+        of_asset = Checks.c.asset_key == asset.to_string()
+        with self.index_connection() as conn:
+            if names:
+                conn.execute(Checks.delete().where(of_asset, Checks.c.check_name.in_(names)))
+            for batch in batches(partitions, MANY):
+                conn.execute(Checks.delete().where(of_asset, Checks.c.partition.in_(batch)))
 
     def _event_to_row(self, event: EventLogEntry) -> dict[str, Any]:
         return {**super()._event_to_row(event), "event": _text(event)}
@@ -452,9 +485,6 @@ class LivePools(SqlEventLogStorage):
             self.free_concurrency_slots_for_run(run_id)
         return bool(ended)
 
-
-MANY = 500
-"""Partitions that one statement names."""
 
 _as_accepted = ContextVar("as_accepted", default=False)
 

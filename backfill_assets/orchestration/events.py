@@ -17,24 +17,33 @@ import dagster as dg
 from backfill_assets.core.errors import NotApproved
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import sha256_text
-from backfill_assets.domain import Gate
+from backfill_assets.domain import Gate, Table
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData as Target
-from backfill_assets.orchestration.described import REPORT, Links, Numbers, names_rows, shown, violations
-from backfill_assets.orchestration.event_log import BATCH, TableColours, as_accepted, batches, one_commit
+from backfill_assets.orchestration.described import REPORT, Links, Numbers, names_rows, report_link, shown, violations
+from backfill_assets.orchestration.event_log import (
+    BATCH,
+    BatchedEventLog,
+    TableColours,
+    as_accepted,
+    batches,
+    one_commit,
+)
 from backfill_assets.orchestration.next_steps import explained_in_dagster, linked
-from backfill_assets.orchestration.partitions import key_of
+from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import Grain, describe
+from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.measured import changed_columns, outcome_of
-from backfill_assets.report.page import facts, table
+from backfill_assets.report.page import facts
+from backfill_assets.report.page import table as as_table
 from backfill_assets.report.requests import Act, do
 from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.states import expired_words
 from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets.workspace import Workspace
 
 Events = Iterator[Any]
 DATA_VERSION_TAG = "dagster/data_version"
@@ -115,6 +124,48 @@ def summaries(
         )
 
 
+def of_readers(ws: Workspace, table: Table, on: Target | None = None) -> Iterator[dg.AssetCheckEvaluation]:
+    """One evaluation per gate of the rows that readers of a table see now, whichever runs they came from.
+
+    A gate that is younger than all of these rows has judged none, and has no evaluation.
+
+    Args:
+        on: The latest materialization, where it is of another Dagster run: pages count a check of an earlier one as
+            not executed.
+    """
+    with ws.ledger.read() as tx:
+        judged, every = tx.candidates.of_accepted(table.name)
+        accepted = len(tx.versions.claims(table.name))
+    grain, failed_of = table.partition.grain, grouped((result.gate, result) for result in every)
+    for gate in table.gates:
+        if gate.name not in judged:
+            continue
+        failed = failed_of.get(gate.name, [])
+        count = judged[gate.name]
+        said = f"{count_of(count, grain.noun)} that readers see passed"
+        if failed:
+            days = describe(grain, (result.partition for result in failed))
+            said = f"{len(failed):,} of {count_of(count, grain.noun)} that readers see failed: {days}"
+        said += f"; {count_of(accepted - count, grain.noun)} came before this gate" if accepted > count else ""
+        newest = failed[-1].run_id if failed else ""
+        yield dg.AssetCheckEvaluation(
+            asset_key=published_key(table),
+            check_name=gate.name,
+            passed=not failed,
+            severity=_severity(gate.blocking),
+            blocking=gate.blocking,
+            description=f"{said}. The report: {words_of(do(Act.REPORT, newest))}" if failed else as_sentence(said),
+            metadata={
+                "partitions": count,
+                "failed_partitions": len(failed),
+                "violations": sum(map(violations, failed)),
+                **_failed_rows(failed),
+                **(report_link(ws.settings, newest) if failed else {}),
+            },
+            target_materialization_data=on,
+        )
+
+
 def _declared(results: Iterable[GateResult]) -> Iterator[GateResult]:
     """Those of gates that a table declares. A pilot has one more, for which the asset has no check."""
     return (result for result in results if result.finding is not Finding.PILOTED)
@@ -129,7 +180,7 @@ def _failed_rows(failed: Sequence[GateResult]) -> Mapping[str, Any]:
     worst = sorted(failed, key=lambda result: (-violations(result), result.partition))[:MOST_FAILED_ROWS]
     rows = [(result.partition, violations(result), verdict_words(result)) for result in worst]
     heads = ["partition", "violations", "verdict"]
-    return {"failed": shown(table(heads, rows, numbers=["violations"]))} if rows else {}
+    return {"failed": shown(as_table(heads, rows, numbers=["violations"]))} if rows else {}
 
 
 def _linked(result: GateResult, links: Links) -> Links:
@@ -143,7 +194,7 @@ def _observed(result: GateResult) -> Mapping[str, Any]:
     observed = {name: value for name, value in result.observed.items() if not (changed and name == "changed_columns")}
     nested = {name: value for name, value in observed.items() if isinstance(value, (dict, list, tuple))}
     plain = facts(*((name.replace("_", " "), value) for name, value in observed.items() if name not in nested))
-    columns = table(["changed column", "rows"], changed.items(), numbers=["rows"])
+    columns = as_table(["changed column", "rows"], changed.items(), numbers=["rows"])
     return {
         **({"observed": shown(plain, columns)} if plain.pairs or changed else {}),
         **{name: dg.MetadataValue.json(value) for name, value in nested.items() if value},
@@ -191,9 +242,26 @@ def expired(
 
 def forget(instance: dg.DagsterInstance, key: dg.AssetKey, partitions: Iterable[str]) -> None:
     """Takes back that partitions are materialized; Dagster's own storages cannot, and observations say it there."""
-    if isinstance(instance.event_log_storage, TableColours) and (keys := list(partitions)):
+    log = instance.event_log_storage
+    if isinstance(log, TableColours) and isinstance(log, BatchedEventLog) and (keys := list(partitions)):
         with as_accepted():
             instance.wipe_asset_partitions(key, keys)
+        # Whether they are fresh is a check of each of them.
+        log.forget_checks(key, partitions=keys)
+
+
+def show_checks(ws: Workspace, table: Table, *, instance: dg.DagsterInstance) -> None:
+    """Makes the checks of a table show the gates of what readers see, after a change that no run of its asset made."""
+    key = published_key(table)
+    latest = [each.asset_entry.last_materialization_record for each in instance.get_asset_records([key])]
+    on = [Target(storage_id=each.storage_id, run_id=each.run_id, timestamp=each.timestamp) for each in latest if each]
+    found = tuple(of_readers(ws, table, on[0] if on else None))
+    with one_commit(instance):
+        for evaluation in found:
+            instance.report_runless_asset_event(evaluation)
+    if isinstance(instance.event_log_storage, BatchedEventLog):
+        judged = {evaluation.check_name for evaluation in found}
+        instance.event_log_storage.forget_checks(key, names={gate.name for gate in table.gates} - judged)
 
 
 def _data_version(by_partition: Mapping[str, Mapping[str, Any]]) -> dg.DataVersion | None:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 import psycopg
 from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
 
+from backfill_assets.core.progress import waiting
 from backfill_assets.ledger.errors import Unusable
 from backfill_assets.orchestration.dagster_internals import ConfigurableClassData, DagsterStorage
 from backfill_assets.orchestration.event_log import BatchedEventLog, LivePools, TableColours
@@ -62,7 +63,8 @@ def open_storage(url: str, inst_data: ConfigurableClassData | None = None) -> Da
     try:
         with psycopg.connect("postgresql" + address, autocommit=True, connect_timeout=10) as connection:
             # A webserver, a daemon and a command may come first at the same time.
-            connection.execute("SELECT pg_advisory_lock(%s)", [SETUP_LOCK])
+            with waiting(lambda: "waiting for the turn to set up Dagster's database, which another process has"):
+                connection.execute("SELECT pg_advisory_lock(%s)", [SETUP_LOCK])
             if connection.execute("SELECT current_schema()").fetchone() == (None,):
                 connection.execute(f"CREATE SCHEMA {SCHEMA}".encode())
             # Dagster's statements are written for this driver.

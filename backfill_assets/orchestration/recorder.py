@@ -32,7 +32,7 @@ from backfill_assets.orchestration.attempts import end_abandoned_runs, is_under_
 from backfill_assets.orchestration.captured import report_captures
 from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.event_log import BatchedEventLog, as_accepted, one_commit
-from backfill_assets.orchestration.events import DATA_VERSION_TAG, forget
+from backfill_assets.orchestration.events import DATA_VERSION_TAG, forget, show_checks
 from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.orchestration.storage import dagster_folder, open_instance
 from backfill_assets.report.vacuumed import Pruned
@@ -92,6 +92,10 @@ class DagsterRecorder:
 
     def catch_up(self, ws: Workspace) -> None:
         end_abandoned_runs(self.instance)
+        log = self.instance.event_log_storage
+        if isinstance(log, BatchedEventLog) and (planning := log.planning()):
+            ended = self.instance.get_runs(filters=RunsFilter(run_ids=planning, statuses=FINISHED))
+            log.forget_unevaluated(*(run.run_id for run in ended))
         show_accepted(ws, instance=self.instance)
         for source in ws.domain.sources:
             if source.capture is not None:
@@ -132,7 +136,8 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
             is not materialized any more, and an observation says why.
     """
     done, of_run = ("Rolled back", "undone run") if record.action is Action.ROLLBACK else ("Published", "run_id")
-    key = published_key(workspace.domain.table(record.table))
+    table = workspace.domain.table(record.table)
+    key = published_key(table)
     with workspace.ledger.read() as tx:
         is_expiry = record.action is Action.PUBLISH and tx.runs.header(record.run_id).kind.expires
     gone = [change.partition for change in record.changes if is_expiry or change.restores == 0]
@@ -154,6 +159,7 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
             else:
                 instance.report_runless_asset_event(_there(key, said, change, facts))
     forget(instance, key, map(key_of, gone))
+    show_checks(workspace, table, instance=instance)
 
 
 def show_accepted(workspace: Workspace, *, instance: DagsterInstance) -> None:
@@ -175,6 +181,7 @@ def show_accepted(workspace: Workspace, *, instance: DagsterInstance) -> None:
                     said = "Accepted by the ledger; the process that published it ended before it could report it."
                     instance.report_runless_asset_event(_there(key, said, version, facts))
         forget(instance, key, sorted(shown - {key_of(partition) for partition in versions}))
+        show_checks(workspace, workspace.domain.table(table), instance=instance)
 
 
 def _there(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from dagster import (
     OpExecutionContext,
     ResourceDefinition,
     SensorEvaluationContext,
+    get_dagster_logger,
 )
 from dagster_deltalake import DeltaTableResource, LocalConfig, S3Config
 from dagster_deltalake.config import ClientConfig
@@ -24,7 +26,7 @@ from backfill_assets.application.execute import Executed, execute
 from backfill_assets.application.parts import Part
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.lease import this_process
-from backfill_assets.core.progress import Listener, no_listener
+from backfill_assets.core.progress import Listener, hearing_waits, no_listener
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import session_on_server, spark_conf
 from backfill_assets.domain import Domain
@@ -94,8 +96,11 @@ def run_resources(settings: Settings, domain: Domain, open_session: Callable[[],
         pyspark: LazyPySparkResource = getattr(context.resources, PYSPARK)
         settings = opened.workspace.settings
         workspace = replace(opened.workspace, open_session=lambda: session_on_server(settings) or pyspark.spark_session)
+        # A command that records its work has a terminal, where its waits are told.
+        hear = nullcontext() if opened.acts_as else hearing_waits(get_dagster_logger("backfill").info)
         try:
-            yield replace(opened, workspace=workspace)
+            with hear:
+                yield replace(opened, workspace=workspace)
         finally:
             workspace.close()
 

@@ -6,12 +6,15 @@ launch whatever they like over days that they like. After every step each partit
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 
-from dagster import AssetKey, DagsterInstance, PartitionsDefinition
+from dagster import AssetCheckKey, AssetKey, DagsterInstance, PartitionsDefinition
+from dagster._core.loader import LoadingContextForTest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
 from backfill_assets.application.follow import follow
@@ -20,9 +23,12 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.errors import LeavesOrphans
+from backfill_assets.domain import Table
+from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.assets import candidate_key, validation_key
 from backfill_assets.orchestration.build import definitions_over
+from backfill_assets.orchestration.fresh import FRESH
 from backfill_assets.orchestration.launch import SILENT, run_in_process
 from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.orchestration.recorder import DagsterRecorder
@@ -119,9 +125,10 @@ class Painter(Teller):
         # A launch without a name is refused.
         given = {"backfill/by": "uma"} if self.chance.random() < 0.8 else {}
         job = definitions_over(ws, lambda: Session(workspace=ws), pool=None).resolve_implicit_global_asset_job_def()
-        result = job.execute_in_process(
+        # As the button of a page does it: with every check of the assets.
+        checks = {key for key in job.asset_layer.asset_graph.asset_check_keys if key.asset_key in chosen}
+        result = job.get_subset(asset_selection=set(chosen), asset_check_selection=checks).execute_in_process(
             instance=self.instance,
-            asset_selection=chosen,
             tags={**partition_range((days.start, days.last)), **given},
             run_config=SILENT,
             raise_on_error=False,
@@ -158,12 +165,45 @@ class Painter(Teller):
             # What a dead process had half done is shown by `recover`; red it is at no time.
             if red or (green != said and not self.killed):
                 yield f"{name} is green for {sorted(green)} and red for {sorted(red)}; accepted are {sorted(said)}"
+            if not self.killed:
+                yield from self._checks(self.ws.domain.table(name), versions)
+
+    def _checks(self, table: Table, accepted: Mapping[date, PartitionVersion]) -> Iterator[str]:
+        """Where a check of a table is not what the gates found in the rows that readers see."""
+        with self.ws.ledger.read() as tx:
+            found = [
+                result
+                for run_id in {version.run_id for version in accepted.values()}
+                for result in tx.candidates.gate_results(run_id)
+                if (version := accepted.get(result.partition)) and version.run_id == run_id
+            ]
+        expected = {
+            gate.name: "SUCCEEDED" if all(own) else "FAILED"
+            for gate in table.gates
+            if (own := [result.passed for result in found if result.gate == gate.name])
+        }
+        key, names = published_key(table), [gate.name for gate in table.gates]
+        shown = {name: status for name in names if (status := check_status(self.instance, AssetCheckKey(key, name)))}
+        if shown != expected:
+            yield f"the checks of {table.name} show {shown}, and readers see {expected}"
+        fresh = check_status(self.instance, AssetCheckKey(key, FRESH))
+        if fresh not in (None, "SUCCEEDED", "FAILED"):
+            yield f"the check {FRESH} of {table.name} shows {fresh}"
 
     def end(self) -> Iterator[str]:
         """Whatever was left is ended; then the pages are right once more."""
         self.recover(self.ws)
         self.follow(self.ws)
         yield from self.look()
+
+
+def check_status(instance: DagsterInstance, key: AssetCheckKey) -> str | None:
+    """What pages show of a check; None for "Not evaluated"."""
+    record = instance.event_log_storage.get_latest_asset_check_execution_by_key([key]).get(key)
+    loading = LoadingContextForTest(instance)
+    if record is None or not asyncio.run(record.targets_latest_materialization(loading)):
+        return None
+    return asyncio.run(record.resolve_status(loading)).value
 
 
 def colours(

@@ -6,13 +6,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from typing import NamedTuple
 
 import pytest
 
+from backfill_assets.core import progress
 from backfill_assets.core.clock import system_clock
 from backfill_assets.core.errors import TakenOver
 from backfill_assets.core.lease import LeaseTerms, this_process
@@ -105,6 +106,67 @@ def test_who_waits_comes_next(room: Room) -> None:
         order.append("first")
     waiting.join(timeout=20)
     assert order == ["first", "second"]
+
+
+def test_who_waits_for_the_turn_or_the_ledger_says_for_whom(room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "SAID_AFTER_S", 0.1)
+    heard: list[str] = []
+    host, told = this_process().rpartition(":")[0], threading.Event()
+
+    def hear(sentence: str) -> None:
+        heard.append(sentence)
+        told.set()
+
+    def waits(act: Callable[[], object]) -> str:
+        told.clear()
+        thread = threading.Thread(target=act, daemon=True)
+        thread.start()
+        assert told.wait(20)
+        waiters.append(thread)
+        return heard[-1]
+
+    def land() -> None:
+        with landing_turn(room.ledger, EVENTS, room.turn("second"), by="ben"):
+            pass
+
+    waiters: list[threading.Thread] = []
+    with progress.hearing_waits(hear):
+        with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "land"]) as process:
+            assert room.takes(room.turn(machine=f"{host}:{process.pid}"))
+            said = waits(land)
+            process.kill()
+        assert said.startswith(
+            f"waiting for the turn to land files of {EVENTS.name}, which has: ada, {host}:{process.pid}"
+        )
+        assert "sleep(60) land), since 20" in said
+
+        with another_writer(room.ledger) as number:
+            said = waits(room.ledger.try_writing)
+        assert said.startswith("waiting for the turn to write the ledger, which has: ")
+        assert str(number) in said
+        for each in waiters:
+            each.join(timeout=20)
+
+
+@contextmanager
+def another_writer(ledger: Ledger) -> Iterator[int]:
+    """Another process in its writing transaction; its number."""
+    url = ledger._engine.url.render_as_string(hide_password=False)
+    script = f"""
+import sys
+from backfill_assets.core import progress
+from backfill_assets.core.clock import system_clock
+from backfill_assets.ledger.store import Ledger
+with Ledger.open({url!r}, clock=system_clock).write() as tx:
+    print("writing", flush=True)
+    sys.stdin.read()
+    sys.exit()
+"""
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "writing\n"
+        yield process.pid
 
 
 def test_who_lost_the_turn_can_record_nothing(room: Room) -> None:
