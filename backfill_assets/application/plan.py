@@ -128,16 +128,16 @@ def _require_pilot(tx: ReadTransaction, table: DerivedTable, scope: Scope, parti
         NoPilot: Its columns name no rows, the table is published otherwise, or there are no accepted rows to keep.
     """
     columns = tuple(name for name in table.schema.fieldNames() if name != table.partition.column)
-    why = ""
+    why, option = "", "but" if scope.is_rest else "where"
     if unknown := [column for column, _ in scope.where if column not in columns]:
         why = f"{', '.join(unknown)} is no column that rows of a partition differ in, which are {', '.join(columns)}"
-        raise NoPilot(table=table.name, scope=str(scope), why=why, unknown=unknown[0], columns=columns)
+        raise NoPilot(table=table.name, scope=str(scope), option=option, why=why, unknown=unknown[0], columns=columns)
     if not table.has_pilots:
         why = "only tables that replace whole partitions and keep no state have pilots"
     elif lacking := sorted(set(partitions) - tx.versions.claims(table.name, partitions).keys()):
         why = f"{Partitions(table.partition.grain, tuple(lacking))} has no accepted rows that could stay"
     if why:
-        raise NoPilot(table=table.name, scope=str(scope), why=why)
+        raise NoPilot(table=table.name, scope=str(scope), option=option, why=why, by_days=table.has_pilots)
 
 
 def plan_table(
@@ -199,7 +199,7 @@ def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name
         why = f"a run of mode {request.mode} is not published"
         if request.mode not in NEVER_PUBLISHED:
             why = "a later run of it reads what the one before it has published"
-        raise NoPhases(table=table.name, why=why)
+        raise NoPhases(table=table.name, why=why, by_days=False)
     parts = cut(table.name, output_of(replace(request, table=table.name), ws.graph, as_of), asked.count)
     text = f"{as_of.isoformat()}|{request.table}|{request.days}|{request.by}|{request.reason}"
     set_id = set_id_for(text, as_of)

@@ -35,6 +35,7 @@ class InputRemoved(OfRun, OfTable, MissingInput):
     partition: date
     version: int
     removed_at: str
+    manifest: Manifest
 
 
 @sentence
@@ -70,10 +71,13 @@ class LaterContract(OfTable, ContractBroken):
 
 @sentence
 class SparkStopped(OfRun, ContractBroken):
-    """Spark stopped while it {doing}: {reason}"""
+    """Spark stopped while it {doing}: {reason}{place}"""
 
     doing: str
     reason: str
+    place: str = ""
+    manifest: Manifest
+    is_final: bool
 
 
 @sentence

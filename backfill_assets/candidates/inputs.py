@@ -59,6 +59,7 @@ def _accepted_files(
                 partition=pin.partition,
                 version=pin.version,
                 removed_at=version.removed_at.isoformat(timespec="seconds"),
+                manifest=tx.runs.get(run_id).manifest,
             )
     return {pin.partition: versions[pin.partition].files for pin in pins}
 

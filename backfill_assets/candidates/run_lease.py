@@ -10,15 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import reduce
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
 
 from backfill_assets.candidates.errors import CostsMore, LostWhenStopped, SparkStopped, TooManyRows
+from backfill_assets.candidates.inputs import pinned_files
+from backfill_assets.candidates.rows import rows_of
+from backfill_assets.core.columns import in_sql
 from backfill_assets.core.errors import BackfillError, TakenOver
 from backfill_assets.core.lease import LeaseTerms, renewed
-from backfill_assets.core.spark_causes import recorded_reason, spark_reason
+from backfill_assets.core.spark_causes import recorded_reason, spark_reason, stops_again, text_refused
+from backfill_assets.core.wording import visible
 from backfill_assets.domain import Table
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.ledger.events import STOPPED_BY
@@ -77,7 +83,7 @@ def holding_lease(ws: Workspace, work: LeasedRun) -> Iterator[None]:
     except TakenOver:
         raise
     except (PySparkException, Py4JError) as error:
-        failure = broken_in_worker(error, work.table, work.manifest.transform_version) or _stopped(work, error)
+        failure = broken_in_worker(error, work.table, work.manifest.transform_version) or _stopped(ws, work, error)
         _fail(ws, work, failure)
         raise failure from error
     except BackfillError as error:
@@ -91,15 +97,44 @@ def holding_lease(ws: Workspace, work: LeasedRun) -> Iterator[None]:
         raise
 
 
-def _stopped(work: LeasedRun, error: Exception) -> SparkStopped:
+def _stopped(ws: Workspace, work: LeasedRun, error: Exception) -> SparkStopped:
     doing = f"{work.doing} {work.table.name}"
-    stopped = SparkStopped(run_id=work.run_id, doing=doing, reason=spark_reason(error))
+    stopped = SparkStopped(
+        run_id=work.run_id,
+        doing=doing,
+        reason=spark_reason(error),
+        place=_place_of(ws, work, error),
+        manifest=work.manifest,
+        is_final=stops_again(error),
+    )
     return stopped.record_as(f"Spark stopped while it {doing}: {recorded_reason(error)}")
+
+
+def _place_of(ws: Workspace, work: LeasedRun, error: Exception) -> str:
+    """Which column of an input has the value that Spark could not read, with the key of its first row; Spark does not
+    say it."""
+    value = text_refused(error)
+    if value is None or work.session is None:
+        return ""
+    # The search is no reason to lose the error that it is about: a server or a file may be gone by now.
+    with suppress(BackfillError, PySparkException, Py4JError):
+        with ws.ledger.read() as tx:
+            files = pinned_files(tx, work.run_id, work.manifest.inputs)
+        for read in work.manifest.inputs:
+            table = ws.domain.table(read.table)
+            rows = rows_of(ws, table, files[read.argument].values())
+            texts = [name for name, kind in rows.dtypes if kind == "string"]
+            holds = [F.col(in_sql(name)) == value for name in texts]
+            if holds and (found := rows.where(reduce(Column.__or__, holds)).head()):
+                columns = ", ".join(name for name in texts if found[name] == value)
+                key = ", ".join(f"{name}={found[name]}" for name in table.key)
+                return visible(f" The value is in {columns} of {table.name}: {key}.")
+    return ""
 
 
 def _stopped_by(error: BackfillError) -> Mapping[str, StoppedBy]:
     match error:
-        case CodeBroken():
+        case CodeBroken() | SparkStopped(is_final=True):
             return {STOPPED_BY: StoppedBy.CODE}
         case CostsMore() | TooManyRows():
             return {STOPPED_BY: StoppedBy.LIMIT}

@@ -47,6 +47,7 @@ from backfill_assets.capture.streams import (
     write_lines,
 )
 from backfill_assets.core.errors import PackageMissing
+from backfill_assets.core.privileges import missing_grant
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -553,7 +554,7 @@ class PostgresStream:
         if state.startswith("28"):
             return StreamDenied(name=self._database, why=why)
         if state in ("42501", "22021"):  # the role may not do that; texts of a database in SQL_ASCII
-            return CannotBeCaptured(name=self.name, why=why)
+            return CannotBeCaptured(name=self.name, why=f"{why}{missing_grant(why, self._declared.user)}")
         return ReadFailed(name=self.name, why=why)
 
 

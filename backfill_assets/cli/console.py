@@ -247,7 +247,12 @@ def mute_query_contexts() -> None:
     from pyspark.logger import PySparkLogger
 
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
-        PySparkLogger.getLogger(name).disabled = True
+        # A filter and not `disabled`, which Dagster takes back for every logger when it sets up its own.
+        PySparkLogger.getLogger(name).addFilter(_nothing)
+
+
+def _nothing(_record: logging.LogRecord) -> bool:
+    return False
 
 
 def _say_why_none(settings: Settings, console: Console) -> None:

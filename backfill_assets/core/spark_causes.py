@@ -21,6 +21,12 @@ _KIND = re.compile(r"[A-Za-z_][\w.]*(?=:|$)")
 _UNKNOWN = "PythonException"
 _FRAME = re.compile(r'^  File "(?P<file>/[^"]+\.py)", line (?P<line>\d+)', re.MULTILINE)
 _USER_OF_ADDRESS = re.compile(r"(?<=://)[^\s/@]+@")
+_OF_A_SETTING = re.compile(r"\bspark\.[a-z]+[.A-Z]")
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
+_STATE = re.compile(r"SQLSTATE: (?P<kind>[0-9A-Z]{2})[0-9A-Z]{3}")
+_ALWAYS = frozenset({"21", "22", "23", "42", "P0"})
+"""The classes of SQLSTATE about rows and expressions: cardinality, data, null, syntax, and what is raised."""
+_OF_VALUE = re.compile(r"The value '(?P<value>.+?)' of the type \"STRING\"", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +80,25 @@ def _own_reason(error: Exception) -> str:
     if found is None:
         return text.strip().splitlines()[0].strip()
     name, sentence = found.groups()
-    sentence = sentence.partition(" SQLSTATE:")[0].strip()
+    sentence = _without_settings(sentence.partition(" SQLSTATE:")[0].strip())
     return sentence if name == "USER_RAISED_EXCEPTION" else f"{sentence} [{name}]"
+
+
+def _without_settings(said: str) -> str:
+    """Without the sentences that advise to change a setting of Spark: those that decide what rows mean are fixed."""
+    sentences = _SENTENCE_ENDS.split(said)
+    return " ".join(each for each in sentences if not _OF_A_SETTING.search(each)) or said
+
+
+def stops_again(error: Exception) -> bool:
+    """Whether the same expressions over the same rows stop Spark again, whatever is repaired at the machine."""
+    return any(found["kind"] in _ALWAYS for found in _STATE.finditer(str(error)))
+
+
+def text_refused(error: Exception) -> str | None:
+    """The text that Spark could not read as another type; None where it names none."""
+    found = _OF_VALUE.search(str(error))
+    return found["value"] if found else None
 
 
 def recorded_reason(error: Exception) -> str:

@@ -20,14 +20,15 @@ from urllib.parse import quote
 
 from sqlalchemy import Connection, Dialect, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from backfill_assets.core.errors import DiskFull, is_full_disk
 from backfill_assets.core.lease import doing_of, this_process, who_locks
+from backfill_assets.core.privileges import NO_PRIVILEGE, missing_grant
 from backfill_assets.core.progress import waiting
-from backfill_assets.ledger.errors import DriverMissing, LedgerUrl, LostWhileCommitting, ReadOnly, Unavailable
+from backfill_assets.ledger.errors import DriverMissing, LedgerUrl, LostWhileCommitting, ReadOnly, Unavailable, Unusable
 
 WAIT_SECONDS = 60
 """How long a writer waits for its turn. Nothing slow happens inside a transaction, so this is never about patience."""
@@ -131,6 +132,7 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
     """One transaction: committed at the end, rolled back on any exception.
 
     Raises:
+        Refused: A ledger that may not be written, or a privilege that its role lacks.
         Retryable: The database is busy, cannot be reached or is on a full disk; nothing was changed.
         OutcomeUnknown: The connection was lost while committing.
     """
@@ -151,6 +153,12 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
             url = engine.url.render_as_string(hide_password=True)
             raise ReadOnly(url=url, why=said_by_database(error)) from error
         raise Unavailable(why=said_by_database(error)) from error
+    except ProgrammingError as error:
+        if getattr(error.orig, "sqlstate", None) != NO_PRIVILEGE:
+            raise
+        url, said = engine.url.render_as_string(hide_password=True), said_by_database(error)
+        grant = missing_grant(said, str(engine.url.username), error.statement or "")
+        raise Unusable(what=f"the ledger at {url}", why=f"{said}{grant}.", setting="BACKFILL_LEDGER_URL") from error
     except NoFreeConnection as error:
         why = f"other threads of this process kept all its connections for {WAIT_SECONDS} s."
         raise Unavailable(why=why) from error

@@ -167,11 +167,17 @@ class SeveralVersions(OfTable, Refused):
 class NoPhases(OfTable, Because, Refused):
     """{table} cannot be changed in these phases: {why}."""
 
+    #: Whether more days would have phases.
+    by_days: bool
+
 
 @sentence
 class NoPilot(OfTable, Because, Refused):
     """{table} has no pilot of {scope}: {why}."""
 
     scope: str
+    option: str
     unknown: str = ""
     columns: tuple[str, ...] = ()
+    #: Whether other days would have a pilot.
+    by_days: bool = False

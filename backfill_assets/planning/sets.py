@@ -94,7 +94,8 @@ def cut(table: str, partitions: Sequence[date], count: int | None) -> tuple[tupl
         found = tuple(tuple(partitions[start:end]) for start, end in pairwise(ends))
     if len(found) < 2 or not all(found):
         why = f"{len(partitions):,} of its partitions are asked for, which makes no {count or 2} phases"
-        raise NoPhases(table=table, why=why if count is None or count > 1 else "one phase is a plan without phases")
+        why = why if count is None or count > 1 else "one phase is a plan without phases"
+        raise NoPhases(table=table, why=why, by_days=True)
     return found
 
 

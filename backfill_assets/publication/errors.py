@@ -43,11 +43,16 @@ class NotPublishable(OfRun, errors.IllegalTransition):
 
 @sentence
 class StoppedForGood(OfRun, Because, errors.IllegalTransition):
-    """run {run_id} is {state} because of its {by}, so that nothing of it can be approved or published: {why}"""
+    """run {run_id} is {state} because of its {cause}, so that nothing of it can be approved or published: {why}"""
 
     state: RunState
     by: StoppedBy
     manifest: Manifest
+
+    @property
+    def cause(self) -> str:
+        """What is to be changed before it is planned again; what code cannot compute can be due to its rows."""
+        return "code or its rows" if self.by is StoppedBy.CODE else str(self.by)
 
 
 @sentence

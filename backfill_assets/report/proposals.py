@@ -89,7 +89,7 @@ class DaysNotProposed:
         days: The days of the source.
         why: WITHIN_LATENESS: they follow by policy; INPUT_MISSING: an input of what rests on them has no accepted
             version; ONE_DECISION: keys moved between them and days that wait; IN_OPEN_PLAN: an open plan restates
-            them; BEHIND_OPEN_PLAN: an open plan has some of the same partitions and was made before the change;
+            them; BEHIND_OPEN_PLAN: an open plan has some of the same partitions and does not read the change;
             NOT_LOADED: the source is not built from what has landed.
         plan: The run or the set for which they wait, or null.
         next_step: What can be done about it; null when nothing has to be.
@@ -217,7 +217,7 @@ def _waiting(found: Situation) -> Iterator[DaysNotProposed]:
 
 
 def _why_waiting(found: Situation, names: tuple[str, ...], days: TablePartitions) -> DaysNotProposed:
-    """Why days are not proposed: a plan restates them, it was planned before they changed, or nothing can."""
+    """Why days are not proposed: a plan restates them, one does not read how they changed, or nothing can."""
     if BLOCKED in names:
         return DaysNotProposed(days=days, why=WhyNotProposed.INPUT_MISSING, next_step=step(do(Act.STALE)))
     own = [(days.table, day) for day in days.partitions]

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.wording import WHY as WHY
-from backfill_assets.ledger.states import NOT_MEASURED, RunState, StoppedBy
+from backfill_assets.ledger.states import NOT_MEASURED, RunState
 from backfill_assets.planning.publish_mode import Scope
 
 NAME = "NAME"
@@ -150,7 +150,7 @@ def step(*parts: Advice) -> NextStep:
     return NextStep(tuple(flat))
 
 
-_THEN = "; then "
+THEN = "; then "
 """Between a report that is read first and what follows from it."""
 
 
@@ -206,18 +206,6 @@ def comment(named: str) -> Invocation:
     return do(Act.APPROVE, named, by=ANOTHER_PERSON, note=WHY)
 
 
-def fix_and_plan_again(run_id: str, member_of: str | None, stopped_by: StoppedBy | None = None) -> NextStep:
-    """For a run that a gate blocks, or that its code or its limit stopped: to run it again would stop it again."""
-    read, give_up = step(do(Act.REPORT, run_id), _THEN), cancel(member_of or run_id)
-    if stopped_by is StoppedBy.LIMIT:
-        return step(read, "plan again with a larger limit, or give it up: ", give_up)
-    if member_of is None:
-        return step(read, "fix the cause and plan again, or give it up: ", give_up)
-    # Nothing is proposed for the partitions of a set before it is cancelled; of phases, those that are published stay.
-    then = ("; then plan it again; what was proposed is planned again by ", do(Act.PROPOSE))
-    return step(read, "fix the cause and cancel what is not published of the set: ", give_up, *then)
-
-
 def go_on_with(run_id: str, state: RunState, whole: str | None = None, *, is_leased: bool = False) -> Advice:
     """What takes a run on by its state alone: of a measured one it depends on its set, its approval and later
     publications too, which its status knows.
@@ -242,7 +230,7 @@ def go_on_with(run_id: str, state: RunState, whole: str | None = None, *, is_lea
 def once_read(following: NextStep) -> NextStep:
     """A next step for one who has before them the report that it begins with."""
     match following.parts:
-        case (Invocation(act=Act.REPORT), then, *rest) if then == _THEN:
+        case (Invocation(act=Act.REPORT), then, *rest) if then == THEN:
             return step(*rest)
         case _:
             return following

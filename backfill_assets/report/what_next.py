@@ -26,13 +26,11 @@ from backfill_assets.publication.authority import is_agreed, open_comments
 from backfill_assets.publication.drafts import closure_of, is_current
 from backfill_assets.publication.verdict import is_overtaken
 from backfill_assets.publication.waiting import older_inputs, waits_for
-from backfill_assets.report.advice.filling import how_to_know, plan_again, plan_anew
+from backfill_assets.report.advice.filling import fix_and_plan_again, how_to_know, plan_again, plan_anew
 from backfill_assets.report.frozen import waits_for_words
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.requests import (
-    NAME,
     WAIT_OR_RECOVER,
-    WHY,
     Act,
     NextStep,
     approve,
@@ -41,7 +39,6 @@ from backfill_assets.report.requests import (
     compare_again,
     do,
     end_freeze,
-    fix_and_plan_again,
     publish,
     step,
     undo,
@@ -71,7 +68,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         return step(why, plan_again(run.manifest), "; then ", cancel(named))
     match run.state:
         case RunState.FAILED if by := tx.events.stopped_by(run):
-            return fix_and_plan_again(run.run_id, run.manifest.member_of, by)
+            return fix_and_plan_again(run.manifest, by)
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
             return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
         case RunState.STAGING | RunState.GATING if not _is_held(ws, run):
@@ -87,7 +84,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         case RunState.BLOCKED if _can_expire_now(ws, tx, run):
             return step("what blocked it has ended: ", do(Act.RUN, run.run_id))
         case RunState.BLOCKED:
-            return None if _is_covered_since(tx, run) else fix_and_plan_again(run.run_id, run.manifest.member_of)
+            return None if _is_covered_since(tx, run) else fix_and_plan_again(run.manifest)
         case RunState.PUBLISHED:
             return step("to undo it: ", how_to_undo(tx, named, published_together(tx, run)))
         case RunState.ROLLED_BACK:
@@ -157,7 +154,7 @@ def next_step_of_set(
         members = [due] if due else []
     for member in members:
         if (by := tx.events.stopped_by(member)) or member.state is RunState.BLOCKED:
-            return fix_and_plan_again(member.run_id, set_id, by)
+            return fix_and_plan_again(member.manifest, by)
     if gone := next((each for each in members if each.state in NOT_MEASURED and not is_declared(ws, each)), None):
         why = f"release {gone.manifest.transform_version} of {gone.manifest.table} is not declared any more: "
         return step(why, cancel(set_id))
@@ -250,7 +247,7 @@ def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Se
     if overtaken:
         table, since = overtaken.manifest.table, f"changed since {overtaken.run_id} was"
         if overtaken.manifest.expires:
-            return step(f"{table} {since} planned: ", do(Act.PLAN, table, expire=True, by=NAME, reason=WHY))
+            return step(f"{table} {since} planned: ", plan_again(overtaken.manifest))
         if _keeps_earlier_rows(tx, overtaken):
             return step(f"{table} {since} planned with its rows: ", plan_again(overtaken.manifest))
         return step(f"{table} {since} compared with it: ", compare_again(overtaken.run_id))

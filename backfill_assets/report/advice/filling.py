@@ -7,8 +7,21 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.domain.operations import UnknownKeys
+from backfill_assets.ledger.states import StoppedBy
 from backfill_assets.planning.partitions import DayRange, Grain, compress
-from backfill_assets.report.requests import NAME, WHY, Act, Advice, Invocation, NextStep, do, rows_of, step
+from backfill_assets.report.requests import (
+    NAME,
+    THEN,
+    WHY,
+    Act,
+    Advice,
+    Invocation,
+    NextStep,
+    cancel,
+    do,
+    rows_of,
+    step,
+)
 
 if TYPE_CHECKING:
     from backfill_assets.landing.not_known import NotKnown
@@ -50,6 +63,8 @@ def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -
     Args:
         partitions: Some of its partitions; all by default.
     """
+    if manifest.expires:
+        return step(do(Act.PLAN, manifest.table, expire=True, by=NAME, reason=WHY))
     chosen = manifest.partitions if partitions is None else partitions
     if not _is_source(manifest.table):
         rows = rows_of(manifest.publish.scope)
@@ -57,6 +72,19 @@ def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -
     declared = set(manifest.declared_empty)
     landed, empty = ([day for day in chosen if (day in declared) is wanted] for wanted in (False, True))
     return joined([*loads(manifest.table, landed), *loads(manifest.table, empty, empty=True)])
+
+
+def fix_and_plan_again(manifest: Manifest, stopped_by: StoppedBy | None = None) -> NextStep:
+    """For a run that a gate blocks, or that its code, its rows or its limit stopped: to run it again would stop it
+    again, as its inputs are pinned."""
+    read, give_up = step(do(Act.REPORT, manifest.run_id), THEN), cancel(manifest.member_of or manifest.run_id)
+    if stopped_by is StoppedBy.LIMIT:
+        return step(read, "plan again with a larger limit: ", plan_again(manifest), "; or give it up: ", give_up)
+    if manifest.member_of is None:
+        return step(read, "fix the cause and plan again: ", plan_again(manifest), "; or give it up: ", give_up)
+    # Nothing is proposed for the partitions of a set before it is cancelled; of phases, those that are published stay.
+    then = ("; then plan it again; what was proposed is planned again by ", do(Act.PROPOSE))
+    return step(read, "fix the cause and cancel what is not published of the set: ", give_up, *then)
 
 
 def plan_anew(manifest: Manifest, partitions: Collection[date]) -> NextStep:

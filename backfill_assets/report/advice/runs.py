@@ -11,7 +11,7 @@ from backfill_assets.files.port import NoAnswer, SeveralWinners, StoreUnusable
 from backfill_assets.lake import errors as lake
 from backfill_assets.lake.errors import WAY_OUT_OF_SOURCE
 from backfill_assets.ledger import errors as ledger
-from backfill_assets.ledger.states import ChunkState, ImportState, RunState, SetState
+from backfill_assets.ledger.states import ChunkState, ImportState, RunState, SetState, StoppedBy
 from backfill_assets.planning import errors as planning
 from backfill_assets.planning.partitions import (
     MalformedDays,
@@ -23,6 +23,7 @@ from backfill_assets.planning.partitions import (
 )
 from backfill_assets.publication import errors as publication
 from backfill_assets.report.advice.filling import (
+    fix_and_plan_again,
     how_to_fill,
     how_to_know,
     joined,
@@ -48,7 +49,6 @@ from backfill_assets.report.requests import (
     compare_again,
     do,
     end_freeze,
-    fix_and_plan_again,
     go_on_with,
     publish,
     step,
@@ -98,7 +98,6 @@ FIXED: Mapping[type[BackfillError], Advice] = {
     planning.UnclearReferences: step(
         "with ", Option("references", "corrected"), " give ", _ONE_VERSION, " once for each reference"
     ),
-    planning.NoPhases: "plan it without phases, or other days or phases",
     candidates.InputChanged: do(Act.AUDIT),
     candidates.LaterContract: "plan the run again, with the contract as it is now",
     candidates.CostsMore: step(
@@ -162,6 +161,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step("make the lake writable again, then ", publish(error.run_id))
         case ledger.DriverMissing():
             return f"pip install 'backfill-assets[postgres]', or let {error.setting} name SQLite"
+        case ledger.Unusable() if " GRANT " in error.why:
+            return "let its owner do that, then give the same command again"
         case ledger.Unusable():
             return f"check {error.setting}, and that the database is up and may be written"
         case ledger.BadText(is_missing=True):
@@ -285,22 +286,29 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
         case planning.NoPilot(columns=[first, *_]):
             alike, *_ = [*get_close_matches(error.unknown, error.columns, n=1), first]
             return f"name rows by one of these columns, such as {alike}=VALUE"
+        case planning.NoPilot(by_days=False):
+            return step("plan whole partitions: leave ", Option(error.option), " out")
         case planning.NoPilot():
-            return "plan whole partitions, or name rows by other columns"
+            return step("name days that have accepted rows, or leave ", Option(error.option), " out")
+        case planning.NoPhases(by_days=False):
+            return step("leave ", Option("phases"), " out")
+        case planning.NoPhases():
+            return step("name more days, or leave ", Option("phases"), " out")
         case planning.NeverComputed() | planning.VersionsNotRecorded():
             return step("plan these with the present references: ", joined(_plans(error.table, [error.partitions])))
         case planning.SeveralVersions():
             each = _plans(error.table, [some for some, _ in error.groups], "as-recorded")
             return step("plan them one by one: ", joined(each))
         case candidates.InputRemoved():
-            versions = do(Act.HISTORY, error.table, partition=error.partition)
-            return step("plan it again, from what is accepted now; the retained versions: ", versions)
+            return step("plan it again, from what is accepted now: ", plan_again(error.manifest))
         case candidates.InputNotStaged():
             return do(Act.RUN, error.other)
         case candidates.StagedAgain():
             return step("stage it again: ", do(Act.RUN, error.set_id or error.run_id))
         case candidates.MergedWithEarlier():
             return step("plan it again, so that it is merged with them: ", plan_again(error.manifest))
+        case candidates.SparkStopped(is_final=True):
+            return fix_and_plan_again(error.manifest, StoppedBy.CODE)
         case candidates.SparkStopped():
             return step("fix the cause, then ", do(Act.RUN, error.run_id))
         case candidates.LostWhenStopped() | publication.ApprovalNotValid() | restatements.OnlyDependentsRolledBack():
@@ -314,7 +322,7 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
         case publication.NotPublishable():
             return go_on_with(error.run_id, error.state, is_leased=error.is_leased)
         case publication.StoppedForGood():
-            return fix_and_plan_again(error.run_id, error.manifest.member_of, error.by)
+            return fix_and_plan_again(error.manifest, error.by)
         case publication.Frozen():
             return end_freeze(error.freeze.freeze_id)
         case publication.KeysNotKnown():

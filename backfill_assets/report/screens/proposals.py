@@ -63,8 +63,8 @@ def _why(found: DaysNotProposed) -> str:
             return f"is in {found.plan}, which is open."
         case WhyNotProposed.BEHIND_OPEN_PLAN:
             return (
-                f"is not proposed, because {found.plan} has some of the same partitions: it was planned before the "
-                "change, and is kept because a person planned, approved or began it."
+                f"is not proposed, because {found.plan} has some of the same partitions: it does not read what "
+                "changed, and is kept because a person planned, approved or began it."
             )
         case WhyNotProposed.NOT_LOADED:
             return "is not built from what has landed."

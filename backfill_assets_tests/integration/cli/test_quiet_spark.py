@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from logging.config import dictConfig
+
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
@@ -14,6 +16,8 @@ def test_an_expression_that_fails_is_not_logged_beside_the_error(
     spark: SparkSession, capfd: pytest.CaptureFixture[str]
 ) -> None:
     mute_query_contexts()
+    # As Dagster does for every run that it records: it takes back that a logger is disabled.
+    dictConfig({"version": 1, "disable_existing_loggers": False})
     with pytest.raises(AnalysisException):
         spark.range(1).select(sf.col("misspelt")).collect()
     assert "misspelt" not in capfd.readouterr().err

@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import multiprocessing
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
+from sqlalchemy import make_url
 from sqlalchemy.exc import DatabaseError, IntegrityError
 
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import IllegalTransition
+from backfill_assets.ledger.errors import Unusable
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
+from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.ledger_examples import (
     disarm,
     make_publishable,
@@ -211,3 +215,31 @@ def test_what_was_edited_is_found_behind_the_first_page_of_a_long_history(ledger
     assert violations(ledger) == ()
     tamper(ledger_url, "UPDATE runs SET mode = 'LIVE' WHERE run_id IN ('bf-20', 'bf-40')")
     assert [each.split()[2] for each in violations(ledger)] == ["bf-20", "bf-40"]
+
+
+def test_what_a_role_lacks_is_named_as_the_grant_that_gives_it_until_the_ledger_can_be_written(
+    postgres_url: str, clock: Clock
+) -> None:
+    Ledger.open(postgres_url, clock=clock).close()
+    address, granted = make_url(postgres_url), list[str]()
+    tamper(postgres_url, "CREATE ROLE reader LOGIN PASSWORD 'secret'")
+    role = address.set(username="reader", password="secret").render_as_string(hide_password=False)
+    try:
+        while len(granted) < 60:
+            try:
+                ledger = Ledger.open(role, clock=clock)
+                with closing(ledger):
+                    plan(ledger, "bf-1")
+                    break
+            except Unusable as refused:
+                grant = refused.message.partition("; its owner can ")[2].rstrip(".")
+                assert grant not in granted and grant.endswith(" TO reader"), refused.message
+                assert "secret" not in refused.message
+                assert advised(refused) == "let its owner do that, then give the same command again"
+                tamper(postgres_url, grant)
+                granted.append(grant)
+        assert any(each.startswith("GRANT SELECT ON") for each in granted)
+        assert any(each.startswith("GRANT INSERT") for each in granted)
+    finally:
+        tamper(postgres_url, "DROP OWNED BY reader")
+        tamper(postgres_url, "DROP ROLE reader")

@@ -37,6 +37,7 @@ from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
+from backfill_assets.report.advice.filling import plan_again
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.history import partition_history
 from backfill_assets.report.report import run_report, set_report
@@ -392,8 +393,8 @@ def test_an_error_of_python_in_a_transform_says_what_failed_in_which_line_and_th
     run = run_document(shop.ws, run_id)
     assert (run.record.state, run.record.note) == (RunState.FAILED, refusal.value.message)
     again = (
-        f"backfill report {run_id}; then fix the cause and plan again, or give it up: "
-        f"backfill cancel {run_id} --by NAME --reason WHY"
+        f"backfill report {run_id}; then fix the cause and plan again: {worded(plan_again(run.record.manifest))}; "
+        f"or give it up: backfill cancel {run_id} --by NAME --reason WHY"
     )
     assert following(run) == again
     for act in (
@@ -451,7 +452,7 @@ def test_a_set_with_a_run_that_its_own_code_stopped_is_not_run_again_and_one_wit
         lambda: RestatementSet(shop.ws, set_id).approve(by="ben", note=""),
         lambda: operations.publish_set(shop.ws, set_id, by="ben"),
     ):
-        with pytest.raises(IllegalTransition, match="is FAILED because of its code") as stopped:
+        with pytest.raises(IllegalTransition, match="is FAILED because of its code or its rows") as stopped:
             act()
         assert advised(stopped.value).startswith(said)
 
@@ -503,14 +504,16 @@ def by_udf(function: Callable[[str], str]) -> Rows:
     return lambda rows: rows.withColumn("shop", F.udf(function, "string", useArrow=False)("shop"))
 
 
-def computed_by(shop: Shop, monkeypatch: pytest.MonkeyPatch, computed: Rows) -> tuple[str, BackfillError]:
+def computed_by(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, computed: Rows, *, read: Rows = lambda rows: rows
+) -> tuple[str, BackfillError]:
     """A run whose rows are computed so, and why it stopped."""
     run_id = shop.planned(MIDDLE)
     table = shop.ws.domain.derived_table(RECENT)
     declared = table.releases[0].function
 
     def computing(sales: DataFrame, ctx: TransformContext) -> DataFrame:
-        return computed(declared(sales=sales, ctx=ctx))
+        return computed(declared(sales=read(sales), ctx=ctx))
 
     release = Release(version="1.0.0", function=computing)
     keep_code(shop.ws)
@@ -556,7 +559,7 @@ def test_an_error_of_python_in_a_worker_is_one_of_the_function_whose_message_the
     assert advised(refused) == "correct it in the domain, and plan again"
     run = run_document(shop.ws, run_id)
     assert run.record.note == f"{named} failed: {kind} (its message is shown where the run was started){place}"
-    assert following(run).startswith(f"backfill report {run_id}; then fix the cause and plan again, or give it up: ")
+    assert following(run).startswith(f"backfill report {run_id}; then fix the cause and plan again: backfill plan ")
     with shop.ws.ledger.read() as reader:
         assert "'only'" not in str(list(reader.events.entries(entity_id=run_id)))
 
@@ -577,6 +580,38 @@ def test_a_worker_that_is_lost_or_lacks_something_is_no_mistake_in_a_function(
     assert said in refused.message
     assert advised(refused) == f"fix the cause, then backfill run {run_id}"
     assert following(run_document(shop.ws, run_id)) == f"backfill run {run_id}"
+
+
+def as_a_number(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("amount", F.col("sale_id").cast("long"))
+
+
+def by_nothing(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("amount", (F.lit(1) / (F.col("amount") - F.col("amount"))).cast("long"))
+
+
+@pytest.mark.parametrize(
+    ("read", "said"),
+    [
+        (as_a_number, "The value is in sale_id of bronze.sales: sale_id="),
+        (by_nothing, "Division by zero. Use `try_divide`"),
+    ],
+)
+def test_a_value_that_stops_spark_is_named_with_its_column_and_never_asks_to_run_again_or_to_change_a_setting(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, read: Rows, said: str
+) -> None:
+    run_id, refused = computed_by(shop, monkeypatch, lambda rows: rows, read=read)
+    assert said in refused.message
+    assert "spark.sql" not in refused.message
+    run = run_document(shop.ws, run_id)
+    again = worded(plan_again(run.record.manifest))
+    assert advised(refused).startswith(f"backfill report {run_id}; then fix the cause and plan again: {again}; or ")
+    assert following(run) == advised(refused)
+    with pytest.raises(IllegalTransition, match="because of its code or its rows") as stopped:
+        operations.publish(shop.ws, run_id, by="ben")
+    assert advised(stopped.value) == advised(refused)
+    with shop.ws.ledger.read() as reader:
+        assert "sale_id=" not in str(list(reader.events.entries(entity_id=run_id)))
 
 
 def following(found: RunSummary | SetDocument) -> str:

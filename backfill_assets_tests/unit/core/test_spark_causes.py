@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.errors.exceptions.connect import PythonException
+from pyspark.errors.exceptions.connect import PythonException, SparkException
 
 from backfill_assets.core.spark_causes import (
     WorkerError,
@@ -11,6 +11,8 @@ from backfill_assets.core.spark_causes import (
     recorded_reason,
     root_cause,
     spark_reason,
+    stops_again,
+    text_refused,
     worker_error,
 )
 
@@ -38,6 +40,38 @@ Caused by: {root}
 )
 def test_the_last_cause_of_a_stack_is_said_in_one_line_without_credentials(root: str, said: str) -> None:
     assert innermost(STACK.format(root=root)) == said
+
+
+@pytest.mark.parametrize(
+    ("message", "said", "again", "text"),
+    [
+        (
+            "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to return NULL instead. If necessary set "
+            '"spark.sql.ansi.enabled" to "false" to bypass this error. SQLSTATE: 22012\n== DataFrame ==',
+            "Division by zero. Use `try_divide` to return NULL instead. [DIVIDE_BY_ZERO]",
+            True,
+            None,
+        ),
+        (
+            "[CAST_INVALID_INPUT] The value 'it's 7' of the type \"STRING\" is malformed. SQLSTATE: 22018",
+            "The value 'it's 7' of the type \"STRING\" is malformed. [CAST_INVALID_INPUT]",
+            True,
+            "it's 7",
+        ),
+        (
+            '[X_CONFIG] Cannot modify the value of the Spark config: "spark.driver.memory". SQLSTATE: 46110',
+            'Cannot modify the value of the Spark config: "spark.driver.memory". [X_CONFIG]',
+            False,
+            None,
+        ),
+        ("[TASK_WRITE_FAILED] No writing. SQLSTATE: 58030", "No writing. [TASK_WRITE_FAILED]", False, None),
+    ],
+)
+def test_advice_to_change_a_setting_is_cut_and_what_the_rows_are_stops_spark_again(
+    message: str, said: str, again: bool, text: str | None
+) -> None:
+    error = SparkException(message)
+    assert (spark_reason(error), stops_again(error), text_refused(error)) == (said, again, text)
 
 
 def test_without_a_cause_nothing_is_said() -> None:

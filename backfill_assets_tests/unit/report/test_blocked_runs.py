@@ -13,11 +13,13 @@ from backfill_assets.application.subjects import Run, subject_of
 from backfill_assets.core.errors import IllegalTransition, Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import ApprovalState, RunState
+from backfill_assets.report.advice.filling import plan_again
 from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.screens.runs import run_facts
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import ledger_examples as examples
+from backfill_assets_tests.support.advice import worded
 
 
 @pytest.fixture
@@ -83,12 +85,13 @@ def advice_on(ws: Workspace, run_id: str) -> str | None:
 
 
 def test_a_blocked_run_advises_to_plan_again_until_a_later_run_has_published_its_partitions(ws: Workspace) -> None:
-    again = (
-        "backfill report bf-2; then fix the cause and plan again, or give it up: "
-        "backfill cancel bf-2 --by NAME --reason WHY"
-    )
     examples.make_publishable(ws.ledger, "bf-1", table=TABLE)
     block(ws, "bf-2")
+    plan = worded(plan_again(run_document(ws, "bf-2").record.manifest))
+    again = (
+        f"backfill report bf-2; then fix the cause and plan again: {plan}; or give it up: "
+        "backfill cancel bf-2 --by NAME --reason WHY"
+    )
     examples.publish(ws.ledger, "bf-1", table=TABLE)
     assert advice_on(ws, "bf-2") == again
     examples.make_publishable(ws.ledger, "bf-3", table=TABLE, days=examples.DAYS[:1])

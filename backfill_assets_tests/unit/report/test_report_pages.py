@@ -19,6 +19,7 @@ from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
 from backfill_assets.planning.partitions import Grain, Partitions, TablePartitions
+from backfill_assets.report.advice.filling import fix_and_plan_again
 from backfill_assets.report.breakdown import breakdown_document
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.history import TableHistory
@@ -34,7 +35,7 @@ from backfill_assets.report.measured import (
 from backfill_assets.report.publications import PublicationDocument, timeline
 from backfill_assets.report.releases import CODE, BroughtAlong
 from backfill_assets.report.report import DependentMoves, Level, SetReport, level_of
-from backfill_assets.report.requests import NAME, WHY, Act, decline, do, fix_and_plan_again, step, undo
+from backfill_assets.report.requests import NAME, WHY, Act, decline, do, step, undo
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.figures import matrices, states_in_words
 from backfill_assets.report.screens.history import history_page
@@ -257,10 +258,11 @@ def test_a_blocked_run_says_by_what_and_that_nothing_changes() -> None:
 
 
 def test_the_report_of_a_blocked_run_does_not_send_its_reader_to_itself() -> None:
-    stopped = replace(summary(RunState.BLOCKED), next_step=fix_and_plan_again("bf-1", None))
+    blocked = summary(RunState.BLOCKED)
+    stopped = replace(blocked, next_step=fix_and_plan_again(blocked.record.manifest))
     page = run_page(replace(reviewed(parts(3), gate("unique_key", 3, (FIRST,), said="two rows")), run=stopped))
     said = re.sub("<[^>]*>", "", html_file(page))
-    assert "fix the cause and plan again, or give it up: " in said
+    assert "fix the cause and plan again: backfill plan " in said and "; or give it up: " in said
     assert "backfill cancel bf-1" in said and "backfill report bf-1" not in said
 
 

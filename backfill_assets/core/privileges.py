@@ -1,0 +1,38 @@
+"""Privileges that a database refused: which one, on what, and the statement that grants it."""
+
+from __future__ import annotations
+
+import re
+
+NO_PRIVILEGE = "42501"
+"""PostgreSQL's SQLSTATE where a role may not do what it asks."""
+
+_DENIED = re.compile(r"permission denied for (?P<kind>table|view|sequence|schema|database|function) (?P<name>\S+)")
+_PRIVILEGES = {"sequence": "USAGE", "schema": "USAGE", "database": "CONNECT", "function": "EXECUTE"}
+_MAKES = {"schema": "CREATE", "database": "CREATE"}
+
+
+def missing_grant(said: str, role: str, statement: str = "SELECT") -> str:
+    """What grants what a database refused, as the end of its sentence; empty where its message names no object.
+
+    Args:
+        said: The message of PostgreSQL.
+        role: Who asked.
+        statement: What was asked.
+    """
+    found = _DENIED.search(said)
+    if found is None:
+        return ""
+    kind, words = found["kind"], statement.upper().split()
+    named = found["name"].strip('"') if re.fullmatch(r'"?[a-z_][a-z0-9_]*"?', found["name"]) else found["name"]
+    begins = words[0] if words else "SELECT"
+    if kind in ("table", "view"):
+        privileges = {begins} & {"SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE"} or {"SELECT"}
+        # A row that is locked, or that takes the place of one that is there, is updated; a condition is read.
+        privileges |= {"UPDATE"} if ("FOR" in words and "UPDATE" in words) or "CONFLICT" in words else set()
+        privileges |= {"SELECT"} if "WHERE" in words or "RETURNING" in words else set()
+        granted = f"{', '.join(sorted(privileges))} ON {named}"
+    else:
+        privilege = _MAKES.get(kind, _PRIVILEGES[kind]) if begins in ("CREATE", "ALTER") else _PRIVILEGES[kind]
+        granted = f"{privilege} ON {kind.upper()} {named}"
+    return f"; its owner can GRANT {granted} TO {role}"
