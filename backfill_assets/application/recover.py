@@ -22,14 +22,22 @@ from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome, en
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.errors import NotGiven
 from backfill_assets.report.recovered import RecoveredWork, RecoveryReport
-from backfill_assets.report.requests import Act, do, step
-from backfill_assets.report.words.recovery import outcome_words
+from backfill_assets.report.requests import NAME, WHY, Act, do, step
+from backfill_assets.report.words.recovery import (
+    outcome_words,
+    set_words,
+    set_words_next,
+    way_out_words,
+)
 from backfill_assets.restatements.publish import recover_set
 from backfill_assets.restatements.undo import complete_rollback
+from backfill_assets.upkeep.alignment import Behind, out_of_step, set_to_ledger, words_of
 from backfill_assets.workspace import Workspace
 
 
-def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = False) -> tuple[RecoveredWork, ...]:
+def recover(
+    ws: Workspace, *, by: str, only: str | None = None, now: bool = False, reason: str = ""
+) -> tuple[RecoveredWork, ...]:
     """Ends everything that a stopped process left unfinished: publications, sets, runs and landings.
 
     Safe to call at any time and repeatedly. A process that is still publishing loses its turn: its next step is refused
@@ -37,7 +45,7 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
 
     Args:
         only: The one run, landed file, publication or set to end, with what is published or rolled back with it;
-            everything by default.
+            everything by default. Or a table, which is set to what the ledger holds.
         now: Take it over even if its lease has not ended. The process that held it cannot add anything afterwards.
 
     Raises:
@@ -48,6 +56,8 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
             why="work whose lease has not ended is taken over one by one",
             add="the id of a run, a landed file or a set; without any, recovery lists what it leaves alone",
         )
+    if only is not None and is_table(ws, only):
+        return (_set_to_ledger(ws, only, by=by, reason=reason),)
     unreadable: list[RecoveredWork] = []
     with ws.ledger.read() as tx:
         if only is not None:
@@ -91,12 +101,19 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
     found += unreadable if only is None else ()
     if any(only in (None, record.import_id) for record in landing):
         found += _landings(ws, by=by, only=only, now=now)
+    if only is None:
+        found += _out_of_step(ws)
     return tuple(found)
 
 
-def recover_document(ws: Workspace, acting: Acting, *, only: str | None, now: bool) -> RecoveryReport:
+def is_table(ws: Workspace, name: str) -> bool:
+    """Whether what is to be recovered is a table."""
+    return name in ws.domain.tables or "." in name
+
+
+def recover_document(ws: Workspace, acting: Acting, *, only: str | None, now: bool, reason: str = "") -> RecoveryReport:
     """Recovers and has it recorded: what was recovered, and what could not be recovered, as a document."""
-    found = recover(ws, by=acting.by, only=only, now=now)
+    found = recover(ws, by=acting.by, only=only, now=now, reason=reason)
     for each in found:
         for record in each.landed:
             acting.recorder.landed(ws, record)
@@ -139,6 +156,27 @@ def _left_alone(tx: ReadTransaction, work_id: str, at: datetime) -> str:
     held = tx.leases.get(work_id)
     who = UnderWay(work_id=work_id, held=held, found_at=at).who if held else None
     return f"is left alone: {who or 'another process of this machine is working on it'}"
+
+
+def _out_of_step(ws: Workspace) -> Iterator[RecoveredWork]:
+    """The tables whose log is not of the time of the ledger: one of them was restored from an older backup."""
+    with ws.ledger.read() as tx:
+        names = tuple(dict.fromkeys((*ws.domain.tables, *tx.versions.tables())))
+        for name in names:
+            try:
+                found = out_of_step(ws, tx, name)
+            except BackfillError as error:
+                yield _not_ended("table", name, name, error)
+                continue
+            if found is not None and found.behind is not Behind.OTHERS:
+                ways = step(way_out_words(found), do(Act.RECOVER, name, by=NAME, reason=WHY))
+                yield RecoveredWork(what="table", id=name, outcome=words_of(found), next_step=ways)
+
+
+def _set_to_ledger(ws: Workspace, table: str, *, by: str, reason: str) -> RecoveredWork:
+    done = set_to_ledger(ws, table, by=by, reason=reason)
+    following = step(set_words_next(done), do(Act.AUDIT))
+    return RecoveredWork(what="table", id=table, outcome=set_words(done), next_step=following)
 
 
 def _ended(what: str, name: str, table: str, end: Callable[[], RecoveryOutcome]) -> RecoveredWork:

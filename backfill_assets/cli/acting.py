@@ -213,21 +213,29 @@ def propose(
 
 @app.command()
 def recover(
-    run: Annotated[str | None, argument(metavar="RUN", help="Only this run, landed file or set.")] = None,
+    run: Annotated[
+        str | None,
+        argument(metavar="RUN", help="Only this run, landed file or set; or a table, which is set to the ledger."),
+    ] = None,
     now: Annotated[
         bool, typer.Option("--now", help="Take RUN over, by name, even while the lease of its process has not ended.")
     ] = False,
     by: By = "recover",
+    reason: Annotated[str, text(help="Why a table is set to what the ledger holds.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Complete or undo what a stopped process left unfinished; work with a lease is skipped."""
+    """Complete or undo what a stopped process left unfinished; work with a lease is skipped.
+
+    After a backup was restored, it says which tables are older than the ledger, or newer. A TABLE is set to what the
+    ledger holds by a person who may approve it.
+    """
     with answering(as_json) as answer:
         from backfill_assets.application.recover import recover_document
 
         # What lost its lease is ended on behalf of the command; what has not, a person takes over.
         with opened() as session:
             acting = session.acting(_taking_over(by) if now else by, on="recover")
-            document = recover_document(session.ws, acting, only=run, now=now)
+            document = recover_document(session.ws, acting, only=run, now=now, reason=reason)
         answer(document, failed=bool(document.problems))
 
 

@@ -143,6 +143,27 @@ def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.s
     )
 
 
+def set_files(lake: Lake, handle: DeltaTable, order: SwapOrder) -> bool:
+    """Commits an order once, on the handle that was looked at, whether its new files are there or not.
+
+    Returns:
+        False when another writer committed first: then nothing has changed, and the table is looked at again.
+
+    Raises:
+        OutcomeUnknown: The commit failed in a way that does not show whether it landed.
+    """
+    there = [each for each in order.exchanges if each.new.files and not missing_files(lake, order.table, [each.new])]
+    # Columns follow from files, so from one that can be read.
+    of_files = _with_columns_of_files(lake, handle, replace(order, exchanges=tuple(there)))
+    try:
+        _commit(handle, replace(of_files, exchanges=order.exchanges))
+    except CommitFailedError:
+        return _has_landed(lake, order)
+    except Exception as error:
+        raise _unknown(order, error) from error
+    return True
+
+
 def _has_landed(lake: Lake, order: SwapOrder) -> bool:
     """Whether a commit that failed has landed nevertheless; if the log cannot be read, the outcome is unknown."""
     try:

@@ -9,7 +9,7 @@ from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, Table, and_, case, func, or_, select
 
-from backfill_assets.core.identity import EMPTY_FILE_SET
+from backfill_assets.core.identity import EMPTY_FILE_SET, LogEvidence
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import TableBusy
 from backfill_assets.ledger.queries import Queries
@@ -35,6 +35,9 @@ from backfill_assets.ledger.states import PublicationState
 ROLLBACK, ORDERED, ENDED = "rollback", "rollback_ordered", "rollback_ended"
 """The events of a rollback that takes dependents along: it is under way while it was ordered and has not ended."""
 
+SET_TO_LEDGER = "table_set_to_ledger"
+"""The event of a table that was set to what the ledger holds, after one of them was restored from a backup."""
+
 OUTCOME_UNKNOWN = "publication_outcome_unknown"
 """The event of a process that ends without knowing whether its swap landed."""
 
@@ -46,6 +49,32 @@ class StandingPublication:
     delta_version: int | None
     changed: int
     verified: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetToLedger:
+    """A table that a person set to what the ledger holds, after the lake or the ledger was restored from a backup.
+
+    Attributes:
+        sequence: The event that recorded it.
+        table: The table.
+        log: What its log held that no publication had recorded; what was recorded behind `log.after` before counts no
+            more.
+        missing: The publications that the ledger has and the log does not.
+        lost_runs: The runs that the lake has and the ledger does not.
+        gone: The versions that no rollback can bring back, because their files are gone: partition and version.
+        by: Who accepted that.
+        reason: Why.
+    """
+
+    sequence: int
+    table: str
+    log: LogEvidence
+    missing: tuple[str, ...]
+    lost_runs: tuple[str, ...]
+    gone: tuple[tuple[date, int], ...]
+    by: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,15 +238,41 @@ class PublicationReads(Queries):
         return None if row is None else rows.publication_header(row)
 
     def last_logged(self, table: str) -> int:
-        """The last version of a table whose commit is recorded with a publication; -1 when there is none.
+        """The last version of a table whose commit is recorded; -1 when there is none.
 
-        Cost: one index range.
+        Cost: two index ranges.
+        """
+        found = self.last_log(table)
+        return -1 if found is None else found.version
+
+    def last_log(self, table: str) -> LogEvidence | None:
+        """What was recorded last of the log of a table: with a publication, or when it was set to the ledger.
+
+        Cost: two index ranges.
         """
         held = publications
-        chosen = select(held.c.log).where(held.c.table_name == table, held.c.log.is_not(None))
+        chosen = select(held.c.log, held.c.begun_sequence).where(held.c.table_name == table, held.c.log.is_not(None))
         row = self._row(chosen.order_by(held.c.begun_sequence.desc()).limit(1))
-        found = None if row is None else rows.log_evidence(row.log)
-        return -1 if found is None else found.version
+        is_set = self.set_to_ledger(table)
+        if is_set and (row is None or row.begun_sequence < is_set[-1].sequence):
+            return is_set[-1].log
+        return None if row is None else rows.log_evidence(row.log)
+
+    def set_to_ledger(self, table: str) -> tuple[SetToLedger, ...]:
+        """When a table was set to what the ledger holds, the first time first.
+
+        Cost: one index range of the events of the table.
+        """
+        recorded = select(events).where(events.c.entity_id == table, events.c.action == SET_TO_LEDGER)
+        return tuple(_set_to_ledger(row) for row in self._rows(recorded.order_by(events.c.sequence)))
+
+    def lost_runs(self) -> frozenset[str]:
+        """The runs that only the lake knows, as was accepted when tables were set to what the ledger holds.
+
+        Cost: one pass over the events.
+        """
+        recorded = select(events.c.payload).where(events.c.action == SET_TO_LEDGER)
+        return frozenset(run_id for payload in self._values(recorded) for run_id in payload["lost_runs"])
 
     def landed_at(self) -> Mapping[str, datetime]:
         """By run, when its latest publication landed, even if it was undone since.
@@ -396,6 +451,21 @@ class PublicationReads(Queries):
 
 
 _standing = rows.read_as(StandingPublication)
+
+
+def _set_to_ledger(row: Row[Any]) -> SetToLedger:
+    log = rows.log_evidence(row.payload["log"])
+    assert log is not None
+    return SetToLedger(
+        sequence=row.sequence,
+        table=row.entity_id,
+        log=log,
+        missing=tuple(row.payload["missing"]),
+        lost_runs=tuple(row.payload["lost_runs"]),
+        gone=tuple((date.fromisoformat(partition), version) for partition, version in row.payload["gone"]),
+        by=row.actor,
+        reason=row.payload["reason"],
+    )
 
 
 def _count(partitions: Table) -> ScalarSelect[int]:

@@ -5,10 +5,10 @@ Everything about a publication's partitions is done by a few statements over who
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import get_args
+from typing import Any, get_args
 
 from sqlalchemy import insert, or_, select
 
@@ -20,7 +20,14 @@ from backfill_assets.ledger.agreements import AgreementReads
 from backfill_assets.ledger.approvals import ApprovalSteps
 from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.outbox import OutboxSteps
-from backfill_assets.ledger.publications import ENDED, ORDERED, OUTCOME_UNKNOWN, ROLLBACK, PublicationReads
+from backfill_assets.ledger.publications import (
+    ENDED,
+    ORDERED,
+    OUTCOME_UNKNOWN,
+    ROLLBACK,
+    SET_TO_LEDGER,
+    PublicationReads,
+)
 from backfill_assets.ledger.recorded_text import first_few, one_line, required_text
 from backfill_assets.ledger.records import (
     Action,
@@ -414,6 +421,34 @@ class PublicationWrites(PublicationReads, Writes):
         """
         if self.header(publication_id).state is PublicationState.PUBLISHING:
             self._log.append(_publication_event(publication_id, OUTCOME_UNKNOWN, actor, {"reason": why}))
+
+    def set_table_to_ledger(
+        self,
+        table: str,
+        log: LogEvidence,
+        *,
+        missing: Sequence[str],
+        lost_runs: Sequence[str],
+        gone: Sequence[tuple[date, int]],
+        actor: str,
+        reason: str,
+        grounds: ApprovalGrounds | None,
+    ) -> None:
+        """Records that a table was set to what the ledger holds, and what was accepted as lost; see `SetToLedger`.
+
+        Cost: one event.
+
+        Raises:
+            TableBusy: A publication of the table has begun, and is not recorded yet.
+        """
+        self.require_none_open(table)
+        payload: dict[str, Any] = {"log": plain(log), "missing": list(missing), "lost_runs": list(lost_runs)}
+        payload |= {
+            "gone": plain(gone),
+            "reason": one_line("the reason", reason),
+            **(plain(grounds) if grounds else {}),
+        }
+        self._log.append(Event("table", table, SET_TO_LEDGER, actor=one_line("the person", actor), payload=payload))
 
     def order_rollback(self, order: RollbackOrder, grounds: ApprovalGrounds | None = None) -> None:
         """Notes a rollback that takes dependents along, before the first of them is undone, and why its person may.

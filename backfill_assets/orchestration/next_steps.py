@@ -91,7 +91,7 @@ def launchpad_of(asked: Invocation) -> Launchpad | None:
             return Launchpad(DECIDE, "cancel", name, {"id": name, "by": None, "reason": None})
         case Act.RECOVER, ():
             return Launchpad(DECIDE, "recover", "", {"by": None})
-        case Act.RECOVER, (name,) if "now" not in given:
+        case Act.RECOVER, (name,) if not {"now", "reason"} & given.keys():
             return Launchpad(DECIDE, "recover", name, {"only": name, "by": None})
         case Act.PLAN, () if given.keys() <= {STALE, *LEFT_OPEN} and isinstance(given.get(STALE), str):
             table = str(given[STALE])

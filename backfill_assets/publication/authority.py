@@ -43,6 +43,7 @@ from backfill_assets.publication.errors import (
     MayNotApproveAsked,
     MayNotLeave,
     MayNotRollBack,
+    MayNotSet,
     NoListOfApprovers,
     NotAgreed,
     NotAmongApprovers,
@@ -291,6 +292,12 @@ def rollback_grounds(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecor
 def _rollback_grounds(ws: Workspace, tx: ReadTransaction, run: RunRecord, by: str) -> ApprovalGrounds | None:
     groups = standing_of(ws, tx, run.manifest.table).demand("backfill", run.manifest.terms).groups
     return _grounds(ws, _require_member_of(ws, run, groups, by, MayNotRollBack), groups, by) if groups else None
+
+
+def grounds_to_set(ws: Workspace, tx: ReadTransaction, table: str, by: str) -> ApprovalGrounds | None:
+    """Why a person may set a table to what the ledger holds: whoever may approve its runs; None when anybody may."""
+    groups, subject = demand_to_ask(ws, tx, table).groups, {"kind": "table", "name": table}
+    return _grounds(ws, require_member(ws, subject, table, groups, by, MayNotSet), groups, by) if groups else None
 
 
 def tolerance_met(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Tolerance | None:

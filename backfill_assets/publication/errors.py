@@ -215,6 +215,22 @@ class MayNotRollBack(NotAmongApprovers):
 
 
 @sentence
+class MayNotSet(NotAmongApprovers):
+    """{kind} {name} is set to what the ledger holds by a member {whom}, and {person} is none: {file} (version
+    {version})."""
+
+
+@sentence
+class NothingToSet(OfTable, errors.Refused):
+    """{table} holds exactly what the ledger has recorded; nothing has to be set."""
+
+
+@sentence
+class NotLikeBefore(OfTable, errors.Retryable):
+    """{table} was changed by others while it was set to what the ledger holds."""
+
+
+@sentence
 class MayNotLeave(NotAmongApprovers):
     """the difference of {kind} {name} may only be accepted by a member {whom}, which owns {table}, and {person} is
     none: {file} (version {version})."""

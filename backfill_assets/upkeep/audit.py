@@ -27,6 +27,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.policy import APPROVERS
 from backfill_assets.transforms.references import changed_in_archive
+from backfill_assets.upkeep.alignment import Behind, out_of_step, words_of
 from backfill_assets.upkeep.audit_evidence import lineage_problems, statistics_problems, validation_problems
 from backfill_assets.upkeep.audit_landed import (
     conformed_problems,
@@ -106,6 +107,7 @@ class AuditReport(Verdict):
         accounts: The keys of each source that has landed files.
         unreadable: The tables that could not be opened, each with the error.
         has_open_publications: Whether a publication is still open, which `recover` ends.
+        has_other_times: Whether a table is older than the ledger, or newer, of which `recover` says what to do.
         recorded_in: The file that keeps this verdict for the desk; null when it could not be written.
     """
 
@@ -113,6 +115,7 @@ class AuditReport(Verdict):
     accounts: tuple[SourceAccount, ...]
     unreadable: tuple[Problem, ...]
     has_open_publications: bool
+    has_other_times: bool = False
     recorded_in: str | None = None
 
 
@@ -146,7 +149,12 @@ def audit(
             found = _table_against_ledger(ws, tx, name, records, looked, is_quick=is_quick)
             problems += _noted(name, found, broken)
         if not is_quick:
-            lineage = _settled(ws, tx, records, lambda _, now: lineage_problems(ws, now))
+            lineage = _settled(
+                ws,
+                tx,
+                records,
+                lambda now, publications: lineage_problems(ws, publications, now.publications.lost_runs()),
+            )
             problems += _noted(LINEAGE, lineage, broken)
             problems += _noted(LINEAGE, statistics_problems(ws, LINEAGE), broken)
             for validation, tables in grouped((validation_table(name), name) for name in names).items():
@@ -198,6 +206,7 @@ def audit(
         problems=tuple(problems),
         unreadable=tuple(broken.found),
         has_open_publications=any(record.state is PublicationState.PUBLISHING for record in records),
+        has_other_times=bool(looked.out_of_step),
     )
 
 
@@ -223,6 +232,7 @@ class _Looked:
     commits: Counter[str] = field(default_factory=Counter)
     files: int = 0
     size_bytes: int = 0
+    out_of_step: set[str] = field(default_factory=set)
 
 
 def _ledger_problems(tx: ReadTransaction, head: str | None) -> Iterator[str]:
@@ -296,18 +306,22 @@ def _table_against_ledger(
 
     def look(now: ReadTransaction, records: Sequence[PublicationRecord]) -> Iterator[str]:
         seen = accepted if now is tx else now.versions.accepted(name)
+        if (apart := out_of_step(ws, now, name)) and apart.behind is not Behind.OTHERS:
+            looked.out_of_step.add(name)
+            yield f"{name} {words_of(apart)}."
         yield from files_against_ledger(ws, name, seen, now.versions.expired(name))
         commits = sorted(exchanged(ws.lake, name), key=lambda commit: commit[0])
         looked.commits[name] = len(commits)
         known = {record.publication_id: record for record in records if record.table == name}
-        yield from commits_against_ledger(name, commits, known)
-        yield from log_against_ledger(ws, name, seen, known.values())
+        settings = now.publications.set_to_ledger(name)
+        yield from commits_against_ledger(name, commits, known, settings)
+        yield from log_against_ledger(ws, name, seen, tuple(known.values()), settings)
 
     yield from _settled(ws, tx, records, look)
-    earlier = kept_versions(tx.versions.history(name))
+    earlier = kept_versions(tx.versions.history(name), tx.publications.set_to_ledger(name))
     if any(earlier_files_against_ledger(ws, name, earlier, is_quick=is_quick)):
         with ws.ledger.read() as now:  # a removal may have begun since
-            kept = kept_versions(now.versions.history(name))
+            kept = kept_versions(now.versions.history(name), now.publications.set_to_ledger(name))
         yield from earlier_files_against_ledger(ws, name, kept, is_quick=is_quick)
     if not is_quick:
         looked.size_bytes += sum(version.files.size_bytes for version in (*accepted.values(), *earlier))

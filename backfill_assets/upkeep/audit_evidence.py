@@ -13,7 +13,7 @@ from datetime import date
 
 from backfill_assets.core.columns import LINEAGE, LINEAGE_OF_RUN, RUN_ID
 from backfill_assets.core.identity import canonical_json, document_digest
-from backfill_assets.lake.append import VALIDATION_COLUMNS, lineage_rows
+from backfill_assets.lake.append import VALIDATION_COLUMNS, lineage_rows, validation_table
 from backfill_assets.lake.statistics import misleading_statistics
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import PublicationRecord
@@ -29,8 +29,12 @@ def statistics_problems(ws: Workspace, table: str) -> Iterator[str]:
             yield f"{table}: its log says of {path} what is not true of its rows, so that readers skip some."
 
 
-def lineage_problems(ws: Workspace, records: Sequence[PublicationRecord]) -> Iterator[str]:
-    """Where the lineage of runs is not what the publications of these runs recorded."""
+def lineage_problems(ws: Workspace, records: Sequence[PublicationRecord], lost: Collection[str]) -> Iterator[str]:
+    """Where the lineage of runs is not what the publications of these runs recorded.
+
+    Args:
+        lost: Runs that only the lake knows, as a person has accepted.
+    """
     recorded = {record.run_id: record for record in records if record.lineage_digest}
     landed = {record.run_id for record in records if record.lineage_digest and record.state in LANDED}
     seen: Counter[str] = Counter()
@@ -41,6 +45,8 @@ def lineage_problems(ws: Workspace, records: Sequence[PublicationRecord]) -> Ite
         run_id = str(row[RUN_ID])
         seen[run_id] += 1
         if run_id not in recorded:
+            if run_id in lost:
+                continue
             yield f"{LINEAGE}: a row of run {run_id} that no publication explains."
         elif document_digest(row) != recorded[run_id].lineage_digest:
             yield f"{LINEAGE}: the row of run {run_id} is not what its publication recorded."
@@ -60,34 +66,60 @@ def validation_problems(ws: Workspace, tx: ReadTransaction, validation: str, tab
         validation: The table with the results.
         tables: The tables whose results it holds.
 
-    Cost: one pass over the results in the ledger and in the table; memory grows with their number, by a digest each.
+    Cost: one pass over the results in the ledger and in the table; memory grows with their number.
     """
-    lacking: dict[bytes, str] = {}
-    known: set[str] = set()
-    for result in tx.candidates.every_gate_result(tables):
-        lacking[_of_result(result)] = f"{result.gate} on {result.partition} of run {result.run_id}"
-        known.add(result.run_id)
-    if not lacking:
+    if not any(True for _ in tx.candidates.every_gate_result(tables)):
         return
     if not ws.lake.exists(validation):
         yield f"{validation}: the table with the results of gates is gone."
         return
-    strange: set[str] = set()
+    if gone := _gone(ws.lake.open(validation).to_pyarrow_dataset().schema.names):
+        yield f"{validation}: its columns were changed: {gone} are not there."
+        return
+    lacking, others = _lacking(ws, tx, validation, tables)
+    for name in sorted(f"{each.gate} on {each.partition} of run {each.run_id}" for each in lacking):
+        yield f"{validation}: the result of {name} is gone, or is not the one in the ledger."
+    for run_id in sorted(others - tx.runs.existing(others) - tx.publications.lost_runs()):
+        yield f"{validation}: results of run {run_id}, which the ledger does not know."
+
+
+def lacking_results(ws: Workspace, tx: ReadTransaction, table: str) -> Sequence[GateResult]:
+    """The gate results of a table that the ledger has, and the table behind `validation/<name>` lacks."""
+    return _lacking(ws, tx, validation_table(table), [table])[0]
+
+
+def runs_of_results(ws: Workspace, table: str) -> frozenset[str]:
+    """The runs of which the table behind `validation/<name>` has results."""
+    return frozenset(str(values[VALIDATION_COLUMNS.index("run_id")]) for values in _held(ws, validation_table(table)))
+
+
+def _lacking(
+    ws: Workspace, tx: ReadTransaction, validation: str, tables: Collection[str]
+) -> tuple[Sequence[GateResult], frozenset[str]]:
+    """The results that the ledger has and the table lacks; and the runs of the results that only the table has."""
+    lacking = {_of_result(result): result for result in tx.candidates.every_gate_result(tables)}
+    known = {result.run_id for result in lacking.values()}
+    seen: set[str] = set()
+    for values in _held(ws, validation):
+        lacking.pop(_digest(values), None)
+        seen.add(str(values[VALIDATION_COLUMNS.index("run_id")]))
+    return tuple(lacking.values()), frozenset(seen - known)
+
+
+def _held(ws: Workspace, validation: str) -> Iterator[Sequence[object]]:
+    """The rows of a table with gate results, in the columns that the ledger has too; none when there is no table."""
+    if not ws.lake.exists(validation):
+        return
     with ws.lake.reading(validation):
         held = ws.lake.open(validation).to_pyarrow_dataset()
-        if gone := [name for name in VALIDATION_COLUMNS if name not in held.schema.names]:
-            yield f"{validation}: its columns were changed: {', '.join(gone)} are not there."
+        if _gone(held.schema.names):
             return
         for batch in held.to_batches(columns=list(VALIDATION_COLUMNS)):
-            columns = (column.to_pylist() for column in batch.columns)
-            for values in zip(*columns, strict=True):
-                lacking.pop(_digest(values), None)
-                strange.add(str(values[VALIDATION_COLUMNS.index("run_id")]))
-    for name in sorted(lacking.values()):
-        yield f"{validation}: the result of {name} is gone, or is not the one in the ledger."
-    others = strange - known
-    for run_id in sorted(others - tx.runs.existing(others)):
-        yield f"{validation}: results of run {run_id}, which the ledger does not know."
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _gone(names: Collection[str]) -> str:
+    return ", ".join(name for name in VALIDATION_COLUMNS if name not in names)
 
 
 def _of_result(result: GateResult) -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
-from backfill_assets.core.identity import EMPTY_FILE_SET
+from backfill_assets.core.identity import EMPTY_FILE_SET, LogEvidence
 from backfill_assets.lake.log_evidence import (
     commit_digests,
     live_row_counts,
@@ -19,6 +19,7 @@ from backfill_assets.lake.log_evidence import (
 )
 from backfill_assets.lake.swap import Exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files
+from backfill_assets.ledger.publications import SetToLedger
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import PublicationState, VersionState
 from backfill_assets.planning.state import Expired
@@ -52,9 +53,17 @@ def files_against_ledger(
         yield f"{name} {value}: readers see rows that no accepted version explains{why}."
 
 
-def kept_versions(versions: Iterable[PartitionVersion]) -> Sequence[PartitionVersion]:
-    """The versions that are not accepted, and that a rollback could bring back."""
-    return [each for each in versions if each.state is not VersionState.ACCEPTED and each.removed_at is None]
+def kept_versions(
+    versions: Iterable[PartitionVersion], settings: Iterable[SetToLedger] = ()
+) -> Sequence[PartitionVersion]:
+    """The versions that are not accepted, and that a rollback could bring back.
+
+    Args:
+        settings: When the table was set to the ledger, and it was accepted that some versions cannot be brought back.
+    """
+    gone = {each for setting in settings for each in setting.gone}
+    kept = (each for each in versions if each.state is not VersionState.ACCEPTED and each.removed_at is None)
+    return [each for each in kept if (each.partition, each.version) not in gone]
 
 
 def earlier_files_against_ledger(
@@ -74,8 +83,10 @@ def commits_against_ledger(
     name: str,
     seen: Iterable[tuple[int, Mapping[str, object], Exchanged]],
     known: Mapping[str, PublicationRecord],
+    settings: Sequence[SetToLedger],
 ) -> Iterator[str]:
-    """Where the commits of a table are not those of its publications."""
+    """Where the commits of a table are not those of its publications, nor accepted when it was set to the ledger."""
+    accepted = {version for each in settings for version in range(each.log.after + 1, each.log.version + 1)}
     carried: dict[str, int] = {}
     for version, commit, found in seen:
         is_empty = not found.added and not found.removed
@@ -85,6 +96,8 @@ def commits_against_ledger(
             continue
         publication_id = str(commit.get("publication_id", ""))
         record = known.get(publication_id)
+        if record is None and version in accepted:
+            continue  # its bytes are those that were recorded then, or `log_against_ledger` says so
         if record is None:
             operation = commit.get("operation", "an unknown operation")
             yield f"{name} version {version}: a commit ({operation}) that no publication explains."
@@ -101,8 +114,8 @@ def commits_against_ledger(
                     f"the ledger says"
                 )
     for publication_id, record in known.items():
-        if not record.changes:
-            continue  # every partition was found equal, so there was nothing to commit
+        if not record.changes or ends_at(publication_id, settings) is not None:
+            continue  # every partition was found equal, so there was nothing to commit; or it is known to be lost
         if record.state in LANDED and carried.get(publication_id) != record.delta_version:
             yield (
                 f"{name}: the ledger says publication {publication_id} is version {record.delta_version}, the "
@@ -121,18 +134,55 @@ def _intended(record: PublicationRecord) -> Exchanged:
     return Exchanged(added=frozenset(new - old), removed=frozenset(old - new))
 
 
+def _logs(
+    records: Iterable[PublicationRecord], settings: Sequence[SetToLedger]
+) -> Iterator[tuple[LogEvidence, str, int | None]]:
+    """What was recorded of the log of a table, by what, and the last version up to which it counts; None for all.
+
+    Args:
+        settings: When the table was set to the ledger, in order; what was recorded before counts up to there.
+    """
+    for number, each in enumerate(settings):
+        ends = min((later.log.after for later in settings[number + 1 :]), default=None)
+        yield each.log, f"event {each.sequence}", ends
+    for record in records:
+        if record.log:
+            name = f"publication {record.publication_id}"
+            yield record.log, name, ends_at(record.publication_id, settings)
+
+
+def ends_at(publication_id: str, settings: Iterable[SetToLedger]) -> int | None:
+    """The last version up to which what a publication recorded of the log still counts; None where all of it does."""
+    return min((each.log.after for each in settings if publication_id in each.missing), default=None)
+
+
+def recorded_commits(
+    records: Iterable[PublicationRecord], settings: Sequence[SetToLedger]
+) -> Mapping[int, tuple[str, str]]:
+    """The sha256 of the bytes of each commit of a table that the ledger has recorded, and by what, by version."""
+    return {
+        version: (digest, name)
+        for log, name, ends in _logs(records, settings)
+        for version, digest in enumerate(log.commits, start=log.after + 1)
+        if ends is None or version <= ends
+    }
+
+
 def log_against_ledger(
-    ws: Workspace, name: str, accepted: Mapping[date, PartitionVersion], records: Iterable[PublicationRecord]
+    ws: Workspace,
+    name: str,
+    accepted: Mapping[date, PartitionVersion],
+    records: Sequence[PublicationRecord],
+    settings: Sequence[SetToLedger],
 ) -> Iterator[str]:
     """Where the log of a table does not contain what its publications recorded of it."""
-    logs = sorted(((each.log, each.publication_id) for each in records if each.log), key=lambda each: each[0].after)
     found = dict(commit_digests(ws.lake, name))
-    for log, publication_id in logs:
-        for version, digest in enumerate(log.commits, start=log.after + 1):
-            if found.get(version) != digest:
-                yield f"{name} version {version}: the commit is not the one that publication {publication_id} recorded."
-    if logs and state_digest(ws.lake, name) != logs[-1][0].state:
-        yield f"{name}: readers see other columns or properties than publication {logs[-1][1]} left."
+    for version, (digest, recorded_by) in sorted(recorded_commits(records, settings).items()):
+        if found.get(version) != digest:
+            yield f"{name} version {version}: the commit is not the one that {recorded_by} recorded."
+    counting = [(log.version, log.state, by) for log, by, ends in _logs(records, settings) if ends is None]
+    if counting and state_digest(ws.lake, name) != max(counting)[1]:
+        yield f"{name}: readers see other columns or properties than {max(counting)[2]} left."
     rows = {file.path: file.rows for version in accepted.values() for file in version.files.files}
     for path, counted in live_row_counts(ws.lake, name).items():
         if path in rows and counted != rows[path]:

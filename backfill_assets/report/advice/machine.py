@@ -135,7 +135,7 @@ def after_audit(audit: AuditReport, following: Following) -> Sequence[NextStep]:
     if audit.agrees:
         return ()
     steps = [found for problem in audit.unreadable if (found := following(problem.error))]
-    return (*steps, *([step(do(Act.RECOVER))] if audit.has_open_publications else []))
+    return (*steps, *([step(do(Act.RECOVER))] if audit.has_open_publications or audit.has_other_times else []))
 
 
 def after_check(table: CheckedTable) -> NextStep:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from backfill_assets.planning.partitions import count_of
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
+from backfill_assets.upkeep.alignment import Behind, OutOfStep, WasSet
 
 
 def outcome_words(outcome: RecoveryOutcome) -> str:
@@ -44,3 +46,42 @@ def outcome_words(outcome: RecoveryOutcome) -> str:
         case RecoveryEnd.ABANDONED:
             return f"could not be completed, and is abandoned: {error}"
     assert_never(outcome.ended)
+
+
+def way_out_words(found: OutOfStep) -> str:
+    """What to do before a table is set to what the ledger holds, up to that command."""
+    if found.behind is Behind.LEDGER:
+        return (
+            "restore a later backup of the ledger; if there is none, a person who may approve the table accepts the "
+            "loss, and readers see what the ledger holds: "
+        )
+    return (
+        "restore what is missing below the table's folder from a later backup, data files included; then, or if there "
+        "is none, let readers see what the ledger holds: "
+    )
+
+
+def set_words(done: WasSet) -> str:
+    """What was done to a table, as what follows its name."""
+    said = [f"is as the ledger holds it, as version {done.version}: {count_of(len(done.partitions), 'partition')} set"]
+    if done.rewritten:
+        said.append(f"{count_of(done.rewritten, 'row')} of lineage and gate results written again")
+    if done.lost_runs:
+        said.append(f"accepted as lost: {', '.join(done.lost_runs)}")
+    if done.unreadable:
+        said.append(
+            f"{count_of(done.unreadable, 'earlier version')} cannot be brought back, because the files are gone"
+        )
+    if done.gone:
+        said.append(f"the files of {count_of(len(done.gone), 'partition')} are gone, the first is {done.gone[0]}")
+    return "; ".join(said)
+
+
+def set_words_next(done: WasSet) -> str:
+    """What is left to do, up to the audit."""
+    said = []
+    if done.gone:
+        said.append("fetch these files from a backup, compute the partitions again, or roll their runs back")
+    if done.lost_runs:
+        said.append("plan again, or land again, what was lost")
+    return f"{'; '.join(said)}{'; then ' if said else ''}"

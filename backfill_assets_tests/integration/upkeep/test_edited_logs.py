@@ -102,8 +102,8 @@ def found_in_log(shop: Shop) -> str:
         known = {record.publication_id: record for record in records}
         problems = [
             *files_against_ledger(shop.ws, RECENT, accepted, {}),
-            *commits_against_ledger(RECENT, commits, known),
-            *log_against_ledger(shop.ws, RECENT, accepted, records),
+            *commits_against_ledger(RECENT, commits, known, ()),
+            *log_against_ledger(shop.ws, RECENT, accepted, records, ()),
         ]
     except BackfillError as error:
         problems = [f"{RECENT}: {error.message}"]
