@@ -30,7 +30,7 @@ from backfill_assets.landing.land import land_files as land_in_order
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.planning.errors import OutsideDays
-from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
+from backfill_assets.planning.partitions import DayRange, Days
 from backfill_assets.report.landed import (
     LandReport,
     NothingToLoad,
@@ -182,18 +182,17 @@ def _land_each(
     return landed
 
 
-def load(ws: Workspace, source: str, first: date, last: date, acting: Acting, *, empty: bool, reason: str) -> RunReport:
+def load(ws: Workspace, source: str, days: Days, acting: Acting, *, empty: bool, reason: str) -> RunReport:
     """Builds bronze days from what has landed; with `empty`, the person declares that the other days had no events.
 
     Raises:
         InvalidRange: Days that the table cannot have, or none.
     """
-    days = DayRange.inclusive(first, last)
     table = ws.domain.source_table(source)
     known = DayRange(ws.settings.first_day, ws.clock().date())
     if days.start < known.start or days.last > known.end:
         raise OutsideDays(table=table.name, earliest=known.start, latest=known.end, days=days)
-    return _load(ws, table, partitions_over(Grain.DAILY, days), acting, empty=empty, reason=reason)
+    return _load(ws, table, tuple(days), acting, empty=empty, reason=reason)
 
 
 def load_missing(ws: Workspace, source: str, acting: Acting, *, empty: bool, reason: str) -> RunReport | NothingToLoad:

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from backfill_assets.ledger.publications import PublicationFilter
-from backfill_assets.planning.partitions import DayRange, partition_text, partitions_over
+from backfill_assets.planning.partitions import DayRange, Days, partition_text, partitions_over
 from backfill_assets.report.errors import Malformed, NotYet, WordWithoutValue
 from backfill_assets.workspace import Workspace
 
@@ -53,7 +53,7 @@ def status(ws: Workspace, name: str | None) -> StatusDocument | NamedDocument:
     return named(ws, name).document()
 
 
-def stale(ws: Workspace, table: str | None, days: DayRange | None) -> StaleDocument:
+def stale(ws: Workspace, table: str | None, days: Days | None) -> StaleDocument:
     """What is stale, and why."""
     from backfill_assets.report.not_known import not_known_of
     from backfill_assets.report.stale import stale_document

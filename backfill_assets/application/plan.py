@@ -22,7 +22,7 @@ from backfill_assets.planning.expiry import plan_expiry as expiry_of
 from backfill_assets.planning.impact import Rebuild, complete_partitions, lacking
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, NOT_BY_KIND, Kind, Mode
-from backfill_assets.planning.partitions import DayRange, Partitions, days_of
+from backfill_assets.planning.partitions import Partitions, days_in, days_of
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.request import (
     Plan,
@@ -113,6 +113,8 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
             as_of=as_of,
             past=own_past(ws, tx, table, (ready or asked)[0]),
         )
+        # What was asked for, before it was widened or narrowed to partitions.
+        proposed = replace(proposed, days=request.days if request.partitions is None else None)
         if ready and waiting:
             lacks = lacking(chosen.graph, node, waiting, state.accepted)
             expired = {each.table: state.expired(each.table) for each in lacks}
@@ -203,7 +205,7 @@ def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name
     parts = cut(table.name, output_of(replace(request, table=table.name), ws.graph, as_of), asked.count)
     text = f"{as_of.isoformat()}|{request.table}|{request.days}|{request.by}|{request.reason}"
     set_id = set_id_for(text, as_of)
-    days = [DayRange(part[0], days_of(node.grain, part[-1]).end) for part in parts]
+    days = [days_in(days_of(node.grain, partition) for partition in part) for part in parts]
     proposed = [_proposed(ws, replace(request, days=some, member_of=set_id), as_of) for some in days]
     plans = affordable(proposed, request.max_cost, ws.settings.tariff)
     manifest = SetManifest(

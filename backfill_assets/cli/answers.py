@@ -6,11 +6,12 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
@@ -19,7 +20,17 @@ from backfill_assets import __version__
 from backfill_assets.cli.groups import CommandGroup
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.wording import fault_of
-from backfill_assets.planning.partitions import DayRange, MalformedDays, days_named, instant_named, moment_named
+from backfill_assets.planning.partitions import (
+    DayRange,
+    Days,
+    MalformedDays,
+    count_of,
+    days_between,
+    days_in,
+    days_named,
+    instant_named,
+    moment_named,
+)
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.errors import Malformed, NotGiven
@@ -106,6 +117,50 @@ def range_given(first: date | None, last: date | None) -> DayRange | None:
     if (first is None) != (last is None):
         raise NotGiven(why="only one end of the range was given", add="the other: both --from DAY and --to DAY")
     return DayRange.inclusive(first, last) if first and last else None
+
+
+def days_given(first: Sequence[date] | None, last: Sequence[date] | None, file: Path | None = None) -> Days | None:
+    """The days of every `--from` with the `--to` of the same place, and of a file; None without them. Days that are
+    named more than once count once.
+
+    Raises:
+        Refused: Some `--from` has no `--to`, a range is reversed, or a line of the file names no days.
+    """
+    first, last = first or (), last or ()
+    if len(first) + len(last) == 1:
+        range_given(*(next(iter(given), None) for given in (first, last)))
+    if len(first) != len(last):
+        why = f"--from is given {count_of(len(first), 'time')} and --to {count_of(len(last), 'time')}"
+        raise NotGiven(why=why, add="the other end of each range: --from DAY --to DAY --from DAY --to DAY")
+    ranges = [DayRange.inclusive(*ends) for ends in zip(first, last, strict=True)]
+    if file is not None:
+        ranges += _days_of_file(file)
+    return days_in(ranges) if ranges else None
+
+
+_A_FILE = "a file with lines like 2006-07-01..2006-07-31"
+
+
+def _days_of_file(file: Path) -> Sequence[DayRange]:
+    """The ranges of a file: a day, a month, a year or a range `A..B` on each line."""
+    try:
+        lines = file.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        why = "it is not UTF-8 text" if isinstance(error, UnicodeDecodeError) else error.strerror
+        raise MalformedDays(
+            why=f"{file} cannot be read: {why}", example="a file of lines like 2006-07-01..2006-07-31"
+        ) from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                found.append(days_between(line.strip()))
+            except MalformedDays as error:
+                why = f"{file}, line {number}: {error.why}"
+                raise MalformedDays(why=why, example=error.example) from None
+    if not found:
+        raise MalformedDays(why=f"{file} names no days", example=_A_FILE)
+    return found
 
 
 def one_line(value: str | None) -> str | None:
@@ -222,8 +277,12 @@ def final_day(of: str, *, more: str = "") -> Any:
 
 From = Annotated[date, first_day(OF_PARTITIONS)]
 To = Annotated[date, final_day(OF_PARTITIONS)]
-MaybeFrom = Annotated[date | None, first_day(OF_PARTITIONS, more="; with --to")]
-MaybeTo = Annotated[date | None, final_day(OF_PARTITIONS, more="; with --from")]
+EveryFrom = Annotated[list[date] | None, first_day(OF_PARTITIONS, more="; with --to. Both again for another range")]
+EveryTo = Annotated[list[date] | None, final_day(OF_PARTITIONS, more="; with --from")]
+DaysFile = Annotated[
+    Path | None,
+    typer.Option("--days", metavar="FILE", help="Days of a file: a day, month, or range DAY..DAY on each line."),
+]
 RunId = Annotated[str, argument(metavar="RUN", help="A run's id, as `plan` and `status` print it.")]
 RunOrSet = Annotated[str, argument(metavar="RUN", help="A run's or a set's id, as `plan` and `status` print it.")]
 Reason = Annotated[str, text(help="Why.")]

@@ -11,9 +11,10 @@ import typer
 from backfill_assets.cli.answers import (
     OF_THE_SOURCE,
     By,
+    DaysFile,
+    EveryFrom,
+    EveryTo,
     Json,
-    MaybeFrom,
-    MaybeTo,
     OnDuplicate,
     Reason,
     SourceName,
@@ -21,7 +22,7 @@ from backfill_assets.cli.answers import (
     app,
     argument,
     columns_and_values,
-    range_given,
+    days_given,
     text,
     texts,
 )
@@ -169,8 +170,9 @@ def _extract(
 @app.command()
 def load(
     source: SourceName,
-    first: MaybeFrom = None,
-    last: MaybeTo = None,
+    first: EveryFrom = None,
+    last: EveryTo = None,
+    days_file: DaysFile = None,
     missing: Annotated[
         bool, typer.Option("--missing", help="Every missing day between the first and the last landed event.")
     ] = False,
@@ -183,9 +185,9 @@ def load(
 ) -> None:
     """Build bronze days from what has landed; with --empty, days without events on your word."""
     with answering(as_json) as answer:
-        days = range_given(first, last)
+        days = days_given(first, last, days_file)
         if missing is (days is not None):
-            raise typer.BadParameter("give both --from and --to, or --missing")
+            raise typer.BadParameter("give both --from and --to, or --days FILE, or --missing")
         from backfill_assets.application.land import load as load_days
         from backfill_assets.application.land import load_missing
         from backfill_assets.application.propose import step_after_landing
@@ -198,7 +200,7 @@ def load(
             if days is None:
                 report = load_missing(session.ws, source, acting, empty=empty, reason=reason)
             else:
-                report = load_days(session.ws, source, days.start, days.last, acting, empty=empty, reason=reason)
+                report = load_days(session.ws, source, days, acting, empty=empty, reason=reason)
             following = step_after_landing(session.ws)
         if isinstance(report, NothingToLoad):
             answer(report, following=following)

@@ -14,9 +14,10 @@ from backfill_assets.cli.answers import (
     OF_ONE_PARTITION,
     OF_THE_SOURCE,
     By,
+    DaysFile,
+    EveryFrom,
+    EveryTo,
     Json,
-    MaybeFrom,
-    MaybeTo,
     RunId,
     RunOrSet,
     SourceName,
@@ -25,6 +26,7 @@ from backfill_assets.cli.answers import (
     app,
     argument,
     columns_and_values,
+    days_given,
     days_of_one,
     final_day,
     first_day,
@@ -32,7 +34,6 @@ from backfill_assets.cli.answers import (
     moment,
     number,
     print_json,
-    range_given,
     text,
 )
 from backfill_assets.cli.session import acting_name, opened, surroundings
@@ -93,15 +94,16 @@ def status(
 @app.command()
 def stale(
     table: Annotated[str | None, argument(metavar="TABLE", help="Only this table.")] = None,
-    first: MaybeFrom = None,
-    last: MaybeTo = None,
+    first: EveryFrom = None,
+    last: EveryTo = None,
+    days_file: DaysFile = None,
     as_json: Json = False,
 ) -> None:
     """Which partitions no longer follow from their inputs, code, configuration and references, and why."""
     with answering(as_json) as answer:
         from backfill_assets.application import look
 
-        days = range_given(first, last)
+        days = days_given(first, last, days_file)
         with opened(conditions=False) as session:
             document = look.stale(session.ws, table, days)
         answer(document)

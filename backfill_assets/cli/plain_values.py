@@ -21,7 +21,10 @@ else:
 
         def _coerce_value(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ARG002 - the signature is Typer's
             parser = self.parameter_info.parser
-            return value if parser is None else parser(value)
+            if parser is None or value is None:
+                return value
+            # Of an option that can be given several times.
+            return [parser(each) for each in value] if isinstance(value, list | tuple) else parser(value)
 
     class PlainGroup(TyperGroup):  # type: ignore[no-redef]
         """A group that leaves to the library only what it and its commands have of other values."""

@@ -9,17 +9,18 @@ import typer
 
 from backfill_assets.cli.answers import (
     By,
+    DaysFile,
+    EveryFrom,
+    EveryTo,
     Json,
-    MaybeFrom,
-    MaybeTo,
     RunMode,
     answering,
     app,
     argument,
     columns_and_values,
     cost,
+    days_given,
     number,
-    range_given,
     text,
     texts,
 )
@@ -41,8 +42,9 @@ def plan(
     table: Annotated[
         str | None, argument(metavar="TABLE", help="A table; with --because and --stale optional.")
     ] = None,
-    first: MaybeFrom = None,
-    last: MaybeTo = None,
+    first: EveryFrom = None,
+    last: EveryTo = None,
+    days_file: DaysFile = None,
     reason: Annotated[str, text(help="Why history has to change.")] = "",
     by: By = "",
     because: Annotated[
@@ -154,7 +156,7 @@ def plan(
             pause_s=pause,
             priority=priority,
         )
-        days = range_given(first, last)
+        days = days_given(first, last, days_file)
         needs_days = days is None and not because and not stale and not expire
         no_days = [("the days to plan are not given", "--from DAY --to DAY")] if needs_days else []
         asked: Any = {

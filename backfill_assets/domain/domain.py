@@ -22,7 +22,7 @@ from backfill_assets.domain.sources import SourceTable
 from backfill_assets.domain.tables import DerivedTable, References, Table
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.partitions import DayRange, Days, Grain
 from backfill_assets.planning.policy import APPROVERS
 from backfill_assets.planning.windows import SAME_DAYS
 
@@ -140,7 +140,7 @@ class Domain:
         """Whether the partitions of a table are days or months; days of a table that is not declared."""
         return self.tables[name].partition.grain if name in self.tables else Grain.DAILY
 
-    def derived_table(self, name: str, *, days: DayRange | None = None) -> DerivedTable:
+    def derived_table(self, name: str, *, days: Days | None = None) -> DerivedTable:
         """The derived table of that name.
 
         Raises:

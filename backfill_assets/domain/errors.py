@@ -5,7 +5,7 @@ from __future__ import annotations
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import ContractBroken, InvalidDeclaration, UnknownName, sentence
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.partitions import Days
 
 
 @sentence
@@ -31,7 +31,7 @@ class DomainNotLoaded(Because, InvalidDeclaration):
 class NotPlanned(OfTable, UnknownName):
     """{table} is a source table; it is built from landed files, not planned."""
 
-    days: DayRange | None
+    days: Days | None
 
 
 @sentence

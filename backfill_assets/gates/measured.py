@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 
 from backfill_assets.gates.moves import StateMove
 from backfill_assets.ledger.findings import PartitionCell, SampledRow
+from backfill_assets.planning.partitions import DayRange, Grain, compress
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.planning.windows import AnyWindow
 
@@ -109,6 +110,16 @@ class PilotedPartition:
 
 
 _MOST_NAMED = 20
+_MOST_RANGES = 200
+"""Of the partitions that a run lacks; of more, the one from the first to the last is kept."""
+
+
+def _ranges(days: Sequence[date]) -> list[str]:
+    """Partitions as the ranges of days that name them."""
+    found = compress(Grain.DAILY, days)
+    if len(found) > _MOST_RANGES:
+        found = (DayRange(found[0].start, found[-1].end),)
+    return [str(each.start) if len(each) == 1 else str(each) for each in found]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,7 +191,7 @@ class MergedPartition:
             "older": self.older,
             "taken_back": self.taken_back,
             "are_kept": self.are_kept,
-            "elsewhere": [day.isoformat() for day in self.elsewhere[:_MOST_NAMED]],
+            "elsewhere": _ranges(self.elsewhere),
             "elsewhere_partitions": len(self.elsewhere),
             "others_differ": self.others_differ,
         }

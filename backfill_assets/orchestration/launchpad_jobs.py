@@ -45,7 +45,7 @@ from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.orchestration.runs import refusals_as_failures
 from backfill_assets.planning.chosen_references import asked_references
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.partitions import DayRange, days_in
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
@@ -252,6 +252,9 @@ def _of_table(table: DerivedTable, days: Enum) -> Entry:
     config = {
         "first_day": Field(days, description="The first day to compute, such as 2006-07-01."),
         "last_day": Field(days, description="The last day to compute; a monthly table takes every month it touches."),
+        "more_days": _optional(
+            [{"first_day": days, "last_day": days}], "More ranges of days; what is between the ranges stays as it is."
+        ),
         "reason": REASON,
         "requester": _name("who asks; another person approves"),
         "transform_version": _optional(releases, f"{' or '.join(versions)}; the first by default."),
@@ -264,7 +267,9 @@ def _of_table(table: DerivedTable, days: Enum) -> Entry:
         by, typed = launch.person("requester"), launch.typed
         asked: Any = {
             "table": table.name,
-            "days": DayRange.inclusive(typed["first_day"], typed["last_day"]),
+            "days": days_in(
+                DayRange.inclusive(each["first_day"], each["last_day"]) for each in (typed, *typed.get("more_days", ()))
+            ),
             "reason": launch.text("reason"),
             "by": by,
             "mode": typed.get("mode", Mode.BACKFILL),

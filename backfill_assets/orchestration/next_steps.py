@@ -7,9 +7,9 @@ reasons stay open, and the launchpad launches nothing without them: a link narro
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from dagster import MetadataValue
@@ -29,9 +29,8 @@ PLANNED, STALE, EXPIRE = "planned", "stale", "expire"
 """Entries of the job that plans, beside one per derived table."""
 
 NEXT = "next"
+_ENDS = ("first", "last")
 OF_A_PLAN = {
-    "first": "first_day",
-    "last": "last_day",
     "references": "references",
     "with_dependents": "with_dependents",
 }
@@ -53,7 +52,7 @@ class Launchpad:
     job: str
     chosen: str
     about: str
-    entries: Mapping[str, str | bool | None]
+    entries: Mapping[str, str | bool | Sequence[Mapping[str, str]] | None]
 
     @property
     def config(self) -> str:
@@ -96,10 +95,13 @@ def launchpad_of(asked: Invocation) -> Launchpad | None:
         case Act.PLAN, () if given.keys() <= {STALE, *LEFT_OPEN} and isinstance(given.get(STALE), str):
             table = str(given[STALE])
             return Launchpad(PLAN, STALE, table, {"table": table, "reason": None, "requester": None})
-        case Act.PLAN, (table,) if {"first", "last"} <= given.keys() <= {*OF_A_PLAN, *LEFT_OPEN}:
+        case Act.PLAN, (table,) if {*_ENDS} <= given.keys() <= {*_ENDS, *OF_A_PLAN, *LEFT_OPEN}:
             known = {OF_A_PLAN[name]: value for name, value in given.items() if name in OF_A_PLAN}
-            about = f"{given['first']}..{given['last']}"
-            return Launchpad(PLAN, table, about, {**known, "reason": None, "requester": None})
+            firsts, lasts = ([str(day) for name, day in asked.options if name == end] for end in _ENDS)
+            ranges = [{"first_day": first, "last_day": last} for first, last in zip(firsts, lasts, strict=True)]
+            days: Mapping[str, Any] = {**ranges[0], **({"more_days": ranges[1:]} if ranges[1:] else {})}
+            about = ", ".join(f"{each['first_day']}..{each['last_day']}" for each in ranges)
+            return Launchpad(PLAN, table, about, {**days, **known, "reason": None, "requester": None})
         case _:
             return None
 

@@ -31,7 +31,7 @@ from backfill_assets.orchestration.next_steps import explained_in_dagster, linke
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest import has_gaps
 from backfill_assets.planning.manifest_parts import NOT_BY_KIND, CauseKind, Kind
-from backfill_assets.planning.partitions import DayRange, Partitions, days_listed, days_of, describe
+from backfill_assets.planning.partitions import Partitions, days_in, days_listed, days_of, describe
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.errors import NoRunYet, NotAsPlanned, NotGiven, NotOneOf, NotTogether
@@ -138,7 +138,7 @@ def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionC
         )
     request = PlanRequest(
         table=table.name,
-        days=DayRange(partitions[0], days_of(table.partition.grain, partitions[-1]).end),
+        days=days_in(days_of(table.partition.grain, partition) for partition in partitions),
         kind=_kind(given.get(tags.KIND)),
         reason=given.get(tags.REASON) or tags.NO_REASON,
         by=by,

@@ -11,7 +11,7 @@ from datetime import date
 
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import InvalidRange, MissingInput, Refused, UnknownName, sentence
-from backfill_assets.planning.partitions import DayRange, OfPartitions, Partitions, count_of
+from backfill_assets.planning.partitions import DayRange, Days, OfPartitions, Partitions, count_of
 
 
 @sentence
@@ -29,7 +29,7 @@ class OutsideDays(OfTable, InvalidRange):
 
     earliest: date
     latest: date
-    days: DayRange
+    days: Days
 
 
 @sentence

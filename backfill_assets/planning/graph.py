@@ -15,7 +15,9 @@ from backfill_assets.planning.errors import NoSnapshot, NoSuchName, OutsideDays
 from backfill_assets.planning.partitions import (
     ONE_DAY,
     DayRange,
+    Days,
     Grain,
+    Ranges,
     Stretches,
     compress,
     days_of,
@@ -151,8 +153,8 @@ class Graph:
         """The days that tables can have on a given day: from the first day to that day."""
         return DayRange(self.first_day, max(self.first_day, as_of + ONE_DAY))
 
-    def partitions_in(self, name: str, days: DayRange, *, as_of: date) -> tuple[date, ...]:
-        """The partitions of a table that a range of days names.
+    def partitions_in(self, name: str, days: Days, *, as_of: date) -> tuple[date, ...]:
+        """The partitions of a table that a range of days, or each of several, names.
 
         Args:
             as_of: Today; no table has partitions past it.
@@ -160,6 +162,9 @@ class Graph:
         Raises:
             InvalidRange: The range leaves the days the table can have, or names none, or no day with a snapshot.
         """
+        if isinstance(days, Ranges):
+            # A month can share days with two ranges.
+            return tuple(sorted({p for each in days.ranges for p in self.partitions_in(name, each, as_of=as_of)}))
         node = self.table(name)
         known = self.days(as_of)
         asked = DayRange(partition_of(node.grain, days.start), days.end)

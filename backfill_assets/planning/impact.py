@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.partitions import DayRange, Grain, TablePartitions, days_of, describe, partition_of
+from backfill_assets.planning.partitions import DayRange, Days, Grain, TablePartitions, days_of, describe, partition_of
 from backfill_assets.planning.state import ClaimReader
 
 Accepted = Callable[[str, Sequence[date]], AbstractSet[date]] | Mapping[str, AbstractSet[date]]
@@ -177,9 +177,9 @@ def unbuilt(graph: Graph, accepted: Mapping[str, AbstractSet[date]]) -> Mapping[
     return found
 
 
-def is_within(grain: Grain, partition: date, days: DayRange) -> bool:
+def is_within(grain: Grain, partition: date, days: Days) -> bool:
     """Whether every day of a partition is one of these."""
-    return days.start <= partition and days_of(grain, partition).end <= days.end
+    return any(each.start <= partition and days_of(grain, partition).end <= each.end for each in days.ranges)
 
 
 def dependents_of(graph: Graph, table: str, partitions: Sequence[date]) -> tuple[TablePartitions, ...]:

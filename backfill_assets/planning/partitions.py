@@ -16,6 +16,7 @@ from itertools import pairwise
 from backfill_assets.core.errors import BackfillError, InvalidRange, sentence
 
 ONE_DAY = timedelta(days=1)
+_MOST_SHOWN = 4
 
 
 @sentence
@@ -88,6 +89,54 @@ class DayRange:
 
     def __str__(self) -> str:
         return f"{self.start}..{self.last}" if len(self) else "no days"
+
+    @property
+    def ranges(self) -> tuple[DayRange, ...]:
+        """Itself, as the ranges of `Ranges`."""
+        return (self,)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Several ranges of days, in order and with days between them; see `days_in`."""
+
+    ranges: tuple[DayRange, ...]
+
+    @property
+    def start(self) -> date:
+        return self.ranges[0].start
+
+    @property
+    def end(self) -> date:
+        return self.ranges[-1].end
+
+    @property
+    def last(self) -> date:
+        return self.end - ONE_DAY
+
+    def __iter__(self) -> Iterator[date]:
+        return (day for days in self.ranges for day in days)
+
+    def __len__(self) -> int:
+        return sum(map(len, self.ranges))
+
+    def __contains__(self, day: date) -> bool:
+        return any(day in days for days in self.ranges)
+
+    def __str__(self) -> str:
+        more = len(self.ranges) - _MOST_SHOWN
+        shown = ", ".join(map(str, self.ranges[:_MOST_SHOWN]))
+        return f"{shown} and {count_of(more, 'more range')}" if more > 0 else shown
+
+
+Days = DayRange | Ranges
+
+
+def days_in(ranges: Iterable[DayRange]) -> Days:
+    """The days of some ranges, in any order: those that overlap or touch are one, and each day counts once."""
+    spans = merged(sorted((days.start.toordinal(), days.end.toordinal()) for days in ranges if len(days)))
+    found = tuple(DayRange(date.fromordinal(start), date.fromordinal(end)) for start, end in spans)
+    return found[0] if len(found) == 1 else Ranges(found)
 
 
 _DAYS = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
@@ -214,9 +263,10 @@ def days_of(grain: Grain, partition: date) -> DayRange:
     return DayRange(partition, next_partition(grain, partition))
 
 
-def partitions_over(grain: Grain, days: DayRange) -> tuple[date, ...]:
-    """Every partition that shares at least one day with the range, in order."""
-    return partitions_of_spans(grain, [(days.start.toordinal(), days.end.toordinal())] if len(days) else [])
+def partitions_over(grain: Grain, days: Days) -> tuple[date, ...]:
+    """Every partition that shares at least one day with the days, in order."""
+    spans = [(each.start.toordinal(), each.end.toordinal()) for each in days.ranges if len(each)]
+    return partitions_of_spans(grain, spans)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +338,7 @@ def count_of(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def describe(grain: Grain, partitions: Iterable[date], *, most: int = 4) -> str:
+def describe(grain: Grain, partitions: Iterable[date], *, most: int = _MOST_SHOWN) -> str:
     """Partitions in words: `2006-07-01..2006-09-30, 92 days`.
 
     Args:
@@ -301,7 +351,7 @@ def describe(grain: Grain, partitions: Iterable[date], *, most: int = 4) -> str:
     return f"{describe_ranges(grain, chosen, most=most)}, {count_of(len(chosen), grain.noun)}"
 
 
-def describe_ranges(grain: Grain, partitions: Iterable[date], *, most: int = 4) -> str:
+def describe_ranges(grain: Grain, partitions: Iterable[date], *, most: int = _MOST_SHOWN) -> str:
     """The same without the count of all: `2006-07-01..2006-09-30`."""
     ranges = compress(grain, partitions)
     shown = ", ".join(_days_text(grain, days) for days in ranges[:most])

@@ -38,6 +38,7 @@ from backfill_assets.planning.manifest_parts import (
 from backfill_assets.planning.own_past import NO_PAST, Begins, OwnPast, begins_with, end_of, settled_in
 from backfill_assets.planning.partitions import (
     DayRange,
+    Days,
     Grain,
     Partitions,
     TablePartitions,
@@ -77,7 +78,7 @@ class PlanRequest:
     """The request for a run.
 
     Attributes:
-        days: The output days; a monthly table takes every month they touch.
+        days: The output days, in one range or several; a monthly table takes every month they touch.
         partitions: Only these partitions of the days, possibly with gaps between them; None for all.
         kind: None chooses RESTATEMENT where accepted rows would be replaced, BACKFILL otherwise.
         limits: Bounds that differ from the usual ones.
@@ -89,7 +90,7 @@ class PlanRequest:
     """
 
     table: str
-    days: DayRange
+    days: Days
     reason: str
     by: str
     partitions: tuple[date, ...] | None = None
@@ -173,18 +174,23 @@ class Plan:
     skipped: tuple[tuple[date, str], ...] = ()
     left_out: tuple[date, ...] = ()
     lacks: tuple[TablePartitions, ...] = ()
-    days: DayRange | None = None
+    days: Days | None = None
     first_missing: tuple[TablePartitions, ...] = ()
     held: Mapping[str, Partitions] = field(default_factory=dict)
     expired: Mapping[str, Mapping[date, Expired]] = field(default_factory=dict)
 
     @property
-    def widened(self) -> DayRange | None:
+    def widened(self) -> Days | None:
         """The days that were asked for, where partitions that are built as a whole have others as well; else None."""
-        if self.days is None:
-            return None
-        first, last = (days_of(self.grain, partition_of(self.grain, day)) for day in (self.days.start, self.days.last))
-        return None if (first.start, last.end) == (self.days.start, self.days.end) else self.days
+        ends = [day for each in (self.days.ranges if self.days else ()) for day in (each.start, each.end)]
+        return None if all(partition_of(self.grain, day) == day for day in ends) else self.days
+
+    @property
+    def between(self) -> tuple[date, ...]:
+        """The partitions between those that it builds or was asked to build, which it leaves as they are."""
+        chosen = {*self.manifest.partitions, *self.left_out}
+        whole = DayRange(min(chosen), days_of(self.grain, max(chosen)).end)
+        return tuple(p for p in node_of(self.manifest).partitions_over(whole) if p not in chosen)
 
     @property
     def grain(self) -> Grain:

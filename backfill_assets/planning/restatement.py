@@ -10,7 +10,7 @@ from enum import StrEnum
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.impact import Rebuild
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import DayRange, MalformedDays, TablePartitions, days_between
+from backfill_assets.planning.partitions import DayRange, Days, MalformedDays, TablePartitions, days_between
 from backfill_assets.planning.request import NO_LIMITS_ASKED, AskedLimits, Plan
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets.planning.stages import Stage
@@ -25,7 +25,8 @@ class SetRequest:
         stale: Whether everything stale is rebuilt, with everything that depends on it.
         with_dependents: Whether `days` of `table` are rebuilt, stale or not, with everything that depends on them.
         table: With `stale`: only this table and what depends on it.
-        days: With `stale`: only these days of the stale tables, including days that were never built.
+        days: With `stale`: only these days of the stale tables, including days that were never built. One range of
+            them or several.
         partial: Whether less than the named days is planned as well, where some of them cannot be or are left out.
         name: The display name of the set; None to derive one.
         references: With which versions of their references the runs are to be computed.
@@ -39,7 +40,7 @@ class SetRequest:
     stale: bool = False
     with_dependents: bool = False
     table: str | None = None
-    days: DayRange | None = None
+    days: Days | None = None
     name: str | None = None
     called: str | None = None
     mode: Mode = Mode.BACKFILL

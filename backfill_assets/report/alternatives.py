@@ -15,7 +15,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.planning.partitions import DayRange, Partitions, TablePartitions, days_of
+from backfill_assets.planning.partitions import DayRange, Partitions, TablePartitions, compress, days_in, days_of
 from backfill_assets.planning.reasons import Cause, only_of_code
 from backfill_assets.publication.authority import tolerance_met
 from backfill_assets.report.advice.filling import plan_stale
@@ -119,7 +119,7 @@ def _alternatives(
     needed = tuple(day for day in manifest.partitions if day in stale or day not in accepted)
     fresh = Partitions.of(grain, set(manifest.partitions).difference(needed))
     nothing, whole = Partitions(grain, ()), Partitions(grain, manifest.partitions)
-    span, free = days_covered(manifest), ws.settings.tariff.spent(0)
+    free = ws.settings.tariff.spent(0)
     is_accepted = len(accepted) == len(manifest.partitions)
     if not needed:
         yield Alternative(instead=Instead.NOTHING, partitions=nothing, stays=whole, cost=free)
@@ -150,7 +150,8 @@ def _alternatives(
     by = next((column for column in declared.key if column != declared.partition.column), None)
     if needed and not is_newer and declared.has_pilots and is_accepted and by:
         where = f"{by}={KEY}"
-        asked = do(Act.PLAN, manifest.table, where=where, first=span.start, last=span.last, reason=WHY, by=NAME)
+        over = days_in(compress(manifest.grain, manifest.partitions))
+        asked = do(Act.PLAN, manifest.table, where=where, days=over, reason=WHY, by=NAME)
         yield Alternative(
             instead=Instead.BY_KEY,
             partitions=whole,

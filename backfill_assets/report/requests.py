@@ -14,6 +14,7 @@ from enum import StrEnum
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.wording import WHY as WHY
 from backfill_assets.ledger.states import NOT_MEASURED, RunState
+from backfill_assets.planning.partitions import DayRange, Days, Ranges
 from backfill_assets.planning.publish_mode import Scope
 
 NAME = "NAME"
@@ -121,19 +122,22 @@ Following = Callable[[BackfillError], NextStep | None]
 """What a reader can do next about an error, such as the cause of another one: `report.advice.next_step_of`."""
 
 
-def do(act: Act, *of: str, **options: str | date | bool | None) -> Invocation:
+def do(act: Act, *of: str, **options: str | date | bool | Days | None) -> Invocation:
     """A complete request.
 
     Args:
         *of: Its objects: a run, a set, a table, files.
         **options: Names as in this package, such as `by`, `reason`, `first` and `last`; None and False are left out.
+            Of `days` each range becomes a `first` and a `last`.
     """
-    given = tuple(
-        (name, value if isinstance(value, bool) else str(value))
-        for name, value in options.items()
-        if value is not None and value is not False
-    )
-    return Invocation(act=act, of=of, options=given)
+    given: list[tuple[str, str | bool]] = []
+    for name, value in options.items():
+        if isinstance(value, DayRange | Ranges):
+            ends = [(("first", each.start), ("last", each.last)) for each in value.ranges]
+            given += [(end, str(day)) for pair in ends for end, day in pair]
+        elif value is not None and value is not False:
+            given.append((name, value if isinstance(value, bool) else str(value)))
+    return Invocation(act=act, of=of, options=tuple(given))
 
 
 def rows_of(scope: Scope | None) -> tuple[tuple[str, str], ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.partitions import DayRange, Days
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.report.advice.filling import loads, plan_stale
 from backfill_assets.report.advice.left_out import as_recorded
@@ -36,7 +36,7 @@ def stale_document(
     found: Sequence[Staleness],
     *,
     table: str | None,
-    days: DayRange | None,
+    days: Days | None,
     sources: Sequence[str],
     kept: Collection[str] = (),
     unknown: Sequence[NotKnownDocument] = (),
@@ -61,7 +61,7 @@ def stale_document(
 
 
 def _plans(
-    stale: Sequence[Staleness], table: str | None, days: DayRange | None, kept: Collection[str]
+    stale: Sequence[Staleness], table: str | None, days: Days | None, kept: Collection[str]
 ) -> Iterator[Invocation]:
     """The plans that would rebuild what is stale; what was never built is planned by its days."""
     found_causes = [

@@ -21,7 +21,8 @@ from backfill_assets.ledger.states import (
     SetState,
 )
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode, ReferenceSemantics
+from backfill_assets.planning.partitions import Partitions, days_between, days_in, days_of, partitions_over
 from backfill_assets.publication.authority import is_agreed, open_comments
 from backfill_assets.publication.drafts import closure_of, is_current
 from backfill_assets.publication.verdict import is_overtaken
@@ -30,7 +31,9 @@ from backfill_assets.report.advice.filling import fix_and_plan_again, how_to_kno
 from backfill_assets.report.frozen import waits_for_words
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.requests import (
+    NAME,
     WAIT_OR_RECOVER,
+    WHY,
     Act,
     NextStep,
     approve,
@@ -83,6 +86,8 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
             return _of_whole_set(ws, tx, run) or _publish_or_approve(ws, tx, named, [run])
         case RunState.BLOCKED if _can_expire_now(ws, tx, run):
             return step("what blocked it has ended: ", do(Act.RUN, run.run_id))
+        case RunState.BLOCKED if lacking := _lacks(tx, run):
+            return _together(run, lacking)
         case RunState.BLOCKED:
             return None if _is_covered_since(tx, run) else fix_and_plan_again(run.manifest)
         case RunState.PUBLISHED:
@@ -91,6 +96,37 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
             return step(_TO_PUBLISH_AGAIN, _publish_or_approve(ws, tx, named, [run]))
         case RunState.VERIFIED | RunState.SUPERSEDED | RunState.CANCELLED:
             return None
+
+
+def _lacks(tx: ReadTransaction, run: RunRecord) -> Sequence[date]:
+    """The partitions that a run lacks, on which the rows of keys that move depend; of all its partitions together."""
+    if not run.manifest.publish.keys_move or _is_covered_since(tx, run):
+        return ()
+    found = [result.observed.get("elsewhere", ()) for result in tx.candidates.gate_results(run.run_id)]
+    days = days_in(days_between(text) for texts in found for text in texts)
+    return partitions_over(run.manifest.grain, days)
+
+
+def _together(run: RunRecord, lacking: Sequence[date]) -> NextStep:
+    """The plan of a run's partitions with those that it lacks, as the run was asked for."""
+    manifest = run.manifest
+    chosen = [each for each in manifest.references if each.is_chosen]
+    truth = chosen[0].semantics if chosen else None
+    named = [f"{each.name}={each.version}" for each in chosen if truth is ReferenceSemantics.CORRECTED]
+    days = days_in(days_of(manifest.grain, each) for each in (*manifest.partitions, *lacking))
+    again = do(
+        Act.PLAN,
+        manifest.table.partition(".")[2],
+        days=days,
+        mode=None if manifest.mode in (Mode.BACKFILL, Mode.LIVE) else manifest.mode.lower().replace("_", "-"),
+        references=truth.lower().replace("_", "-") if truth else None,
+        with_dependents=manifest.member_of is not None,
+        reason=WHY,
+        by=NAME,
+    )
+    lacks = f"its rows depend on {Partitions.of(manifest.grain, lacking)} that it lacks; plan all of them together: "
+    again = again.also(*(("reference", each) for each in named))
+    return step(lacks, again, "; then ", cancel(manifest.member_of or run.run_id))
 
 
 def _keeps_earlier_rows(tx: ReadTransaction, run: RunRecord) -> bool:
@@ -153,6 +189,8 @@ def next_step_of_set(
         due = next_phase(members)
         members = [due] if due else []
     for member in members:
+        if member.state is RunState.BLOCKED and (lacking := _lacks(tx, member)):
+            return _together(member, lacking)
         if (by := tx.events.stopped_by(member)) or member.state is RunState.BLOCKED:
             return fix_and_plan_again(member.manifest, by)
     if gone := next((each for each in members if each.state in NOT_MEASURED and not is_declared(ws, each)), None):

@@ -23,7 +23,7 @@ from backfill_assets.planning.impact import (
     reads_expired,
     unbuilt,
 )
-from backfill_assets.planning.partitions import DayRange, Partitions, TablePartitions, days_of
+from backfill_assets.planning.partitions import Days, Partitions, TablePartitions, days_of
 from backfill_assets.planning.reasons import Cause, only_of_code
 from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut, asked_of
 from backfill_assets.restatements.errors import NotLoaded, OnlyCodeChanged, OnlyPart
@@ -176,7 +176,7 @@ def _without_their_inputs(
 
 
 def _waiting(
-    graph: Graph, name: str, partitions: Iterable[date], accepted: Accepted, there: Accepted, days: DayRange | None
+    graph: Graph, name: str, partitions: Iterable[date], accepted: Accepted, there: Accepted, days: Days | None
 ) -> Iterator[LeftOut]:
     """Partitions whose windows are not complete. Of named days, a month is asked for where they are all of it."""
     node = graph.table(name)
@@ -209,7 +209,7 @@ def _without_version(
     expired: Mapping[str, AbstractSet[date]],
 ) -> Iterator[LeftOut]:
     """What depends on the named days, can be built, and never was. Of a table with other versions, it was asked for."""
-    named = [days for _, days in request.because]
+    named: list[Days] = [days for _, days in request.because]
     if request.with_dependents and request.days is not None:
         named.append(request.days)
     for some in never_built(graph, moves, there):

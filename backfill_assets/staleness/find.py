@@ -30,7 +30,7 @@ from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest, configuration_of
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.own_past import NO_PAST, OwnPast, begins_with
-from backfill_assets.planning.partitions import Grain, Partitions, compress, days_of
+from backfill_assets.planning.partitions import Days, Grain, Partitions, compress, days_in, days_of
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.publish_mode import PUBLISH
 from backfill_assets.planning.reasons import Cause, ChangedReference, Reason, together
@@ -49,14 +49,14 @@ from backfill_assets.transforms.references import LoadedReference, load_pinned
 from backfill_assets.workspace import Workspace
 
 
-def stale_tables(ws: Workspace, *, table: str | None = None, days: DayRange | None = None) -> tuple[Staleness, ...]:
+def stale_tables(ws: Workspace, *, table: str | None = None, days: Days | None = None) -> tuple[Staleness, ...]:
     """What is stale, table by table, inputs before dependents."""
     with ws.ledger.read() as tx:
         return stale_within(ws, tx, table=table, days=days)
 
 
 def stale_within(
-    ws: Workspace, tx: ReadTransaction, *, table: str | None = None, days: DayRange | None = None
+    ws: Workspace, tx: ReadTransaction, *, table: str | None = None, days: Days | None = None
 ) -> tuple[Staleness, ...]:
     """The same, inside an open transaction."""
     chosen = list(ws.domain.tables.values()) if table is None else [ws.domain.table(table)]
@@ -71,7 +71,7 @@ def stale_within(
             # The days were asked of all tables, also of those that begin later.
             if since >= days.end:
                 continue
-            named = DayRange(max(days.start, since), days.end)
+            named = days_in(DayRange(max(each.start, since), each.end) for each in days.ranges if each.end > since)
         try:
             asked = None if named is None else ws.graph.partitions_in(declared.name, named, as_of=today)
         except NoSnapshot:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.ledger.states import StoppedBy
-from backfill_assets.planning.partitions import DayRange, Grain, compress
+from backfill_assets.planning.partitions import Days, Grain, compress, days_in
 from backfill_assets.report.requests import (
     NAME,
     THEN,
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from backfill_assets.planning.manifest import Manifest
 
 _MOST = 5
+_MOST_RANGES = 12
 
 
 def how_to_fill(table: str, grain: Grain, partitions: Sequence[date]) -> NextStep:
@@ -48,12 +49,15 @@ def land_or_declare_empty(table: str, days: Iterable[date]) -> NextStep:
 
 
 def plans(table: str, grain: Grain, partitions: Iterable[date]) -> Sequence[Invocation]:
-    """The plans of these partitions of a derived table."""
+    """The plans of exactly these partitions of a derived table."""
     name = table.partition(".")[2]
-    return [
-        do(Act.PLAN, name, reason=WHY, first=days.start, last=days.last, by=NAME)
-        for days in compress(grain, partitions)
-    ]
+    return [do(Act.PLAN, name, reason=WHY, days=days, by=NAME) for days in _at_once(grain, partitions)]
+
+
+def _at_once(grain: Grain, partitions: Iterable[date]) -> Sequence[Days]:
+    """The days of these partitions, in as many parts as a command line of readable length can name."""
+    ranges = compress(grain, partitions)
+    return [days_in(ranges[first : first + _MOST_RANGES]) for first in range(0, len(ranges), _MOST_RANGES)]
 
 
 def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -> NextStep:
@@ -98,11 +102,8 @@ def loads(table: str, days: Iterable[date], *, empty: bool = False) -> Sequence[
     Args:
         empty: Declare that nothing happened on days without landed events.
     """
-    name = table.partition(".")[2]
-    return [
-        do(Act.LOAD, name, first=some.start, last=some.last, empty=empty, reason=WHY if empty else None, by=NAME)
-        for some in compress(Grain.DAILY, days)
-    ]
+    name, why = table.partition(".")[2], WHY if empty else None
+    return [do(Act.LOAD, name, days=some, empty=empty, reason=why, by=NAME) for some in _at_once(Grain.DAILY, days)]
 
 
 def joined(asked: Sequence[Invocation]) -> NextStep:
@@ -129,16 +130,14 @@ def how_to_know(found: NotKnown) -> NextStep:
 
 
 def plan_stale(
-    table: str | None, days: DayRange | None = None, *, changed_code: bool = False, partial: bool = False
+    table: str | None, days: Days | None = None, *, changed_code: bool = False, partial: bool = False
 ) -> Invocation:
     """The plan of everything stale, of one table and of some days if they are given."""
-    first, last = (days.start, days.last) if days else (None, None)
     return do(
         Act.PLAN,
         *([table] if table else []),
         stale=True,
-        first=first,
-        last=last,
+        days=days,
         changed_code=changed_code,
         partial=partial,
         reason=WHY,

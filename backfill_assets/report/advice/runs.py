@@ -19,6 +19,7 @@ from backfill_assets.planning.partitions import (
     ReversedRange,
     are_apart,
     compress,
+    days_in,
     partition_text,
 )
 from backfill_assets.publication import errors as publication
@@ -436,12 +437,9 @@ def _of_windows(error: planning.IncompleteWindows) -> Advice:
 
 
 def _plans(table: str, groups: Iterable[Partitions], references: str | None = None) -> Sequence[Invocation]:
-    """The plans of these partitions, one for each range of days that follow each other within a group."""
-    days = sorted(days for some in groups for days in compress(some.grain, some))
-    return [
-        do(Act.PLAN, table, references=references, first=each.start, last=each.last, reason=WHY, by=NAME)
-        for each in days
-    ]
+    """The plans of these partitions, one for each group."""
+    days = [days_in(compress(some.grain, some)) for some in groups]
+    return [do(Act.PLAN, table, references=references, days=each, reason=WHY, by=NAME) for each in days]
 
 
 def _of_cancellation(error: ledger.NotCancellable) -> Advice:

@@ -139,7 +139,7 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
         case domain.DomainNotLoaded():
             return f"correct {visible(error.place) or 'the module that BACKFILL_DOMAIN names'}"
         case domain.NotPlanned(table=table, days=days) if days:
-            return do(Act.LOAD, table.partition(".")[2], first=days.start, last=days.last, by=NAME)
+            return do(Act.LOAD, table.partition(".")[2], days=days, by=NAME)
         case domain.PlannedOtherwise(manifest=manifest):
             return step("run it with what it was planned with, or plan it again: ", plan_again(manifest))
         case InvalidDeclaration():

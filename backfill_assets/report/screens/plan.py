@@ -86,6 +86,7 @@ def plan_page(plan: PlanDocument) -> Page:
             ("policy", policy_words(manifest.policy)),
             ("asked for", f"{run.widened}: every {run.grain.noun} is built as a whole" if run.widened else None),
             ("output range", manifest.output),
+            ("left as they are", f"{Partitions(run.grain, run.between)} between them" if run.between else None),
             ("builds", _part_of(len(manifest.output), run.asked_for)),
             ("left out", f"{Partitions(run.grain, run.left_out)}: {_lacks(run)}" if run.left_out else None),
             ("publishes", publish_words(manifest)),

@@ -7,11 +7,12 @@ from typing import Any, assert_never
 
 from backfill_assets.gates.judge import Verdict, exceeds
 from backfill_assets.ledger.findings import Finding, GateResult
-from backfill_assets.planning.partitions import Grain, count_of, describe
+from backfill_assets.planning.partitions import Grain, count_of, days_between, describe
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.report.words.stages import NOTHING_THERE, more_days_words
 from backfill_assets.report.words.staleness import taken_back_words
 
+_MOST_RANGES = 20
 UNUSABLE = "the proof of the window is not usable"
 _WHY_OTHER_ROWS = "the window is too short, or the transform does not give the same rows twice"
 
@@ -120,8 +121,9 @@ def _adds_only_words(seen: Mapping[str, Any]) -> str:
 
 def _merged_words(seen: Mapping[str, Any]) -> str:
     named = f"{count_of(seen['changes'], 'change')} and {count_of(seen['deletes'], 'delete')}"
-    more = seen["elsewhere_partitions"] - len(seen["elsewhere"])
-    days = ", ".join([*seen["elsewhere"], *([f"{more:,} more"] if more else [])])
+    shown = seen["elsewhere"][:_MOST_RANGES]
+    more = seen["elsewhere_partitions"] - sum(len(days_between(days)) for days in shown)
+    days = ", ".join([*shown, *([f"{more:,} more"] if more > 0 else [])])
     wrong = {
         "undecided": f"{seen['undecided']:,} without a partition, a key, a version or whether it deletes",
         "twice": f"{seen['twice']:,} share their key with another change",

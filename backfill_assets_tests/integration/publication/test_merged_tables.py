@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.candidates.errors import MergedWithEarlier
+from backfill_assets.cli.answers import days_given
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import TargetChanged
 from backfill_assets.ledger.states import RunState
@@ -21,6 +22,7 @@ from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode, merge
 from backfill_assets.publication.errors import AnotherUnderWay, MergedSince
 from backfill_assets.report.command_line import explained
+from backfill_assets.report.requests import Act, Invocation
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.upkeep.audit import audit
@@ -114,6 +116,35 @@ def test_a_live_run_without_the_day_that_a_row_moves_from_is_blocked_and_names_i
     ]
     book.published(ACCOUNTS, [DAYS[3]])
     assert seen(book) == [(DAYS[0], "b", 20, 1), (DAYS[3], "a", 11, 2), (DAYS[3], "c", 30, 1)]
+
+
+@pytest.mark.long
+def test_a_blocked_merge_names_all_days_that_its_rows_depend_on_and_the_plan_of_them_together_works(book: Book) -> None:
+    keeping = replace(book.ws.domain.derived_table(ACCOUNTS).publish, keeps_withdrawn=True)
+    book = Book(ws=replace(book.ws, domain=declared_as(book.ws.domain, ACCOUNTS, keeping)))
+    book.published(ACCOUNTS, DAYS)
+    # Two accounts swap days, and a third one moves: each day of the run lacks another one.
+    moved = [entry(DAYS[1], "a", 11, version=2), entry(DAYS[2], "c", 31, version=2), entry(DAYS[2], "b", 21, version=2)]
+    book.land("moved", moved)
+    alone = book.planned(ACCOUNTS, DAYS[1:3])
+    assert book.gated(alone) is RunState.BLOCKED
+    assert [each.rpartition(": ")[2] for each in verdicts(book, alone)] == ["2026-01-01", "2026-01-01, 2026-01-04"]
+    following = run_document(book.ws, alone).next_step
+    assert following is not None
+    assert worded(following) == (
+        "its rows depend on 2026-01-01, 2026-01-04, 2 days that it lacks; plan all of them together: "
+        "backfill plan accounts --from 2026-01-01 --to 2026-01-04 --reason WHY --by NAME; "
+        f"then backfill cancel {alone} --by NAME --reason WHY"
+    )
+    (again,) = (part for part in following.parts if isinstance(part, Invocation) and part.act is Act.PLAN)
+    first, last = (
+        [date.fromisoformat(str(day)) for name, day in again.options if name == end] for end in ("first", "last")
+    )
+    days = days_given(first, last)
+    assert days is not None
+    book.published(again.of[0], days)
+    assert seen(book) == [(DAYS[1], "a", 11, 2), (DAYS[2], "b", 21, 2), (DAYS[2], "c", 31, 2)]
+    operations.cancel(book.ws, alone, by="ana", reason="planned together")
 
 
 @pytest.mark.long

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.plan import described, plan_table
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.subjects import Run
 from backfill_assets.ledger.states import RunState
@@ -16,11 +18,17 @@ from backfill_assets.orchestration.assets import candidate_key, validation_key
 from backfill_assets.orchestration.partitions import published_key
 from backfill_assets.orchestration.recorder import dagster_recorder
 from backfill_assets.orchestration.storage import open_instance
-from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
+from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.partitions import DayRange, Grain, days_in, describe, partitions_over
+from backfill_assets.planning.publish_mode import Scope
+from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
+from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.planning.stages import Compute
 from backfill_assets.report.errors import NotAsPlanned
+from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.planned import SetPlan, left_out_documents
+from backfill_assets.report.screens import page_of
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.ledgers import copy_home
@@ -139,3 +147,54 @@ def test_a_dagster_run_names_the_range_from_the_first_to_the_last_partition_of_i
     for other in (around[1:], around[:-1], around[:3] + around[4:], (date(2026, 2, 3), *around)):
         with pytest.raises(NotAsPlanned, match="were chosen"):
             _must_span(silver, table, other)
+
+
+APART = days_in([DayRange.inclusive(date(2026, 2, 20), date(2026, 2, 21)), DayRange.inclusive(date(2026, 2, 4), FIFTH)])
+
+
+def test_separate_ranges_of_one_plan_publish_exactly_their_days_and_nothing_between(twice: Shop) -> None:
+    ws = twice.ws
+    planned = plan_table(ws, PlanRequest(table=RECENT, days=APART, reason="two late sales", by="ana"))
+    assert isinstance(planned, Plan)
+    assert planned.manifest.partitions == tuple(APART)
+    (read,) = planned.inputs
+    around = [DayRange.inclusive(date(2026, 2, day - 2), date(2026, 2, day + 2)) for day in (4, 20)]
+    assert read.partitions == tuple(days_in(around)), "each range has a warm-up of its own"
+    assert planned.between == tuple(DayRange.inclusive(date(2026, 2, 6), date(2026, 2, 19)))
+    shown = markdown_page(page_of(described(ws, planned)))
+    assert "2026-02-04..2026-02-05, 2026-02-20..2026-02-21, 4 days" in shown
+    assert "2026-02-06..2026-02-19, 14 days between them" in shown
+    run_id = twice.staged(planned.manifest.run_id)
+    operations.approve(ws, run_id, by="ben")
+    before = twice.amounts()
+    twice.publish(run_id)
+    assert twice.amounts() == {day: 45 if day in APART else before[day] for day in FEBRUARY}
+    operations.rollback(ws, run_id, by="ben", reason="second thoughts")
+    assert twice.amounts() == before
+
+
+@pytest.mark.long
+def test_separate_ranges_are_planned_with_their_dependents_in_phases_and_as_what_is_stale(twice: Shop) -> None:
+    ws = twice.ws
+    asked: Any = {"reason": "two late sales", "by": "ana", "table": RECENT, "days": APART}
+    sets = [
+        operations.plan_set(ws, SetRequest(**asked, with_dependents=True)),
+        operations.plan_set(ws, SetRequest(**asked, stale=True, partial=True)),
+    ]
+    for each in sets:
+        assert isinstance(each, PlannedSet)
+        assert {plan.manifest.table: plan.manifest.partitions for plan in each.plans} == {
+            RECENT: tuple(APART),
+            TOTALS: (FEBRUARY.start,),
+        }
+    phases = plan_table(ws, PlanRequest(**asked), AskedPhases(count=2, terms=Phases()))
+    assert isinstance(phases, PlannedSet)
+    assert [plan.manifest.partitions for plan in phases.plans] == [tuple(APART)[:2], tuple(APART)[2:]]
+    three = plan_table(ws, PlanRequest(**asked), AskedPhases(count=3, terms=Phases()))
+    assert isinstance(three, PlannedSet)
+    assert [day for plan in three.plans for day in plan.manifest.partitions] == list(APART)
+    pilot = PlanRequest(**asked, scope=Scope(where=(("amount", "40"),)), kind=Kind.REPAIR)
+    assert operations.plan(ws, pilot).manifest.partitions == tuple(APART)
+    monthly = operations.plan(ws, PlanRequest(**{**asked, "table": TOTALS}))
+    assert monthly.manifest.partitions == (FEBRUARY.start,), "two ranges of one month"
+    assert monthly.widened == APART

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 from typer.main import get_command
@@ -26,9 +27,8 @@ def test_a_value_that_is_no_text_is_converted_although_texts_beside_it_are_not()
 
 
 def test_a_number_is_what_its_parser_returns() -> None:
-    planned = parsed(
-        "plan", "gold.sales", "--from", "2025-01", "--max-rows", "1000", "--where", "a=b", "--where", "c=d"
-    )
+    days = ("--from", "2025-01", "--from", "2025-03-04")
+    planned = parsed("plan", "gold.sales", *days, "--max-rows", "1000", "--where", "a=b", "--where", "c=d")
     assert planned["max_rows"] == 1000
-    assert str(planned["first"]) == "2025-01-01"
+    assert planned["first"] == [date(2025, 1, 1), date(2025, 3, 4)]
     assert list(planned["where"]) == ["a=b", "c=d"]  # type: ignore[call-overload]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from backfill_assets.cli.answers import days_given
 from backfill_assets.core.errors import InvalidRange
 from backfill_assets.main import app
 from backfill_assets.planning.partitions import DayRange
@@ -45,6 +47,12 @@ def test_a_plan_of_nothing_is_wrong_usage() -> None:
         (("--because", "bronze.x:2006-02-05.."), "has no last day"),
         (("silver.x", *DAYS, "--max-rows", "0"), "from 1 upwards"),
         (("--because", "bronze.x:2006-03..2006-02"), "the range is reversed"),
+        (("silver.x", *DAYS, "--from", "2006-02-09"), "--from is given 2 times and --to 1 time"),
+        (
+            ("silver.x", *DAYS, "--from", "2006-02-09", "--to", "2006-02-08"),
+            "the range is reversed: it starts on 2006-02-09",
+        ),
+        (("silver.x", "--days", "nowhere.txt"), "nowhere.txt cannot be read: No such file or directory"),
     ],
 )
 def test_options_that_make_no_sense_together_are_refused_and_not_passed_over(
@@ -67,6 +75,41 @@ def test_options_that_make_no_sense_together_are_refused_and_not_passed_over(
 )
 def test_a_month_is_all_its_days(text: str, first: date, last: date) -> None:
     assert parse_because(text) == ("bronze.x", DayRange.inclusive(first, last))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"2006-02-01\n\nsoon\n", "line 3: 'soon' is neither a date like 2006-07-01 nor a month"),
+        (b"2006-02-05..2006-02-01\n", "line 1: the range is reversed: '2006-02-05..2006-02-01' starts on 2006-02-05"),
+        (b"2006-02-05..\n", "line 1: the range '2006-02-05..' has no last day"),
+        (b"2006-02-30\n", "line 1: '2006-02-30' is not in the calendar"),
+        (b"\n \n", "names no days"),
+        ("2006-02-01\n".encode("utf-16"), "cannot be read: it is not UTF-8 text"),
+    ],
+)
+def test_a_file_of_days_is_refused_for_its_first_line_that_names_none(
+    tmp_path: Path, content: bytes, sentence: str
+) -> None:
+    file = tmp_path / "days.txt"
+    file.write_bytes(content)
+    result = typed("plan", "silver.x", "--days", str(file), *WHY)
+    assert result.exit_code == 1, result.output
+    said = " ".join(result.stderr.split())
+    assert sentence.replace(" ", "") in said.replace(" ", ""), said
+    assert "days.txt" in said.replace(" ", "")
+
+
+def test_days_of_a_file_and_of_options_are_one_whole_in_which_each_day_counts_once(tmp_path: Path) -> None:
+    file = tmp_path / "days.txt"
+    file.write_text("2006-02-01\n2006-02-03..2006-02-05\r\n\n 2006-02-04 .. 2006-02-06 \n2006-03\n2006-02-01\n")
+    found = days_given([date(2006, 2, 8)], [date(2006, 2, 9)], file)
+    ends = [(date(2006, 2, 1), date(2006, 2, 1)), (date(2006, 2, 3), date(2006, 2, 6))]
+    ends += [(date(2006, 2, 8), date(2006, 2, 9)), (date(2006, 3, 1), date(2006, 3, 31))]
+    assert found is not None and found.ranges == tuple(DayRange.inclusive(*each) for each in ends)
+    one = date(2006, 2, 2)
+    assert days_given([one], [one], None) == DayRange.inclusive(one, one)
+    assert days_given(None, None) is None
 
 
 def test_days_without_a_table_are_refused() -> None:

@@ -17,6 +17,7 @@ from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.orchestration.build import definitions_of
 from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of, place_of
 from backfill_assets.orchestration.next_steps import in_dagster, launchpad_of, linked
+from backfill_assets.planning.partitions import days_in, days_named
 from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, Invocation, comment, do, step, undo
 from backfill_assets_tests.support.orchestration_examples import environment
 
@@ -38,6 +39,7 @@ ASKED = [
     do(Act.PLAN, SILVER, **DAYS, reason=WHY, by=NAME),
     do(Act.PLAN, SILVER, references="as-recorded", **DAYS, reason=WHY, by=NAME),
     do(Act.PLAN, SILVER, with_dependents=True, **DAYS, reason=WHY, by=NAME),
+    do(Act.PLAN, SILVER, days=days_in(days_named(day) for day in ("2025-07", "2025-09-01", "2025-09-02", "2025-10"))),
 ]
 
 

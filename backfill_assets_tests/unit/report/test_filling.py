@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, timedelta
 
 import pytest
 
@@ -13,7 +13,7 @@ from backfill_assets.planning.errors import IncompleteWindows
 from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
-from backfill_assets.report.advice.filling import _MOST, how_to_fill, how_to_know, plan_again
+from backfill_assets.report.advice.filling import _MOST, _MOST_RANGES, how_to_fill, how_to_know, plan_again
 from backfill_assets_tests.support.advice import advised, worded
 from backfill_assets_tests.support.ledger_examples import a_manifest
 
@@ -24,8 +24,8 @@ READ = (PinnedInput(argument="sales", table="bronze.sales", partitions=()),)
 def test_a_derived_table_is_planned_again_without_the_days_between_its_partitions() -> None:
     run = a_manifest("bf-1", days=[SECOND, THIRD, FIFTH], inputs=READ)
     assert worded(plan_again(run)) == (
-        "backfill plan example --reason WHY --from 2026-01-02 --to 2026-01-03 --by NAME; "
-        "backfill plan example --reason WHY --from 2026-01-05 --to 2026-01-05 --by NAME"
+        "backfill plan example --reason WHY --from 2026-01-02 --to 2026-01-03 --from 2026-01-05 --to 2026-01-05 "
+        "--by NAME"
     )
     assert worded(plan_again(run, [FIFTH])) == (
         "backfill plan example --reason WHY --from 2026-01-05 --to 2026-01-05 --by NAME"
@@ -65,9 +65,10 @@ def test_days_without_events_are_declared_and_many_ranges_are_shortened() -> Non
     assert worded(how_to_fill("bronze.sales", Grain.DAILY, [SECOND])).endswith(
         "declare it with backfill load sales --from 2026-01-02 --to 2026-01-02 --empty --reason WHY --by NAME"
     )
-    apart = [SECOND.replace(day=day) for day in range(2, 30, 2)]
     for count, more in ((_MOST, None), (_MOST + 1, 1)):
-        said = worded(how_to_fill("silver.sales", Grain.DAILY, apart[:count]))
+        apart = [SECOND + timedelta(days=2 * n) for n in range(count * _MOST_RANGES)]
+        said = worded(how_to_fill("silver.sales", Grain.DAILY, apart))
+        assert said.count("--from") == _MOST * _MOST_RANGES
         assert said.count("backfill plan") == _MOST
         assert said.endswith("--by NAME" if more is None else f"; and {more} more in the same way")
 

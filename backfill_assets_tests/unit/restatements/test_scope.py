@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.errors import Refused
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import Rebuild, impact
-from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
+from backfill_assets.planning.partitions import DayRange, Days, Grain, days_in, days_of, partitions_over
 from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut
 from backfill_assets.report.advice.left_out import how_to_include
 from backfill_assets.restatements.errors import why_left_out
@@ -78,7 +78,7 @@ def require_listed_once(rebuilds: tuple[Rebuild, ...], left_out: tuple[LeftOut, 
     assert all(why_left_out(each) and how_to_include(each).parts for each in left_out)
 
 
-def is_whole(grain: Grain, partition: date, days: DayRange) -> bool:
+def is_whole(grain: Grain, partition: date, days: Days) -> bool:
     return all(day in days for day in days_of(grain, partition))
 
 
@@ -93,7 +93,7 @@ def requests_of_stale(world: World) -> st.SearchStrategy[SetRequest]:
         by=st.just("ana"),
         stale=st.just(True),
         table=st.none() | st.sampled_from(derived),
-        days=st.none() | days,
+        days=st.none() | days | st.lists(days, min_size=2, max_size=4).map(days_in),
         changed_code=st.booleans(),
     )
 

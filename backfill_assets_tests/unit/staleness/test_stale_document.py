@@ -101,12 +101,9 @@ def test_what_is_stale_is_planned_as_a_set_and_a_source_is_loaded() -> None:
     ]
 
 
-def test_a_source_is_loaded_range_by_range_because_what_lies_between_may_never_have_landed() -> None:
+def test_a_source_is_loaded_in_separate_ranges_because_what_lies_between_may_never_have_landed() -> None:
     scattered = stale((1, 3, Cause.INPUT_CHANGED), (4, 4, Cause.NEVER_BUILT), (9, 9, Cause.INPUT_CHANGED), table=BRONZE)
-    assert steps(scattered) == [
-        "load events --from 2024-03-01 --to 2024-03-04",
-        "load events --from 2024-03-09 --to 2024-03-09",
-    ]
+    assert steps(scattered) == ["load events --from 2024-03-01 --to 2024-03-04 --from 2024-03-09 --to 2024-03-09"]
 
 
 def test_building_again_for_changed_code_alone_has_to_be_asked_for() -> None:
