@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backfill_assets.core.errors import is_full_disk
 from backfill_assets.ledger.publications import PublicationFilter
 from backfill_assets.planning.partitions import DayRange, Days, partition_text, partitions_over
-from backfill_assets.report.errors import Malformed, NotYet, WordWithoutValue
+from backfill_assets.report.errors import CannotUse, Malformed, NotYet, WordWithoutValue
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from backfill_assets.application.subjects import NamedDocument
     from backfill_assets.core.progress import Listener
     from backfill_assets.ledger.records import CandidatePartition, EventRecord
+    from backfill_assets.report.code import CodeDifference, CodeDocument
     from backfill_assets.report.event_counts import EventCounts
     from backfill_assets.report.history import PartitionHistory, TableHistory
     from backfill_assets.report.publications import PublicationDocument
@@ -218,6 +221,43 @@ def trace(
         raise Malformed(what="the number of rows", value=str(most), form=f"1 to {MOST_FOLLOWED}", example="100")
     day = _of_one_partition(ws, table, days) if isinstance(days, DayRange) else days
     return trace_of(ws, table, day, key, seen_at(ws, at), most=most or MOST_ROWS)
+
+
+def code(ws: Workspace, named: str, *, texts: bool, folder: Path | None) -> CodeDocument:
+    """What a code digest, or that of a run, stands for.
+
+    Args:
+        texts: With the lines that count.
+        folder: A new folder, to which the modules are written whole.
+
+    Raises:
+        Refused: No such code is archived, or the folder exists or cannot be written.
+    """
+    from backfill_assets.report.code import code_document, code_named, sources_of
+
+    found = code_named(ws, named)
+    if folder is not None:
+        sources = list(sources_of(ws, found))
+        try:
+            folder.mkdir(parents=True)
+            for path, content in sources:
+                file = folder.joinpath(*path.split("/"))
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(content.encode())
+        except OSError as error:
+            if is_full_disk(error):
+                raise
+            why = str(error.strerror or error)
+            raise CannotUse(what=f"the folder {folder}", why=why, instead="a folder that does not exist") from error
+    return code_document(ws, found, texts=texts, folder=str(folder.resolve()) if folder else None)
+
+
+def code_difference(ws: Workspace, before: str, after: str) -> CodeDifference:
+    """How the code of two digests, or runs, differs."""
+    from backfill_assets.report.code import code_difference as difference
+    from backfill_assets.report.code import code_named
+
+    return difference(ws.reference_archive, code_named(ws, before), code_named(ws, after))
 
 
 def word_without_value(ws: Workspace, table: str, days: DayRange, word: str) -> WordWithoutValue:

@@ -177,7 +177,9 @@ def plan_expiry(ws: Workspace, name: str, *, reason: str, by: str) -> Plan:
     require_person("the requester", one_line("the requester", by))
     table = ws.domain.derived_table(name)
     terms = terms_of(ws, table, table.version, computes=False)
-    terms = replace(terms, gates=gate_terms(table, expires=True), code_modules=(), references=(), columns=())
+    terms = replace(
+        terms, gates=gate_terms(table, expires=True), code_modules=(), code_archive="", references=(), columns=()
+    )
     with ws.ledger.read() as tx:
         tx.acts.require_kept(table.name)
         node, state = ws.graph.table(table.name), LedgerState(tx)

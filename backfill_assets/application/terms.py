@@ -12,6 +12,7 @@ from backfill_assets.landing.imports import LOAD, LOAD_VERSION
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import Terms
+from backfill_assets.transforms.code_archive import keep
 from backfill_assets.transforms.schemas import changes_for_readers
 from backfill_assets.workspace import Workspace
 
@@ -61,6 +62,7 @@ def _terms(ws: Workspace, table: Table, transform: str, version: str, limits: Li
         transform_version=version,
         code_digest=code.digest,
         code_modules=code.modules,
+        code_archive=keep(code, ws.reference_archive),
         versions=client_versions(),
         session_digest=session_digest(),
         gates=gate_terms(table),

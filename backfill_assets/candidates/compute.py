@@ -27,6 +27,7 @@ from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.reads import Reads, output_days, reads_of
 from backfill_assets.planning.stages import continuing
 from backfill_assets.transforms.apply import apply_transform, called_transform, calls_python, with_lineage
+from backfill_assets.transforms.code_archive import archived, what_changed
 from backfill_assets.transforms.definitions import Sources
 from backfill_assets.transforms.references import load_pinned
 from backfill_assets.transforms.schemas import current_rows, stored_schema
@@ -51,10 +52,12 @@ def require_same_code(ws: Workspace, manifest: Manifest) -> None:
     require_same_beginning(ws, manifest)
     code = ws.code.of(ws.domain.table(manifest.table), manifest.transform_version)
     if code.digest != manifest.code_digest:
+        files = ws.reference_archive
+        changed = what_changed(archived(manifest.code_digest, files), code, files)
         difference = (
             f"was planned with other code: its manifest has {manifest.code_digest[:12]}, the modules of "
             f"{manifest.transform} {manifest.transform_version} ({', '.join(code.modules)}), with the values of their "
-            f"names, are {code.digest[:12]}"
+            f"names, are {code.digest[:12]}{f'; changed: {changed}' if changed else ''}"
         )
         raise PlannedOtherwise(run_id=manifest.run_id, difference=difference, manifest=manifest)
 

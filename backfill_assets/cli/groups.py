@@ -42,6 +42,7 @@ GROUPS: Mapping[str, Mapping[Act, str]] = {
         Act.HISTORY: "list the publications of a table, or versions of a partition",
         Act.RESOLVE: "print where readers find a table, now or as of a run or day",
         Act.TRACE: "follow a number to its publications, people and records",
+        Act.CODE: "show the lines that a code digest stands for, or compare two",
         Act.STALE: "list what no longer follows from its inputs and code",
         Act.AUDIT: "find whether anything was edited behind the ledger's back",
         Act.REPRODUCE: "compute a published run again, and compare the rows",

@@ -163,6 +163,28 @@ def trace(
 
 
 @app.command()
+def code(
+    named: Annotated[str, argument(metavar="DIGEST|RUN", help="A code digest, from 8 digits on, or a run.")],
+    other: Annotated[str | None, argument(metavar="OTHER", help="Another one: how the first differs from it.")] = None,
+    lines_too: Annotated[bool, typer.Option("--lines", help="Print the lines as well.")] = False,
+    to: Annotated[str, text(metavar="FOLDER", help="Write the modules to a new folder.")] = "",
+    as_json: Json = False,
+) -> None:
+    """The lines of the modules that a code digest stands for; of two, how they differ."""
+    with answering(as_json) as answer:
+        from backfill_assets.application import look
+
+        if other and (to or lines_too):
+            raise typer.BadParameter("give either two codes to compare, or --lines or --to with one")
+        with opened(conditions=False) as session:
+            if other:
+                document: object = look.code_difference(session.ws, named, other)
+            else:
+                document = look.code(session.ws, named, texts=lines_too, folder=Path(to) if to else None)
+        answer(document)
+
+
+@app.command()
 def locate(
     source: SourceName,
     first: Annotated[date, first_day(OF_THE_SOURCE)],

@@ -29,6 +29,7 @@ from backfill_assets.report.page import (
     Column,
     Facts,
     Items,
+    Listing,
     Note,
     Page,
     Section,
@@ -124,6 +125,8 @@ def _printed(blocks: Iterable[Block]) -> Iterator[RenderableType]:
                 lines = [_Line(each, before=Text("next: ", style="dim")) for each in steps]
                 lines += [_Line(otherwise, before=Text("to refuse: ", style="dim"))] if otherwise else []
                 yield Group(*lines)
+            case Listing(shown=lines):
+                yield Group(*(Text(line, style=_STYLES[block.tone(line)]) for line in lines))
             case Chart():
                 pass
             case Section():

@@ -135,6 +135,11 @@ def session_on_server(settings: Settings) -> SparkSession | None:
     return cast("SparkSession", session)
 
 
+def compute_apart() -> None:
+    """Lets this process compute in a Spark of its own: a server imports modules that other processes have given it."""
+    _chosen.is_elsewhere = True
+
+
 def _opened_on(server: SparkServer) -> RemoteSession:
     from pyspark.sql.connect.client.retries import DefaultPolicy
     from pyspark.sql.connect.session import SparkSession as Remote

@@ -5,7 +5,7 @@ Approval is in `approvals`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
@@ -140,13 +140,26 @@ class RunReads(Queries):
         Cost: the JSON of every manifest is read, and nothing is made of what it pins.
         """
         found: dict[tuple[str, str], PinnedReference] = {}
+        for body in self._bodies():
+            with suppress(ValueError, KeyError, TypeError):  # edited in the database, which an audit finds
+                for document in body["references"]:
+                    pinned = PinnedReference.parse(document)
+                    found[pinned.name, pinned.sha256] = pinned
+        return tuple(sorted(found.values(), key=lambda each: (each.name, each.version, each.sha256)))
+
+    def archived_code(self) -> frozenset[tuple[str, str]]:
+        """The code digests of manifests whose code was archived, each with the sha256 of its list. Cost: the same."""
+        found = set()
+        for body in self._bodies():
+            with suppress(ValueError, KeyError, TypeError):
+                found.add((str(body["transform"]["code_digest"]), str(body["code_archive"])))
+        return frozenset(found)
+
+    def _bodies(self) -> Iterator[Mapping[str, Any]]:
         for batch in batches(self._values(select(manifests.c.run_id)), PAGE):
             for body in self._values(select(manifests.c.body).where(manifests.c.run_id.in_(batch))):
-                with suppress(ValueError, KeyError, TypeError):  # edited in the database, which an audit finds
-                    for document in without_pins(body)[0]["references"]:
-                        pinned = PinnedReference.parse(document)
-                        found[pinned.name, pinned.sha256] = pinned
-        return tuple(sorted(found.values(), key=lambda each: (each.name, each.version, each.sha256)))
+                with suppress(ValueError, KeyError, TypeError):
+                    yield without_pins(body)[0]
 
     def tables_of(self, run_ids: Iterable[str]) -> Mapping[str, str]:
         """The tables that those of these ids that are runs target. Cost: one primary key lookup per id."""

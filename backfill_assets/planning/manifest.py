@@ -62,6 +62,7 @@ class DeclaredTerms:
         code_digest: sha256 over the code of that transform.
         session_digest: The Spark settings that decide what rows mean.
         code_modules: What the code digest is over.
+        code_archive: sha256 of the list of these modules in the archive; empty for the code of this project.
         versions: Of this project, PySpark and Python where the run was planned.
         references: The versions of the reference documents that it reads.
         gates: What is measured before it may be published.
@@ -79,6 +80,7 @@ class DeclaredTerms:
     code_digest: str
     session_digest: str
     code_modules: tuple[str, ...] = ()
+    code_archive: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     references: tuple[PinnedReference, ...] = ()
     gates: tuple[GateTerm, ...] = ()
@@ -187,6 +189,7 @@ class Manifest(DeclaredTerms):
             "member_of": self.member_of,
             "session_settings": self.session_digest,
             "code_modules": list(self.code_modules),
+            **({"code_archive": self.code_archive} if self.code_archive else {}),
             "versions": dict(self.versions),
             "supersedes": list(self.supersedes),
             **self.terms.document,
@@ -289,6 +292,7 @@ class Manifest(DeclaredTerms):
             member_of=document["member_of"],
             session_digest=document["session_settings"],
             code_modules=tuple(document["code_modules"]),
+            code_archive=document.get("code_archive", ""),
             versions=document["versions"],
             policy=terms.policy,
             name_policy=terms.name_policy,

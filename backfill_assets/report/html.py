@@ -27,6 +27,7 @@ from backfill_assets.report.page import (
     Code,
     Facts,
     Items,
+    Listing,
     Moved,
     Note,
     Page,
@@ -123,6 +124,9 @@ class Html:
                 return self._items(items, "ol" if numbered else "ul")
             case Steps():
                 return self._steps(block)
+            case Listing(shown=lines):
+                shown = (Markup('<span class="{}">{}</span>').format(block.tone(line), line) for line in lines)
+                return Markup('<pre class="scroll" tabindex="0"><code>{}</code></pre>').format(Markup("\n").join(shown))
             case Chart():
                 marks = (
                     Markup('<span class="{}">{}</span>').format(style, self.value(means))

@@ -6,7 +6,20 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import assert_never
 
-from backfill_assets.report.page import Block, Chart, Facts, Items, Note, Page, Section, Steps, Table, Tone, Value
+from backfill_assets.report.page import (
+    Block,
+    Chart,
+    Facts,
+    Items,
+    Listing,
+    Note,
+    Page,
+    Section,
+    Steps,
+    Table,
+    Tone,
+    Value,
+)
 from backfill_assets.report.values import text_of
 
 _OF_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~&@]|:(?=//)|(?<=www)\.)")
@@ -36,6 +49,11 @@ def _written(blocks: Iterable[Block]) -> Iterator[str]:
             case Steps(steps=steps, otherwise=otherwise):
                 lines = [f"Next: {_plain(each)}" for each in steps]
                 yield "\n\n".join([*lines, *([f"To refuse: {_plain(otherwise)}"] if otherwise else [])])
+            case Listing(shown=lines, differs=differs):
+                # A fence that no line of the code ends.
+                ticks = max((len(found) for line in lines for found in re.findall("`+", line)), default=0)
+                fence = "`" * max(3, ticks + 1)
+                yield "\n".join([f"{fence}{'diff' if differs else 'python'}", *lines, fence])
             case Chart():
                 pass
             case Section():

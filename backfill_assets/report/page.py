@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from markupsafe import Markup
 
+from backfill_assets.core.wording import visible
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.charts import Plot
 from backfill_assets.report.requests import Invocation, NextStep
@@ -218,6 +219,28 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Lines of code, or of a difference between two, which stay as they are.
+
+    Attributes:
+        differs: Whether a line says by its first character whether it was added or removed.
+    """
+
+    lines: tuple[str, ...]
+    differs: bool = False
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The lines with spaces for tabs, and what controls a terminal as an escape."""
+        return tuple(visible(line.expandtabs(4)) for line in self.lines)
+
+    def tone(self, line: str) -> Tone:
+        """How a line should be taken."""
+        marks = {"+": Tone.GOOD, "-": Tone.BAD, "@": Tone.SOFT}
+        return marks.get(line[:1], Tone.PLAIN) if self.differs else Tone.PLAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
     """Drawings of what the tables beside them say in numbers; only HTML shows them.
 
@@ -249,7 +272,7 @@ class Section:
     of_rows: bool = False
 
 
-Block = Facts | Table | Note | Items | Steps | Chart | Section
+Block = Facts | Table | Note | Items | Steps | Listing | Chart | Section
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,6 +359,8 @@ def _says_nothing(block: Block) -> bool:
             return not found
         case Table(rows=rows):
             return not rows
+        case Listing(lines=lines):
+            return not lines
         case Chart(plots=plots, drawn=drawn):
             return not plots and not drawn
         case Section(blocks=blocks):

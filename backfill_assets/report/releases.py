@@ -155,16 +155,29 @@ def later_than(own: str, grain: Grain, accepted: Releases) -> tuple[LaterRelease
     )
 
 
+def replaced_manifests(
+    tx: ReadTransaction, manifest: Manifest, candidates: Mapping[date, CandidatePartition]
+) -> Mapping[date, Manifest]:
+    """By partition, the manifest of the rows with which it was compared; before the gates, of those that readers see.
+    None where no rows take their place."""
+    return manifests_of(tx, _replaced(tx, manifest, candidates))
+
+
 def replaced_releases(
     tx: ReadTransaction, manifest: Manifest, candidates: Mapping[date, CandidatePartition]
 ) -> Releases:
-    """The releases of the rows with which each partition was compared; before the gates, of those that readers see.
-    None where no rows take their place."""
+    """The releases of these rows, and of those that pilots kept beside them."""
+    return releases_of(tx, manifest.table, _replaced(tx, manifest, candidates))
+
+
+def _replaced(
+    tx: ReadTransaction, manifest: Manifest, candidates: Mapping[date, CandidatePartition]
+) -> dict[date, str]:
     if any(candidate.compared_version is None for candidate in candidates.values()) or not candidates:
-        return releases_of(tx, manifest.table, _makers(tx, manifest.table, manifest.computed))
+        return _makers(tx, manifest.table, manifest.computed)
     pairs = [(day, candidates[day].compared_version or 0) for day in manifest.computed if day in candidates]
     compared = tx.versions.pinned(manifest.table, [pair for pair in pairs if pair[1]])
-    return releases_of(tx, manifest.table, {day: version.run_id for day, version in compared.items()})
+    return {day: version.run_id for day, version in compared.items()}
 
 
 def in_order(accepted: Releases) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from backfill_assets.planning.stages import Stage, stages_of
 from backfill_assets.publication.authority import demand_of, open_comments
 from backfill_assets.report.alternatives import Alternative, instead_of_gated
 from backfill_assets.report.breakdown import BreakdownDocument, breakdown_document
+from backfill_assets.report.code import CodeChange, ReferenceChange, code_changes, reference_changes
 from backfill_assets.report.cost import CostDocument, bytes_read, cost_of
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.measured import (
@@ -54,6 +55,7 @@ from backfill_assets.report.releases import (
     later_than,
     left_behind,
     references_moved_on,
+    replaced_manifests,
     replaced_releases,
 )
 from backfill_assets.report.runs import RunSummary, SetDocument, run_summary, set_document
@@ -117,6 +119,8 @@ class RunReport:
         changed_references: The references that have changed since it was planned, and would change its rows; empty once
             it is published.
         other_code: What its release computed with other code, under the same version; empty once it is published.
+        code_changes: How its code differs from that of the rows that it replaces.
+        reference_changes: How its references differ from those of the rows that it replaces.
         rejected: What was rejected of the landed files behind the source days that it builds or reads.
         not_known: The keys that are not known of these days.
         left_behind: Partitions on its borders that have rows of another release now; empty once readers see none of its
@@ -161,6 +165,8 @@ class RunReport:
     moved_on: tuple[TablePartitions, ...]
     changed_references: tuple[ChangedReference, ...] = ()
     other_code: tuple[BroughtAlong, ...]
+    code_changes: tuple[CodeChange, ...] = ()
+    reference_changes: tuple[ReferenceChange, ...] = ()
     rejected: tuple[RejectedRecords, ...]
     not_known: tuple[NotKnownDocument, ...] = ()
     left_behind: tuple[LeftBehind, ...]
@@ -231,6 +237,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     chunks = tx.candidates.chunks(run.run_id)
     partitions = partition_moves(results, staged)
     releases = replaced_releases(tx, run.manifest, staged)
+    replaced = replaced_manifests(tx, run.manifest, staged)
     cells = tx.samples.latest(run.run_id, BreakdownCell)
     grain, gates = run.manifest.grain, gate_summaries(run.manifest, results)
     changed = swapped(run.manifest.kind, partitions) if partitions else run.manifest.partitions
@@ -244,6 +251,8 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         moved_on=inputs_moved_on(ws.graph, tx, run),
         changed_references=references_moved_on(ws, run),
         other_code=_other_code(tx, run),
+        code_changes=code_changes(ws, run.manifest, replaced),
+        reference_changes=reference_changes(ws, run.manifest, replaced),
         rejected=rejected_behind(ws, tx, [run.manifest]),
         not_known=not_known_behind(ws, tx, [run.manifest]),
         left_behind=left_behind(ws.graph, tx, run, releases),

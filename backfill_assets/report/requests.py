@@ -58,6 +58,7 @@ class Act(StrEnum):
     RESOLVE = "resolve"
     HISTORY = "history"
     TRACE = "trace"
+    CODE = "code"
     LOCATE = "locate"
     CHECK = "check"
     AUDIT = "audit"

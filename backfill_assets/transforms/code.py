@@ -12,7 +12,7 @@ import functools
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -30,6 +30,27 @@ _THIS_PROJECT = backfill_assets.__name__
 LOADER = f"{_THIS_PROJECT}.landing"
 
 
+_DIGITS_OF_A_VALUE = 3
+"""Enough to see that it is another one, too few to find out what it is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleText:
+    """The text of a reached module.
+
+    Attributes:
+        name: Its name.
+        path: Its file, below the folder that it is imported from.
+        reached: The lines that count.
+        source: All of it.
+    """
+
+    name: str
+    path: str
+    reached: bytes
+    source: bytes
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
     """What identifies the code of a table.
@@ -38,10 +59,14 @@ class Code:
         digest: The sha256 over the names and bytes of the modules.
         modules: Their names, in order; `package.*` when a module is imported by a computed name, so that the whole
             package is included.
+        texts: The text of each; none of the code of this project.
+        values: Digits of the digest of each value that is found in them, by name.
     """
 
     digest: str
     modules: tuple[str, ...]
+    texts: tuple[ModuleText, ...] = ()
+    values: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +79,11 @@ class DomainCode:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_sources", Sources.of(self.domain))
+
+    @property
+    def sources(self) -> Sources:
+        """The author's files."""
+        return self._sources
 
     def of(self, table: Table, version: str) -> Code:
         """The code of one release of a table, with the values of this instant; of a source table, the loader's."""
@@ -80,10 +110,27 @@ class DomainCode:
         reached = _Reached(sources=self._sources, parsed=self._parsed)
         content = reached.by(*functions)
         values = [(f"value of {name}", value) for name, value in sorted(reached.values.items())]
+        digits = {
+            name: hashlib.sha256(value).hexdigest()[:_DIGITS_OF_A_VALUE] for name, value in reached.values.items()
+        }
         if content is None:
-            modules = (f"{self.domain.package}.*",)
-            return Code(digest=_digest([("*", self._package_bytes), *values]), modules=modules)
-        return Code(digest=_digest([*content.items(), *values]), modules=tuple(content))
+            digest, modules = _digest([("*", self._package_bytes), *values]), (f"{self.domain.package}.*",)
+            return Code(digest=digest, modules=modules, texts=tuple(self._package_texts()), values=digits)
+        digest, texts = _digest([*content.items(), *values]), tuple(self._texts(content))
+        return Code(digest=digest, modules=tuple(content), texts=texts, values=digits)
+
+    def _texts(self, content: Mapping[str, bytes]) -> Iterator[ModuleText]:
+        for name, reached in content.items():
+            path = self._sources.file(name)
+            assert path is not None, name
+            below = path.relative_to(self._sources.holder).as_posix()
+            yield ModuleText(name=name, path=below, reached=reached, source=self._parsed[name].source)
+
+    def _package_texts(self) -> Iterator[ModuleText]:
+        for path in self._sources.package_files():
+            below, source = path.relative_to(self._sources.holder), path.read_bytes()
+            name = ".".join(below.with_suffix("").parts).removesuffix(".__init__")
+            yield ModuleText(name=name, path=below.as_posix(), reached=source, source=source)
 
     @functools.cached_property
     def _package_bytes(self) -> bytes:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from io import SEEK_END
 from pathlib import Path
+from typing import Any
 
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.core.regular_files import NotRegular
@@ -110,6 +112,18 @@ def _content(files: Files, path: str) -> bytes:
         return files.read(path)
     except OSError:  # it is gone, or something else is in its place
         return b""
+
+
+def archived_document(pinned: PinnedReference, files: Files) -> Any | None:
+    """The document of an archived reference as YAML has it; None where the archive does not have exactly that."""
+    from backfill_assets.transforms.strict_yaml import parse_yaml
+
+    content = _content(files, _archived_path(pinned.name, pinned.sha256))
+    if hashlib.sha256(content).hexdigest() != pinned.sha256:
+        return None
+    with suppress(ValueError):
+        return parse_yaml(content)
+    return None
 
 
 def changed_in_archive(pinned: Iterable[PinnedReference], files: Files, *, is_quick: bool) -> Iterator[str]:

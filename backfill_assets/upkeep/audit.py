@@ -26,6 +26,7 @@ from backfill_assets.ledger.states import COUNTING, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.policy import APPROVERS
+from backfill_assets.transforms.code_archive import changed_in_code_archive
 from backfill_assets.transforms.references import changed_in_archive
 from backfill_assets.upkeep.alignment import Behind, out_of_step, words_of
 from backfill_assets.upkeep.audit_evidence import lineage_problems, statistics_problems, validation_problems
@@ -172,6 +173,7 @@ def audit(
         captured = [file for source in ws.domain.sources for file in tx.captures.files(source.name)]
         segments = {source.name: tx.events.segments(source.name) for source in ws.domain.sources}
         pinned = (*tx.runs.references(), *agreed_by)
+        codes = sorted(tx.runs.archived_code())
     for record in landed:
         if not record.counts.reconciles:
             problems.append(f"{record.import_id}: its counts do not add up.")
@@ -191,6 +193,7 @@ def audit(
             file.size_bytes for file in captured if file.stored_path not in known
         )
     problems += changed_in_archive(pinned, ws.reference_archive, is_quick=is_quick)
+    problems += changed_in_code_archive(codes, ws.reference_archive, is_quick=is_quick)
     say(len(names) + 2, "done")
     return AuditReport(
         agrees=not problems,

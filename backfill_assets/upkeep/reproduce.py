@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -16,8 +17,8 @@ from pyspark.errors import PySparkException
 from backfill_assets.candidates.compute import require_same_code
 from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.core.errors import MissingInput
-from backfill_assets.core.progress import Listener, no_listener
-from backfill_assets.core.session_settings import Versions, present_versions, staged_versions
+from backfill_assets.core.progress import Listener, Progress, no_listener
+from backfill_assets.core.session_settings import Versions, present_versions, session_digest, staged_versions
 from backfill_assets.core.spark_causes import spark_reason
 from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.ledger.findings import SampledRow
@@ -26,6 +27,7 @@ from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.transforms.apply import broken_in_worker
+from backfill_assets.upkeep.archived_code import by_archived_code
 from backfill_assets.upkeep.errors import (
     ComputedNothing,
     EmptySample,
@@ -70,6 +72,7 @@ class ReproductionReport:
         rows: How many rows were rebuilt.
         differences: Where they are not the recorded ones.
         sample: Some rows that differ: `before` as published, `after` as rebuilt.
+        archived_code: Whether its archived code has computed it, since the present code is other code.
         behind: With `--from-raw`, the same of the runs whose partitions it read, back to the files that landed.
     """
 
@@ -86,6 +89,7 @@ class ReproductionReport:
     rows: int
     differences: tuple[Difference, ...]
     sample: tuple[SampledRow, ...]
+    archived_code: bool = False
     behind: tuple[ReproductionReport, ...] = ()
 
 
@@ -118,10 +122,10 @@ def reproduce_run(
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
     chosen = run.manifest.partitions if sample is None else spread(run.manifest.partitions, sample)
-    report = _reproduced(ws, run, chosen, whole=sample is None, from_raw=from_raw, listener=listener)
+    report = _by_either(ws, run, chosen, whole=sample is None, from_raw=from_raw, listener=listener)
     if from_raw:
         behind = tuple(
-            _reproduced(ws, each, days, whole=False, from_raw=True, listener=listener)
+            _by_either(ws, each, days, whole=False, from_raw=True, listener=listener)
             for each, days in _read_by(ws, run)
         )
         identical = report.identical and all(each.identical for each in behind)
@@ -132,10 +136,38 @@ def reproduce_run(
     return report
 
 
+def _by_either(
+    ws: Workspace, run: RunRecord, chosen: Sequence[date], *, whole: bool, from_raw: bool, listener: Listener
+) -> ReproductionReport:
+    """The comparison of some partitions of a run, by its archived code where the present one is another."""
+    try:
+        return _reproduced(ws, run, chosen, whole=whole, from_raw=from_raw, listener=listener)
+    except ReproducedOtherwise as error:
+        manifest = run.manifest
+        if not manifest.code_archive or manifest.session_digest != session_digest():
+            raise
+        line = "with the code that it was planned with, from the archive, in a process of its own"
+        listener(Progress(step="reproduce", done=0, total=len(chosen), line=line, table=manifest.table))
+        digest, because = manifest.code_digest, error.why
+        computed = partial(_reproduced_there, chosen=tuple(chosen), whole=whole, from_raw=from_raw)
+        found = by_archived_code(ws, run.run_id, digest, computed, because=because)
+        assert isinstance(found, ReproductionReport)
+        return replace(found, archived_code=True)
+
+
+def _reproduced_there(
+    ws: Workspace, run_id: str, *, chosen: Sequence[date], whole: bool, from_raw: bool
+) -> ReproductionReport:
+    """The comparison in the process that has the archived code."""
+    with ws.ledger.read() as tx:
+        run = tx.runs.get(run_id)
+    return _reproduced(ws, run, chosen, whole=whole, from_raw=from_raw, listener=no_listener)
+
+
 def _reproduced(
     ws: Workspace, run: RunRecord, chosen: Sequence[date], *, whole: bool, from_raw: bool, listener: Listener
 ) -> ReproductionReport:
-    """The comparison of some partitions of a run; nothing is recorded."""
+    """The comparison of some partitions of a run by the present code; nothing is recorded."""
     run_id = run.run_id
     with ws.ledger.read() as tx:
         work = replace(_pinned(ws, tx, run), from_raw=from_raw)

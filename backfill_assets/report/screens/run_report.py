@@ -53,6 +53,7 @@ from backfill_assets.report.page import (
 from backfill_assets.report.report import Level, RunReport, SetReport
 from backfill_assets.report.requests import decline, once_read, step
 from backfill_assets.report.runs import RunSummary, SetDocument
+from backfill_assets.report.screens.code import code_section, references_section
 from backfill_assets.report.screens.figures import (
     MOST_COLUMNS,
     beside,
@@ -218,6 +219,8 @@ def _details(report: RunReport) -> Sequence[Block | None]:
         rows = [section("Rows that move", *_rows_that_move(report)), _states(report), _sample(report)]
     return [
         *_borders(report),
+        code_section(report.code_changes),
+        references_section(report.reference_changes),
         section("Alternatives", Items(items=tuple(map(alternative_words, report.instead)))),
         *figures,
         _reach(report),

@@ -121,6 +121,7 @@ def reproduction_page(found: ReproductionReport) -> Page:
             ("run", run_ref(found.run_id)),
             ("table", f"{found.table} by {found.transform} {found.transform_version}"),
             ("rebuilt", checked),
+            ("code", "as it was archived when the run was planned; it is edited now" if found.archived_code else None),
             ("other versions", _other_versions(found.versions)),
         ),
         section(differ, _differences(found.differences)) if found.differences else None,

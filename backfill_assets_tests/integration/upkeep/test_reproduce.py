@@ -21,7 +21,6 @@ from pyspark.sql import functions as F
 from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.errors import ContractBroken, IllegalTransition, MissingInput, Refused
 from backfill_assets.core.progress import Progress
-from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, Release, TransformContext
 from backfill_assets.lake import checksums
 from backfill_assets.lake.staging import RUNS_FOLDER
@@ -29,17 +28,14 @@ from backfill_assets.landing.conformed import ConformedRecords
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.reproduce import ReproductionReport, spread
-from backfill_assets.workspace import Workspace
-from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains import example as example_domain
 from backfill_assets_tests.domains.example import recent_sales, sales
-from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
+from backfill_assets_tests.support.copied_shop import copied_shop, opened_copy
 from backfill_assets_tests.support.edited import drift
 from backfill_assets_tests.support.lakes import files_below, folder_at, folder_of, only_in_folders
 from backfill_assets_tests.support.ledger_examples import tamper
-from backfill_assets_tests.support.ledgers import copy_home
 from backfill_assets_tests.support.shop import (
     DAYS,
     OUTPUT,
@@ -47,8 +43,6 @@ from backfill_assets_tests.support.shop import (
     SALES,
     Shop,
     sale,
-    shop_environment,
-    ticking_clock,
 )
 
 SIXTH = date(2026, 1, 6)
@@ -65,27 +59,6 @@ def reproduced(shop: Shop, run_id: str, *, sample: int | None = None) -> Reprodu
 def last_event(shop: Shop, run_id: str) -> EventRecord:
     with shop.ws.ledger.read() as reader:
         return list(reader.events.entries(entity_id=run_id))[-1]
-
-
-def copied_shop(tmp_path: Path, stocked_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The module of a copy of the shop's domain, which can be edited, and a home for it."""
-    package = tmp_path / "code" / "copied_shop"
-    package.mkdir(parents=True)
-    source = Path(example_domain.__file__).read_text(encoding="utf-8")
-    module = package / "__init__.py"
-    module.write_text(source.replace(example_domain.__name__, "copied_shop"), encoding="utf-8")
-    monkeypatch.syspath_prepend(str(package.parent))
-    monkeypatch.delitem(sys.modules, "copied_shop", raising=False)
-    copy_home(stocked_home, tmp_path / "home")
-    return module
-
-
-def opened_copy(tmp_path: Path, spark: SparkSession) -> Shop:
-    environment = {**shop_environment(tmp_path / "home"), "BACKFILL_DOMAIN": "copied_shop"}
-    ws = Workspace.open(
-        Settings.from_environment(environment), clock=ticking_clock(NOON + 2 * ONE_HOUR), open_session=lambda: spark
-    )
-    return Shop(ws=ws, folder=tmp_path)
 
 
 @pytest.mark.long
@@ -282,7 +255,7 @@ def test_after_a_column_more_in_a_contract_nothing_is_stale_and_earlier_runs_are
 
 
 @pytest.mark.long
-def test_after_one_byte_of_the_transforms_module_changed_it_is_refused(
+def test_after_one_byte_of_a_module_changed_it_is_refused_where_its_code_is_not_archived(
     tmp_path: Path, stocked_home: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = copied_shop(tmp_path, stocked_home, monkeypatch)
@@ -294,6 +267,7 @@ def test_after_one_byte_of_the_transforms_module_changed_it_is_refused(
     assert reproduced(opened(), run_id).identical
     text = module.read_text(encoding="utf-8")
     module.write_text(text.replace("on a day", "on a dax", 1), encoding="utf-8")
+    opened().ws.reference_archive.remove_folder("code")
     with pytest.raises(ContractBroken, match="planned with other code") as refusal:
         reproduced(opened(), run_id)
     assert f"backfill reproduce {run_id}" in advised(refusal.value)

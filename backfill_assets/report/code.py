@@ -1,0 +1,341 @@
+"""Code and references of a run beside those of the rows that it replaces, and what a code digest stands for: lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from backfill_assets.core.grouped import grouped
+from backfill_assets.core.identity import canonical_json
+from backfill_assets.files.port import Files
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import PinnedReference
+from backfill_assets.planning.partitions import Partitions
+from backfill_assets.report.errors import CannotUse
+from backfill_assets.report.requests import Act, Invocation, do
+from backfill_assets.transforms.code_archive import (
+    ArchivedCode,
+    ModuleChange,
+    archived,
+    changed_values,
+    definitions,
+    differences,
+    digests_like,
+    reached_texts,
+    text_of_module,
+)
+from backfill_assets.transforms.references import archived_document
+from backfill_assets.workspace import Workspace
+
+FEWEST_DIGITS = 8
+_MOST_LINES = 120
+"""More lines of a difference than these a report leaves to the command that prints all."""
+
+_MOST_CODES = 3
+_MOST_KEYS = 40
+_MOST_CHARACTERS = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedValue:
+    """A value that a function finds in its modules, and that differs where its definition does not.
+
+    Attributes:
+        name: Its name, with its module.
+        bound_by: The statement that gives it, which asks something else for it.
+    """
+
+    name: str
+    bound_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeDifference:
+    """How two archived codes differ.
+
+    Attributes:
+        before: A code digest.
+        after: Another one.
+        modules: How the lines that count differ, by module.
+        values: Values that differ though no line of their definition does; none is shown.
+    """
+
+    before: str
+    after: str
+    modules: tuple[ModuleChange, ...]
+    values: tuple[ChangedValue, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeChange:
+    """The code of the rows that a run replaces, and how its own differs.
+
+    Attributes:
+        release: The release that computed these rows.
+        partitions: In which partitions.
+        digest: The code digest of that release.
+        difference: How the code of the run differs from it; null where either was computed before code was archived.
+        all_lines: What prints the whole difference.
+    """
+
+    release: str
+    partitions: Partitions
+    digest: str
+    difference: CodeDifference | None
+    all_lines: Invocation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedKey:
+    """A value of a reference document that differs.
+
+    Attributes:
+        key: Where it is in the document.
+        before: What it was; null where the earlier document has no such key.
+        after: What it is; null where the later one has none.
+    """
+
+    key: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceChange:
+    """A reference of the rows that a run replaces, beside the one that the run uses.
+
+    Attributes:
+        name: The reference.
+        before: The version of these rows.
+        after: The version of the run.
+        partitions: In which partitions.
+        keys: What differs, as far as there is room for it.
+        left_out: How many more keys differ.
+    """
+
+    name: str
+    before: str
+    after: str
+    partitions: Partitions
+    keys: tuple[ChangedKey, ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleOfCode:
+    """A module of archived code.
+
+    Attributes:
+        module: Its name.
+        file: Its file, below the folder that it is imported from.
+        sha256: Of its whole text.
+        definitions: The functions, classes and names whose lines count.
+        text: The lines that count, where they were asked for, or null.
+    """
+
+    module: str
+    file: str
+    sha256: str
+    definitions: tuple[str, ...]
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeDocument:
+    """What a code digest stands for.
+
+    Attributes:
+        digest: The code digest.
+        modules: The modules whose lines count.
+        values: The names of the values that are found in them; none is kept.
+        folder: Where the whole text of the modules was written, or null.
+    """
+
+    digest: str
+    modules: tuple[ModuleOfCode, ...]
+    values: tuple[str, ...]
+    folder: str | None = None
+
+
+def code_named(ws: Workspace, named: str) -> ArchivedCode:
+    """The archived code of a run, or of a digest, of which eight digits are enough.
+
+    Raises:
+        Refused: There is none, or several digests begin like this.
+    """
+    files, digest = ws.reference_archive, named.lower()
+    if not _is_digest(digest):
+        with ws.ledger.read() as tx:
+            digest = tx.runs.get(named).manifest.code_digest
+    like = digests_like(digest, files)
+    if len(like) > 1:
+        instead = f"one of {', '.join(each[:16] for each in like)}"
+        raise CannotUse(what=f"the digest {named}", why="several digests begin like this", instead=instead)
+    found = archived(like[0], files) if like else None
+    if found is None:
+        why = f"no code of it is archived in {files.place}"
+        raise CannotUse(what=named, why=why, instead="a run of a derived table, or the code digest in its manifest")
+    return found
+
+
+def _is_digest(text: str) -> bool:
+    return FEWEST_DIGITS <= len(text) <= 64 and not set(text) - set("0123456789abcdef")
+
+
+def code_document(ws: Workspace, code: ArchivedCode, *, texts: bool = False, folder: str | None = None) -> CodeDocument:
+    """What archived code consists of.
+
+    Args:
+        texts: With the lines that count.
+        folder: Where its modules were written.
+    """
+    reached = reached_texts(code, ws.reference_archive)
+    return CodeDocument(
+        digest=code.digest,
+        modules=tuple(
+            ModuleOfCode(
+                module=each.name,
+                file=each.path,
+                sha256=each.source,
+                definitions=tuple(definitions(reached[each.name])),
+                text=reached[each.name] if texts else None,
+            )
+            for each in code.modules
+        ),
+        values=tuple(sorted(code.values)),
+        folder=folder,
+    )
+
+
+def sources_of(ws: Workspace, code: ArchivedCode) -> Iterator[tuple[str, str]]:
+    """The files of archived code, each with its whole text.
+
+    Raises:
+        Refused: The archive does not have one of them any more.
+    """
+    for module in code.modules:
+        text = text_of_module(module.source, ws.reference_archive)
+        if text is None or not _is_below(module.path):
+            why = f"the text of {module.name} is not in {ws.reference_archive.place} any more"
+            raise CannotUse(what=code.digest[:12], why=why, instead="a copy of the archive that has it")
+        yield module.path, text
+
+
+def _is_below(path: str) -> bool:
+    return not path.startswith("/") and not {"", ".", ".."} & set(path.split("/"))
+
+
+def code_difference(
+    files: Files, before: ArchivedCode, after: ArchivedCode, *, most: int | None = None
+) -> CodeDifference:
+    """How two archived codes differ.
+
+    Args:
+        most: How many lines are shown in all; None for all of them.
+    """
+    was, now = reached_texts(before, files), reached_texts(after, files)
+    modules = tuple(differences(was, now, most=most))
+    edited = {f"{each.module}.{name}" for each in modules for name in each.definitions}
+    bound = {f"{module}.{name}": text for module, lines in now.items() for name, text in definitions(lines).items()}
+    values = (name for name in changed_values(before.values, after.values) if name.partition(" ")[0] not in edited)
+    return CodeDifference(
+        before=before.digest,
+        after=after.digest,
+        modules=modules,
+        values=tuple(
+            ChangedValue(name=name, bound_by=_short(bound.get(name, "").partition("\n")[0])) for name in values
+        ),
+    )
+
+
+def code_changes(ws: Workspace, manifest: Manifest, replaced: Mapping[date, Manifest]) -> tuple[CodeChange, ...]:
+    """How the code of a run differs from that of the rows that it replaces, code by code, the latest first."""
+    files, found = ws.reference_archive, []
+    codes = grouped(((made.transform_version, made.code_digest), day) for day, made in sorted(replaced.items()))
+    others = [each for each in codes if each[1] != manifest.code_digest]
+    for release, digest in sorted(others, key=lambda each: codes[each][-1], reverse=True)[:_MOST_CODES]:
+        before, after = archived(digest, files), archived(manifest.code_digest, files)
+        found.append(
+            CodeChange(
+                release=release,
+                partitions=Partitions.of(manifest.grain, codes[release, digest]),
+                digest=digest,
+                difference=code_difference(files, before, after, most=_MOST_LINES) if before and after else None,
+                all_lines=do(Act.CODE, digest[:12], manifest.code_digest[:12]),
+            )
+        )
+    return tuple(found)
+
+
+def reference_changes(
+    ws: Workspace, manifest: Manifest, replaced: Mapping[date, Manifest]
+) -> tuple[ReferenceChange, ...]:
+    """The references of a run that are not those of the rows that it replaces, with the keys that differ."""
+    now = {each.name: each for each in manifest.references}
+    others: dict[tuple[PinnedReference, PinnedReference], list[date]] = {}
+    for day, made in sorted(replaced.items()):
+        for was in made.references:
+            if was.name in now and was.sha256 != now[was.name].sha256:
+                others.setdefault((was, now[was.name]), []).append(day)
+    return tuple(_reference_change(ws, manifest, was, own, days) for (was, own), days in others.items())
+
+
+def _reference_change(
+    ws: Workspace, manifest: Manifest, was: PinnedReference, now: PinnedReference, days: Iterable[date]
+) -> ReferenceChange:
+    before, after = (archived_document(each, ws.reference_archive) for each in (was, now))
+    keys = list(changed_keys(before, after)) if before is not None and after is not None else []
+    return ReferenceChange(
+        name=now.name,
+        before=was.version,
+        after=now.version,
+        partitions=Partitions.of(manifest.grain, days),
+        keys=tuple(keys[:_MOST_KEYS]),
+        left_out=max(0, len(keys) - _MOST_KEYS),
+    )
+
+
+def changed_keys(before: object, after: object, key: str = "") -> Iterator[ChangedKey]:
+    """Where two documents of YAML differ. Pure.
+
+    Elements of lists of other lengths are those that one list has and the other does not.
+    """
+    if before == after and type(before) is type(after):
+        return
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in sorted(before.keys() | after.keys(), key=str):
+            yield from changed_keys(before.get(name), after.get(name), f"{key}.{name}" if key else str(name))
+    elif isinstance(before, list) and isinstance(after, list):
+        if len(before) == len(after):
+            for place, (was, now) in enumerate(zip(before, after, strict=True)):
+                yield from changed_keys(was, now, f"{key}[{place}]")
+            return
+        was_texts, now_texts = [_text(each) for each in before], [_text(each) for each in after]
+        yield from (ChangedKey(key=key, before=each, after=None) for each in was_texts if each not in set(now_texts))
+        yield from (ChangedKey(key=key, before=None, after=each) for each in now_texts if each not in set(was_texts))
+    else:
+        yield ChangedKey(key=key, before=_shown(before), after=_shown(after))
+
+
+def _shown(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict | list):
+        with suppress(TypeError, ValueError):
+            return _short(canonical_json(_plain(value)))
+    return _short(str(value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _plain(part) for name, part in value.items()}
+    return [_plain(part) for part in value] if isinstance(value, list) else str(value)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_CHARACTERS else f"{text[: _MOST_CHARACTERS - 3]}..."

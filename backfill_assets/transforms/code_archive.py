@@ -1,0 +1,259 @@
+"""Code archive: the source text of the modules that a release reaches, so that a code digest leads to lines.
+
+A module is kept once by the sha256 of its text, and the list of the modules by the code digest, written after them: a
+list that is there is whole. Of values that a function finds in its modules three digits of their digests are kept:
+enough to name the one that changed, too few to tell what it is.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from backfill_assets.core.identity import canonical_json
+from backfill_assets.files.port import Files
+from backfill_assets.transforms.code import Code
+
+_FOLDER = "code"
+"""Beside the folders of references; one of this name has files of YAML, which have other names."""
+
+_FORMAT = 1
+_CONTEXT_LINES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedModule:
+    """A module of the archive.
+
+    Attributes:
+        name: Its name, such as `finance.fees`.
+        path: Its file, below the folder that it is imported from.
+        reached: The sha256 of its lines that count.
+        source: The sha256 of its whole text.
+    """
+
+    name: str
+    path: str
+    reached: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedCode:
+    """What a code digest stands for.
+
+    Attributes:
+        digest: The code digest.
+        sha256: Of the list itself, which manifests name.
+        modules: The modules, by name.
+        values: Three digits of each value that is found in them, by name.
+    """
+
+    digest: str
+    sha256: str
+    modules: tuple[ArchivedModule, ...]
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleChange:
+    """How the lines of a module that count differ.
+
+    Attributes:
+        module: Its name.
+        definitions: The functions, classes and names that were changed, added or removed.
+        lines: The unified difference, or its first lines.
+        left_out: How many more lines the difference has.
+    """
+
+    module: str
+    definitions: tuple[str, ...]
+    lines: tuple[str, ...]
+    left_out: int = 0
+
+
+def keep(code: Code, files: Files) -> str:
+    """Archives code; returns the sha256 of its list. Empty for the code of this project, which its version names.
+
+    What is there already is not written again. A process that dies here leaves modules that no list names, and that
+    the next one finds.
+    """
+    if not code.texts:
+        return ""
+    path = _list_path(code.digest)
+    if files.stat(path) is None:
+        modules = []
+        for text in code.texts:
+            hashes = [hashlib.sha256(each).hexdigest() for each in (text.reached, text.source)]
+            for sha256, content in dict(zip(hashes, (text.reached, text.source), strict=True)).items():
+                if files.stat(_text_path(sha256)) is None:
+                    files.put_if_absent(_text_path(sha256), content)
+            modules.append([text.name, text.path, *hashes])
+        document = {"format": _FORMAT, "digest": code.digest, "modules": modules, "values": dict(code.values)}
+        # Another process may have put the same code first, with other lines of it that do not count.
+        files.put_if_absent(path, canonical_json(document).encode())
+    return hashlib.sha256(files.read(path)).hexdigest()
+
+
+def archived(digest: str, files: Files) -> ArchivedCode | None:
+    """The archived code of a digest; None where there is none, or it cannot be read."""
+    content = _content(files, _list_path(digest))
+    with suppress(ValueError, KeyError, TypeError):
+        document = json.loads(content)
+        return ArchivedCode(
+            digest=document["digest"],
+            sha256=hashlib.sha256(content).hexdigest(),
+            modules=tuple(
+                ArchivedModule(name=name, path=path, reached=reached, source=source)
+                for name, path, reached, source in document["modules"]
+            ),
+            values=document["values"],
+        )
+    return None
+
+
+def digests_like(start: str, files: Files) -> tuple[str, ...]:
+    """The archived code digests that begin with some digits."""
+    names = (each.path.rpartition("/")[2] for each in files.listed(_FOLDER))
+    return tuple(
+        sorted(name.removesuffix(".json") for name in names if name.endswith(".json") and name.startswith(start))
+    )
+
+
+def text_of_module(sha256: str, files: Files) -> str | None:
+    """The text of a module, or of its lines that count; None where the archive does not have exactly that."""
+    content = _content(files, _text_path(sha256))
+    return content.decode(errors="replace") if hashlib.sha256(content).hexdigest() == sha256 else None
+
+
+def reached_texts(code: ArchivedCode, files: Files) -> Mapping[str, str]:
+    """The lines that count of every module, by its name."""
+    return {each.name: text_of_module(each.reached, files) or "" for each in code.modules}
+
+
+def texts_now(code: Code) -> Mapping[str, str]:
+    """The same of the present code."""
+    return {each.name: each.reached.decode(errors="replace") for each in code.texts}
+
+
+def differences(was: Mapping[str, str], now: Mapping[str, str], *, most: int | None = None) -> Iterator[ModuleChange]:
+    """How modules differ, by name. Pure.
+
+    Args:
+        most: How many lines of the differences are returned in all; None for all of them.
+    """
+    room = most
+    for name in sorted(was.keys() | now.keys()):
+        before, after = was.get(name, ""), now.get(name, "")
+        if before == after:
+            continue
+        lines = [
+            line.rstrip("\n")
+            for line in difflib.unified_diff(
+                before.splitlines(),
+                after.splitlines(),
+                f"before/{name}",
+                f"after/{name}",
+                n=_CONTEXT_LINES,
+                lineterm="",
+            )
+        ]
+        shown = lines if room is None else lines[:room]
+        room = None if room is None else room - len(shown)
+        yield ModuleChange(
+            module=name,
+            definitions=changed_definitions(before, after),
+            lines=tuple(shown),
+            left_out=len(lines) - len(shown),
+        )
+
+
+def changed_definitions(before: str, after: str) -> tuple[str, ...]:
+    """The functions, classes and names at the top of a module whose text differs, in the order of the names."""
+    was, now = definitions(before), definitions(after)
+    return tuple(sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name)))
+
+
+def changed_values(was: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of values that differ, or that only one side finds."""
+    return tuple(sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name)))
+
+
+def what_changed(was: ArchivedCode | None, now: Code, files: Files, *, most: int = 5) -> str:
+    """Names the modules, functions and values in which present code differs from archived code; empty if unknown."""
+    if was is None or not now.texts:
+        return ""
+    changed: list[str] = []
+    for change in differences(reached_texts(was, files), texts_now(now), most=0):
+        names = ", ".join(change.definitions[:most])
+        changed.append(f"{change.module} ({names})" if names else change.module)
+    # A changed function is a changed value too; where no line has changed, it is a value alone.
+    changed = changed or [f"the value of {name}" for name in changed_values(was.values, now.values)]
+    more = f" and {len(changed) - most} more" if len(changed) > most else ""
+    return ", ".join(changed[:most]) + more
+
+
+def changed_in_code_archive(cited: Iterable[tuple[str, str]], files: Files, *, is_quick: bool) -> Iterator[str]:
+    """What of the archived code is not what manifests name, one sentence each.
+
+    Args:
+        cited: Code digests, each with the sha256 of its list.
+    """
+    texts: dict[str, str] = {}
+    for digest, sha256 in cited:
+        found, named = archived(digest, files), f"the archived code {digest[:12]} ({_list_path(digest)})"
+        if files.stat(_list_path(digest)) is None:
+            yield f"{named} is gone: what it computed cannot be led back to lines."
+        elif found is None or found.sha256 != sha256 or found.digest != digest:
+            yield f"the bytes of {named} were changed: what it computed cannot be led back to lines."
+        else:
+            texts |= {each: module.name for module in found.modules for each in (module.reached, module.source)}
+    for sha256, name in sorted(texts.items()):
+        if files.stat(_text_path(sha256)) is None:
+            yield f"the archived text of {name} ({_text_path(sha256)}) is gone."
+        elif not is_quick and files.digest(_text_path(sha256)) != sha256:
+            yield f"the bytes of the archived text of {name} ({_text_path(sha256)}) were changed."
+
+
+def definitions(text: str) -> Mapping[str, str]:
+    """The text of what is bound at the top of a module, by name; nothing of a text that is not Python."""
+    found: dict[str, str] = {}
+    with suppress(SyntaxError, ValueError):
+        for node in ast.parse(text).body:
+            for name in _bound(node):
+                # Several statements may bind one name.
+                found[name] = found.get(name, "") + _lines_of(text, node)
+    return found
+
+
+def _lines_of(text: str, node: ast.stmt) -> str:
+    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+    return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
+
+
+def _bound(node: ast.stmt) -> Sequence[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+
+
+def _list_path(digest: str) -> str:
+    return f"{_FOLDER}/{digest}.json"
+
+
+def _text_path(sha256: str) -> str:
+    return f"{_FOLDER}/{sha256}.txt"
+
+
+def _content(files: Files, path: str) -> bytes:
+    """The bytes of a file; none where there is none that can be read."""
+    try:
+        return files.read(path)
+    except OSError:  # it is gone, or something else is in its place
+        return b""

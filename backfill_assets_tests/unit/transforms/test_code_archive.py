@@ -1,0 +1,175 @@
+"""What the archive keeps of code: lines that a digest leads to, once per module, and no values."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.files.local import LocalFiles
+from backfill_assets.transforms.code import Code, DomainCode
+from backfill_assets.transforms.code_archive import (
+    archived,
+    changed_in_code_archive,
+    differences,
+    digests_like,
+    keep,
+    reached_texts,
+    text_of_module,
+    texts_now,
+    what_changed,
+)
+
+NAME = "archived_shop"
+FILES = {
+    "__init__.py": """
+from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampType
+from backfill_assets.domain import Domain, SourceTable, daily, derived_table
+from .rules import counted
+sales = SourceTable(
+    name="bronze.sales", key=("sale_id",), event_time="sold_at", partition=daily("sold_on"),
+    schema=StructType([StructField("sale_id", StringType(), False), StructField("sold_at", TimestampType(), False)]),
+)
+@derived_table(
+    name="silver.first", inputs={"sales": sales}, key=("day",), partition=daily("day"), version="1.0.0",
+    schema=StructType([StructField("day", DateType(), nullable=False)]),
+)
+def first(sales, ctx):
+    return counted(sales)
+DOMAIN = Domain(name="archived_shop", package=__name__, sources=(sales,), derived=(first,))
+""",
+    "rules.py": """
+import os
+LEAST = int(os.environ.get("LEAST", "1"))
+TOKEN = os.environ.get("TOKEN", "")
+
+def counted(sales):
+    return sales.where(f"amount > {LEAST}") if TOKEN or True else sales
+
+def unused(sales):
+    return "never"
+""",
+}
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The folder of a small domain."""
+    folder = tmp_path / NAME
+    folder.mkdir()
+    for name, text in FILES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    importlib.invalidate_caches()
+    yield folder
+    forget()
+
+
+def forget() -> None:
+    for module in [each for each in sys.modules if each.partition(".")[0] == NAME]:
+        del sys.modules[module]
+
+
+def code() -> Code:
+    """The code of the table, in a process that has imported nothing of it."""
+    forget()
+    importlib.invalidate_caches()
+    domain = importlib.import_module(NAME).DOMAIN
+    return DomainCode(domain=domain).of(domain.tables["silver.first"], "1.0.0")
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    # A file of the same size that is edited within a second passes for the compiled one.
+    for compiled in path.parent.glob("__pycache__/*"):
+        compiled.unlink()
+
+
+def kept(tmp_path: Path) -> LocalFiles:
+    return LocalFiles(tmp_path / "archive")
+
+
+def test_a_digest_leads_to_the_lines_that_it_is_over(shop: Path, tmp_path: Path) -> None:
+    files, present = kept(tmp_path), code()
+    sha256 = keep(present, files)
+    found = archived(present.digest, files)
+    assert found is not None and found.sha256 == sha256 == keep(present, files)
+    assert {each.name: each.path for each in found.modules} == {
+        NAME: f"{NAME}/__init__.py",
+        f"{NAME}.rules": f"{NAME}/rules.py",
+    }
+    assert reached_texts(found, files) == texts_now(present)
+    assert "unused" not in texts_now(present)[f"{NAME}.rules"]
+    (rules,) = (each for each in found.modules if each.name == f"{NAME}.rules")
+    assert text_of_module(rules.source, files) == (shop / "rules.py").read_text(encoding="utf-8")
+    assert digests_like(present.digest[:8], files) == (present.digest,)
+
+
+def test_a_module_that_stays_is_kept_once(shop: Path, tmp_path: Path) -> None:
+    files = kept(tmp_path)
+    keep(code(), files)
+    before = {each.path: each.stamp for each in files.listed()}
+    edit(shop / "rules.py", "amount >", "amount >=")
+    keep(code(), files)
+    after = {each.path: each.stamp for each in files.listed()}
+    # The list, and the module's lines that count and its whole text; of the other one nothing.
+    assert len(after) == len(before) + 3
+    assert before.items() <= after.items()
+
+
+def test_what_changed_is_named_by_module_and_function(shop: Path, tmp_path: Path) -> None:
+    files, before = kept(tmp_path), code()
+    keep(before, files)
+    edit(shop / "rules.py", "amount >", "amount >=")
+    after = code()
+    assert what_changed(archived(before.digest, files), after, files) == f"{NAME}.rules (counted)"
+    (change,) = differences(texts_now(before), texts_now(after))
+    assert [line for line in change.lines if line[:1] in "+-"][2:] == [
+        '-    return sales.where(f"amount > {LEAST}") if TOKEN or True else sales',
+        '+    return sales.where(f"amount >= {LEAST}") if TOKEN or True else sales',
+    ]
+
+
+def test_a_difference_is_cut_and_says_how_much_is_left_out() -> None:
+    before = {"a": "x = 1\n", "b": "".join(f"line_{n} = 1\n" for n in range(50))}
+    after = {"a": "x = 2\n", "b": "".join(f"line_{n} = 2\n" for n in range(50))}
+    whole = {each.module: len(each.lines) for each in differences(before, after)}
+    cut = list(differences(before, after, most=20))
+    assert sum(len(each.lines) for each in cut) == 20
+    assert {each.module: len(each.lines) + each.left_out for each in cut} == whole
+
+
+def test_another_value_by_the_same_lines_is_named_and_never_kept(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "a-long-secret-of-somebody")
+    files, before = kept(tmp_path), code()
+    keep(before, files)
+    monkeypatch.setenv("LEAST", "7")
+    after = code()
+    assert after.digest != before.digest
+    assert f"the value of {NAME}.rules.LEAST" in what_changed(archived(before.digest, files), after, files)
+    keep(after, files)
+    kept_bytes = b"".join(files.read(each.path) for each in files.listed())
+    assert b"a-long-secret-of-somebody" not in kept_bytes
+    assert {len(digits) for digits in before.values.values()} == {3}
+
+
+def test_code_that_was_edited_or_removed_in_the_archive_is_found(shop: Path, tmp_path: Path) -> None:
+    files, present = kept(tmp_path), code()
+    cited = [(present.digest, keep(present, files))]
+    assert list(changed_in_code_archive(cited, files, is_quick=False)) == []
+    for each in list(files.listed()):
+        path = tmp_path / "archive" / each.path
+        text = path.read_bytes()
+        path.write_bytes(text + b" ")
+        assert list(changed_in_code_archive(cited, files, is_quick=False)), each.path
+        path.unlink()
+        assert list(changed_in_code_archive(cited, files, is_quick=True)), each.path
+        path.write_bytes(text)
+    assert list(changed_in_code_archive(cited, files, is_quick=False)) == []
