@@ -103,7 +103,7 @@ def land_files(
 
     Args:
         files: Each is checked before Spark is started, and before any of them lands.
-        on_duplicate: What to do with content that was landed before.
+        on_duplicate: How to treat content that was landed before.
         builds: Whether the bronze days they touch are built.
     """
     table = ws.domain.source_table(source)

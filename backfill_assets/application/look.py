@@ -220,7 +220,9 @@ def trace(
     if most is not None and not 0 < most <= MOST_FOLLOWED:
         raise Malformed(what="the number of rows", value=str(most), form=f"1 to {MOST_FOLLOWED}", example="100")
     day = _of_one_partition(ws, table, days) if isinstance(days, DayRange) else days
-    return trace_of(ws, table, day, key, seen_at(ws, at), most=most or MOST_ROWS)
+    found = trace_of(ws, table, day, key, seen_at(ws, at), most=most or MOST_ROWS)
+    is_day = isinstance(days, DayRange) and len(days) == 1
+    return replace(found, asked_day=day if is_day and found.partition != str(day) else None)
 
 
 def code(ws: Workspace, named: str, *, texts: bool, folder: Path | None) -> CodeDocument:

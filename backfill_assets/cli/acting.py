@@ -41,7 +41,7 @@ def approve(
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Agree to exactly this run, set, capture, replay or act, as another person than the requester."""
+    """Approve exactly this run, set, capture, replay or act, as another person than the requester."""
     with answering(as_json) as answer:
         with opened() as session:
             document = session.subject(run).approve(by=person(by), note=note)
@@ -64,7 +64,7 @@ def run(run: RunOrSet, by: ByAccount = "", as_json: Json = False) -> None:
 
 @app.command()
 def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
-    """Make a gated and approved run what readers see, in one commit; the runs of a set one after the other."""
+    """Publish a gated and approved run in one commit; the runs of a set one after the other."""
     with answering(as_json) as answer:
         from backfill_assets.application.follow import step_after_change
 
@@ -77,14 +77,14 @@ def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
 @app.command()
 def rollback(
     run: RunOrSet,
-    reason: Annotated[str, text(help="Why it is undone.")] = "",
+    reason: Annotated[str, text(help="Why it is rolled back.")] = "",
     by: By = "",
     with_dependents: Annotated[
-        bool, typer.Option("--with-dependents", help="First undo what would be left without its input.")
+        bool, typer.Option("--with-dependents", help="First roll back the dependents that would lose their input.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Bring back exactly the files that a publication replaced; of a set, all of them."""
+    """Restore exactly the files that a publication replaced; for a set, those of all its publications."""
     with answering(as_json) as answer:
         from backfill_assets.application.follow import step_after_change
 
@@ -100,19 +100,19 @@ def rollback(
 @app.command()
 def cancel(
     run: RunOrSet,
-    reason: Annotated[str, text(help="Why it is not wanted.")] = "",
+    reason: Annotated[str, text(help="Why it is cancelled.")] = "",
     leave: Annotated[
         bool,
         typer.Option(
             "--leave",
-            help="As an owner of the table, accept the difference that it has found, which is within the tolerance of "
-            "the table: the rows that readers have stay, and are not stale until their inputs change again.",
+            help="As an owner of the table, accept the measured difference, which is within the table's tolerance: the "
+            "accepted rows stay, and are not stale until their inputs change again.",
         ),
     ] = False,
     by: By = "",
     as_json: Json = False,
 ) -> None:
-    """Cancel what is not published of a run or a set, permanently; its process stops at its next step."""
+    """Cancel the unpublished part of a run or a set, permanently; its process stops at its next step."""
     with answering(as_json) as answer:
         why = given_reason(reason, by)
         with opened() as session:
@@ -140,7 +140,7 @@ def freeze(
     by: By = "",
     as_json: Json = False,
 ) -> None:
-    """Let LIVE runs, loads and follow-ups over these days of a table wait until a time; nothing is lost."""
+    """Hold LIVE runs, loads and follow-ups over these days of a table until a time; nothing is lost."""
     with answering(as_json) as answer:
         from backfill_assets.application import freeze as freezing
 
@@ -158,7 +158,7 @@ def unfreeze(
     by: By = "",
     as_json: Json = False,
 ) -> None:
-    """End a freeze before its time, as its author or another person: what waited goes on."""
+    """End a freeze before its time, as its author or another person; the held work continues."""
     with answering(as_json) as answer:
         from backfill_assets.application import freeze as freezing
 
@@ -172,12 +172,12 @@ def unfreeze(
 def follow(
     by: By = "",
     cancel: Annotated[
-        str, text(metavar="PUBLICATION", help="Leave its dependents as they are: nothing follows it.")
+        str, text(metavar="PUBLICATION", help="Leave the dependents of this publication as they are.")
     ] = "",
-    reason: Annotated[str, text(help="Why nothing follows it; with --cancel.")] = "",
+    reason: Annotated[str, text(help="Why the dependents stay as they are; with --cancel.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Compute again what depends on new publications, as the sensor of the daemon does."""
+    """Recompute the tables that depend on new publications, as the daemon's sensor does."""
     with answering(as_json) as answer:
         from backfill_assets.application import follow as following
 
@@ -195,13 +195,13 @@ def follow(
 
 @app.command()
 def propose(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be proposed, and why.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be proposed, and why.")] = False,
     by: ByAccount = "",
     as_json: Json = False,
 ) -> None:
     """Plan a draft set for late and corrected data behind published output, as the sensor of the daemon does.
 
-    Who landed the latest of its files asks for it, and who landed one of them cannot approve it.
+    The person who landed its latest file is its requester; nobody who landed one of its files can approve it.
     """
     with answering(as_json) as answer:
         from backfill_assets.application.propose import propose as propose_restatements
@@ -218,16 +218,16 @@ def recover(
         argument(metavar="RUN", help="Only this run, landed file or set; or a table, which is set to the ledger."),
     ] = None,
     now: Annotated[
-        bool, typer.Option("--now", help="Take RUN over, by name, even while the lease of its process has not ended.")
+        bool, typer.Option("--now", help="Take over RUN even if the lease of its process is still valid.")
     ] = False,
     by: By = "recover",
     reason: Annotated[str, text(help="Why a table is set to what the ledger holds.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Complete or undo what a stopped process left unfinished; work with a lease is skipped.
+    """Complete or undo the unfinished work of a stopped process; work with a valid lease is skipped.
 
-    After a backup was restored, it says which tables are older than the ledger, or newer. A TABLE is set to what the
-    ledger holds by a person who may approve it.
+    After a restore from a backup, it names the tables that are older or newer than the ledger. A person who may approve
+    TABLE sets it to what the ledger holds.
     """
     with answering(as_json) as answer:
         from backfill_assets.application.recover import recover_document
@@ -245,7 +245,7 @@ def clear(
     by: By = "",
     as_json: Json = False,
 ) -> None:
-    """Let the sensors of the daemon try again what they have given up."""
+    """Let the daemon's sensors retry the work that they have given up."""
     with answering(as_json) as answer:
         from backfill_assets.application.sensor_work import clear as clear_stuck
 
@@ -257,11 +257,11 @@ def clear(
 @app.command()
 def erase(
     run: RunOrSet,
-    reason: Annotated[str, text(help="Why its rows may not be kept.")] = "",
+    reason: Annotated[str, text(help="Why these row values may not be kept.")] = "",
     by: By = "",
     as_json: Json = False,
 ) -> None:
-    """Delete the values of rows kept for the reviewers of a run or a set; that they were there stays known."""
+    """Delete the row values kept for the reviewers of a run or a set; the fact that they existed stays recorded."""
     with answering(as_json) as answer:
         why = given_reason(reason, by)
         with opened() as session:
@@ -273,11 +273,13 @@ def erase(
 
 @app.command()
 def vacuum(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be removed, and why.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the files that would be removed, and why.")
+    ] = False,
     by: By = "vacuum",
     as_json: Json = False,
 ) -> None:
-    """Remove staged files that no reader, candidate, rollback or reproduction needs, and old runs of Dagster's."""
+    """Remove staged files that no reader, candidate, rollback or reproduction needs, and old Dagster runs."""
     with answering(as_json) as answer:
         from backfill_assets.application.upkeep import vacuum as vacuum_all
 

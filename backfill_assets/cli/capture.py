@@ -29,33 +29,41 @@ NOW = "now"
 def capture(
     source: Annotated[str, argument(metavar="SOURCE", help="A source that declares a capture.")],
     first: Annotated[
-        str, text("--from", metavar="DAY", help=f"First day or month, {OF_THE_SOURCE}; without it where captures end.")
+        str,
+        text(
+            "--from", metavar="DAY", help=f"First day or month, {OF_THE_SOURCE} (default: the end of the last capture)."
+        ),
     ] = "",
     last: Annotated[str, text("--to", metavar="DAY", help=f"Last day or month, {OF_THE_SOURCE}; or `now`.")] = "",
     whole: Annotated[
-        bool, typer.Option("--snapshot", help="Read everything that the source holds now; what it lacks is withdrawn.")
+        bool,
+        typer.Option(
+            "--snapshot", help="Read everything that the source holds now; keys missing from it are withdrawn."
+        ),
     ] = False,
     confirmed_by: Annotated[
-        str, text(metavar="NAME", help="Another person, who confirms that more is withdrawn than the source allows.")
+        str, text(metavar="NAME", help="Another person, who confirms more withdrawals than the source allows.")
     ] = "",
     reconciles: Annotated[
-        bool, typer.Option("--reconcile", help="Read the days once more, all of them; what they lack is withdrawn.")
+        bool, typer.Option("--reconcile", help="Read all of the days again; keys missing from them are withdrawn.")
     ] = False,
     by: By = "",
     reason: Reason = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be read, and write nothing.")] = False,
-    records_per_minute: Annotated[int | None, number("records", help="Read at most so many records a minute.")] = None,
-    bytes_per_minute: Annotated[int | None, number("bytes", help="Read at most so many bytes a minute.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the ranges that would be read, and write nothing.")
+    ] = False,
+    records_per_minute: Annotated[int | None, number("records", help="The most records read per minute.")] = None,
+    bytes_per_minute: Annotated[int | None, number("bytes", help="The most bytes read per minute.")] = None,
     group: Annotated[
         str,
         text(
             "--behind-group",
             metavar="GROUP",
-            help="Wait while this consumer group of the stream has more left to read than --most-behind.",
+            help="Wait while this consumer group of the stream lags by more than --most-behind.",
         ),
     ] = "",
     most_behind: Annotated[
-        int, number("records", least=0, help="How many records that group may have left to read.")
+        int, number("records", least=0, help="The most records by which that group may lag.")
     ] = 10_000,
     load: Annotated[bool, typer.Option("--load/--no-load", help="Build the touched bronze partitions.")] = True,
     as_json: Json = False,

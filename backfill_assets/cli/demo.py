@@ -101,14 +101,14 @@ class DemoReport:
 
 @app.command()
 def demo(
-    cases: Annotated[int | None, number("cases", least=50, help="How many cases to make up.")] = None,
-    fresh: Annotated[bool, typer.Option(help="Start anew even if this home holds files that you landed.")] = False,
+    cases: Annotated[int | None, number("cases", least=50, help="How many cases to generate.")] = None,
+    fresh: Annotated[bool, typer.Option(help="Start over even if this home holds files that you landed.")] = False,
     source: Annotated[
-        Source, typer.Option(help="Where events come from: files, or a topic on a broker that is fetched by Maven.")
+        Source, typer.Option(help="Where events come from: files, or a topic of a broker that Maven downloads.")
     ] = Source.FILES,
     as_json: Json = False,
 ) -> None:
-    """Watch a wrong history being replaced: land, publish, find the defect, restate, roll back, publish again."""
+    """Correct a wrong history: land, publish, find the defect, restate, roll back, publish again."""
     began = time.monotonic()
     from backfill_assets.cli.demo_topic import demo_topic, place
 

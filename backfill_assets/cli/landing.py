@@ -42,34 +42,33 @@ def land(
     source: SourceName,
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="JSONL, CSV or Parquet, also gzipped.")],
     by: By = "",
-    on_duplicate: Annotated[
-        OnDuplicate, typer.Option(help="What to do with content that was landed before.")
-    ] = "ignore",
+    on_duplicate: Annotated[OnDuplicate, typer.Option(help="How to treat content that was landed before.")] = "ignore",
     load: Annotated[bool, typer.Option("--load/--no-load", help="Build the touched bronze partitions.")] = True,
     replaces: Annotated[
         str | None,
         text(
             metavar="DAY..DAY",
-            help=f"The files are all there is for these days, {OF_THE_SOURCE}: what they lack of them is withdrawn.",
+            help=f"The files are complete for these days, {OF_THE_SOURCE}: keys missing from them are withdrawn.",
         ),
     ] = None,
     where: Annotated[
-        list[str] | None, texts(help="With --replaces: all there is of rows with this value only.")
+        list[str] | None, texts(help="With --replaces: the files are complete only for rows with this value.")
     ] = None,
     reason: Annotated[str, text(help="With --replaces: why (default: complete extract).")] = "",
     confirmed_by: Annotated[
         str,
         text(
             metavar="NAME",
-            help="With --replaces: another person, who confirms that more is withdrawn than the source allows.",
+            help="With --replaces: another person, who confirms more withdrawals than the source allows.",
         ),
     ] = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="With --replaces: show what would be withdrawn, and land nothing.")
+        bool,
+        typer.Option("--dry-run", help="With --replaces: show the keys that would be withdrawn, and land nothing."),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Land files as they came, and build the bronze days they touch."""
+    """Land files unchanged, and build the bronze days that they touch."""
     with answering(as_json) as answer:
         from backfill_assets.application.propose import step_after_landing
 
@@ -102,7 +101,7 @@ def withdraw(
     by: By = "",
     as_json: Json = False,
 ) -> None:
-    """Take one key of a source back, and build the bronze days it leaves; `restore` undoes it."""
+    """Withdraw one key of a source, and build the bronze days that it leaves; `restore` undoes it."""
     from backfill_assets.application.statements import withdraw as withdraw_key
 
     _state(withdraw_key, source, key, reason, by, as_json=as_json)
@@ -110,7 +109,7 @@ def withdraw(
 
 @app.command()
 def restore(
-    import_id: Annotated[str, argument(metavar="IMPORT", help="What withdrew, such as imp-000007.")],
+    import_id: Annotated[str, argument(metavar="IMPORT", help="The import that withdrew them, such as imp-000007.")],
     reason: Reason = "",
     key: Annotated[list[str] | None, texts(help="Only keys with this value (default: all of them).")] = None,
     by: By = "",
@@ -178,12 +177,12 @@ def load(
     ] = False,
     by: By = "",
     empty: Annotated[
-        bool, typer.Option("--empty", help="Declare that nothing happened on those of the days without landed events.")
+        bool, typer.Option("--empty", help="Declare those of the days that have no landed events empty.")
     ] = False,
     reason: Annotated[str, text(help="Why; required with --empty.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Build bronze days from what has landed; with --empty, days without events on your word."""
+    """Build bronze days from landed files; with --empty, declare days without events empty."""
     with answering(as_json) as answer:
         days = days_given(first, last, days_file)
         if missing is (days is not None):
@@ -193,7 +192,7 @@ def load(
         from backfill_assets.application.propose import step_after_landing
         from backfill_assets.report.landed import NothingToLoad
 
-        reason = given_reason(reason, by) if empty else reason or "build bronze from what has landed"
+        reason = given_reason(reason, by) if empty else reason or "build bronze from landed files"
         with opened(quiet=as_json) as session:
             acting = session.acting(person(by), on=source)
             report: RunReport | NothingToLoad

@@ -43,12 +43,12 @@ from backfill_assets.planning.partitions import DayRange, count_of
 @app.command()
 def report(
     run: RunOrSet,
-    html: Annotated[str, text(metavar="FILE", help="Write it as one self-contained HTML file.")] = "",
+    html: Annotated[str, text(metavar="FILE", help="Write the report as one self-contained HTML file.")] = "",
     page: Annotated[bool, typer.Option("--page", help="The same, as reports/RUN.html in the home.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print short Markdown instead of text.")] = False,
     as_json: Json = False,
 ) -> None:
-    """What a reviewer reads: the verdict, what moves, which gates passed, some rows before and after."""
+    """Show a reviewer the verdict, the rows that change, the gates that passed, and some rows before and after."""
     with answering(as_json) as answer, opened(conditions=False) as session:
         if html or page:
             from backfill_assets.application.report import default_file, write_html
@@ -65,15 +65,13 @@ def report(
 
 @app.command()
 def status(
-    run: Annotated[
-        str | None, argument(metavar="RUN", help="Only this run or set, or whatever else has an id.")
-    ] = None,
+    run: Annotated[str | None, argument(metavar="RUN", help="Only this run, set, or other work with an id.")] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Show it again every two seconds, with what is at work, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Refresh every two seconds, with the work in progress, until Ctrl-C.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """What every table holds, the newest runs, and what waits for whom."""
+    """Show the accepted rows of every table, the newest runs, and the work that waits for a person."""
     if watch and as_json:
         raise typer.BadParameter("give either --watch or --json")
     with answering(as_json) as answer:
@@ -99,7 +97,7 @@ def stale(
     days_file: DaysFile = None,
     as_json: Json = False,
 ) -> None:
-    """Which partitions no longer follow from their inputs, code, configuration and references, and why."""
+    """List the partitions that no longer follow from their inputs, code, configuration and references, and why."""
     with answering(as_json) as answer:
         from backfill_assets.application import look
 
@@ -114,11 +112,11 @@ def history(
     table: TableName,
     partition: Annotated[
         DayRange | None,
-        typer.Option(parser=days_of_one, metavar="DAY", help=f"The whole story of {OF_ONE_PARTITION}"),
+        typer.Option(parser=days_of_one, metavar="DAY", help=f"Every version of {OF_ONE_PARTITION}"),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Every publication of a table; with --partition, where its rows ever came from."""
+    """List every publication of a table; with --partition, every version of the partition and its run."""
     with answering(as_json) as answer:
         from backfill_assets.application import look
 
@@ -140,15 +138,15 @@ def trace(
         typer.Option(
             metavar="DAY|TIME",
             parser=moment,
-            help="What readers saw at this time, in UTC, such as 2025-03-10T08:00, or at a day's end (default: now).",
+            help="As readers saw it at this time in UTC, such as 2025-03-10T08:00, or at the end of a day.",
         ),
     ] = None,
     rows: Annotated[
-        int | None, number("rows", most=500, help="Follow at most so many rows of each table (default: a few).")
+        int | None, number("rows", most=500, help="The most unchanged rows of each table to follow (default: 20).")
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """From a number to its publications, requester and approver, and to the rows and landed records behind it."""
+    """Follow a number to what changed it last, its publications, requester and approver, rows and landed records."""
     with answering(as_json) as answer:
         from backfill_assets.application import look
 
@@ -191,7 +189,7 @@ def locate(
     last: Annotated[date, final_day(OF_THE_SOURCE)],
     as_json: Json = False,
 ) -> None:
-    """Which imports hold records of these days, how late they came, and which published partitions rest on them."""
+    """List the imports with records of these days, how late they came, and the partitions that depend on them."""
     with answering(as_json) as answer:
         from backfill_assets.report.locate import locate as located
 
@@ -202,7 +200,7 @@ def locate(
 
 @app.command()
 def check(as_json: Json = False) -> None:
-    """Compare the domain with what is published and with what readers need: what would have to be restated."""
+    """Compare the domain with the published tables, and list what would have to be restated."""
     with answering(as_json) as answer:
         from backfill_assets.application import look
 
@@ -213,7 +211,7 @@ def check(as_json: Json = False) -> None:
 
 @app.command()
 def doctor(as_json: Json = False) -> None:
-    """Try everything that the commands need: Java, Spark and its jars, ledger, clock, space, the lake's store."""
+    """Check everything that the commands need: Java, Spark and its jars, ledger, clock, space, the lake's store."""
     with answering(as_json) as answer:
         from backfill_assets.application import look
         from backfill_assets.cli.console import progress_listener
@@ -227,12 +225,12 @@ def doctor(as_json: Json = False) -> None:
 @app.command()
 def audit(
     head: Annotated[
-        str | None, text(help="A head that an earlier audit printed: the chain must still contain it.")
+        str | None, text(help="A head that an earlier audit printed; the event chain must still contain it.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Do not read the bytes of files.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Verify that nothing was edited behind the ledger's back: events, rows, tables, published and landed files."""
+    """Verify that events, rows, tables, published and landed files match the ledger."""
     with answering(as_json) as answer:
         from backfill_assets.application import look
 
@@ -245,16 +243,16 @@ def audit(
 def reproduce(
     run: RunId,
     sample: Annotated[
-        int | None, number("partitions", help="Only so many partitions, spread over the run; all by default.")
+        int | None, number("partitions", help="How many partitions, spread over the run (default: all).")
     ] = None,
     from_raw: Annotated[
         bool,
-        typer.Option("--from-raw", help="Rebuild what it read as well, back to the bytes of the files that landed."),
+        typer.Option("--from-raw", help="Rebuild its inputs as well, from the bytes of the landed files."),
     ] = False,
     by: By = "reproduce",
     as_json: Json = False,
 ) -> None:
-    """Rebuild a published run from its manifest, aside, and compare: identical, or exactly what differs."""
+    """Rebuild a published run from its manifest in a separate place, and compare the rows."""
     with answering(as_json) as answer:
         with opened(quiet=as_json) as session:
             acting = session.acting(acting_name(by), on=run)
@@ -278,10 +276,10 @@ def desk(
     port: Annotated[
         int | None, number("", most=65_535, help="A port of this machine; any free one by default.")
     ] = None,
-    open_browser: Annotated[bool, typer.Option("--open", help="Open it in the browser as well.")] = False,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the pages in the browser as well.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Serve pages for auditors on this machine, read-only, until Ctrl-C: runs, calendar, where a number came from."""
+    """Serve read-only pages for auditors on this machine until Ctrl-C: runs, calendar, origin of a number."""
     with answering(as_json) as answer:
 
         def ready(url: str) -> None:
@@ -311,7 +309,7 @@ def export(
 
 @app.command()
 def metrics(as_json: Json = False) -> None:
-    """Print what is watched in the text format of Prometheus, as `/metrics` of the desk serves it."""
+    """Print the metrics in the text format of Prometheus, as `/metrics` of the desk serves them."""
     with answering(as_json):
         from backfill_assets.application import look
         from backfill_assets.application.metrics import metrics_text

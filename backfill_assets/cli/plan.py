@@ -54,25 +54,31 @@ def plan(
             help="Rebuild everything that depends on these days (of a source: UTC dates) or months, as one set.",
         ),
     ] = None,
-    stale: Annotated[bool, typer.Option("--stale", help="Rebuild what `backfill stale` lists, as one set.")] = False,
+    stale: Annotated[
+        bool, typer.Option("--stale", help="Rebuild the partitions that `backfill stale` lists, as one set.")
+    ] = False,
     with_dependents: Annotated[
         bool,
         typer.Option("--with-dependents", help="With TABLE: also rebuild everything that depends on it, as one set."),
     ] = False,
-    name: Annotated[str | None, text(help="What to call the set.")] = None,
+    name: Annotated[str | None, text(help="The name of the set.")] = None,
     changed_code: Annotated[
-        bool, typer.Option("--changed-code", help="With --stale: also where only the code changed, to prove it equal.")
+        bool,
+        typer.Option(
+            "--changed-code",
+            help="With --stale: also partitions where only the code changed, to prove that their rows are equal.",
+        ),
     ] = False,
     expire: Annotated[
-        bool, typer.Option("--expire", help="Let the snapshots of TABLE expire that its declaration does not keep.")
+        bool, typer.Option("--expire", help="Expire the snapshots of TABLE that its declaration does not keep.")
     ] = False,
     partial: Annotated[
-        bool, typer.Option("--partial", help="Plan the part of the named days that can be; list the rest.")
+        bool, typer.Option("--partial", help="Plan those of the days that can be planned; list the others.")
     ] = False,
     mode: Annotated[
         RunMode,
         typer.Option(
-            help="dry-run: never published; reconciliation: reports drift; replay: also published over newer inputs."
+            help="dry-run: never published; reconciliation: reports drift; replay: also publishes over newer inputs."
         ),
     ] = "backfill",
     kind: Annotated[
@@ -83,8 +89,8 @@ def plan(
     references: Annotated[
         Truth | None,
         typer.Option(
-            help="Which versions of the references: the present ones (the default), those that the replaced rows had "
-            "used, or those that --reference names."
+            help="Which versions of the references: the present ones (default), those of the replaced rows, or those "
+            "that --reference names."
         ),
     ] = None,
     reference: Annotated[
@@ -97,28 +103,30 @@ def plan(
     chunk_partitions: Annotated[int | None, number("partitions", help="The most partitions computed at once.")] = None,
     chunk_rows: Annotated[int | None, number("rows", help="The most rows expected per chunk.")] = None,
     max_rows: Annotated[
-        int | None, number("rows", help="More staged rows than this stop the run before its gates.")
+        int | None, number("rows", help="The most staged rows; more of them stop the run before its gates.")
     ] = None,
     rows_per_minute: Annotated[int | None, number("rows", help="The most rows staged per minute.")] = None,
     pause: Annotated[int | None, number("seconds", least=0, metavar="SECONDS", help="Wait between chunks.")] = None,
     priority: Annotated[
         int | None,
-        number("", least=0, help="Open runs of a lower one over the same partitions wait for this one (default: 0)."),
+        number(
+            "", least=0, help="Open runs of a lower priority over the same partitions wait for this one (default: 0)."
+        ),
     ] = None,
     max_cost: Annotated[
         Decimal | None,
         typer.Option(
             parser=cost,
             metavar="COST",
-            help="Refuse what is expected to cost more: core seconds, or money where BACKFILL_CORE_HOUR_PRICE is set.",
+            help="Refuse a higher expected cost: core seconds, or money where BACKFILL_CORE_HOUR_PRICE is set.",
         ),
     ] = None,
     phases: Annotated[
         int | None,
         number(
             "phases",
-            help="Publish the days in so many phases, one after the other, each with its own undo; 1 for as a whole, "
-            "where the table declares phases.",
+            help="The number of phases, published one after the other, each with its own rollback; 1 publishes all at "
+            "once, where the table declares phases.",
         ),
     ] = None,
     phase_by: Annotated[
@@ -134,10 +142,10 @@ def plan(
     where: Annotated[
         list[str] | None, texts(help="A pilot: only these rows change, all others stay as accepted.")
     ] = None,
-    but: Annotated[list[str] | None, texts(help="All rows but these change: what a pilot has left.")] = None,
+    but: Annotated[list[str] | None, texts(help="All rows but these change: the rest of a pilot.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Show what would be read and replaced, step by step, and write the DRAFT manifest that `run` executes."""
+    """Show the inputs and the partitions to replace, step by step, and write the DRAFT manifest that `run` executes."""
     if table is None and not because and not stale:
         raise typer.BadParameter(
             "give TABLE --from DAY --to DAY, or TABLE --expire, or --because TABLE:DAY..DAY, or --stale"

@@ -30,7 +30,8 @@ CLOSE = "close"
 @app.command()
 def replay(
     subject: Annotated[
-        str, argument(metavar="RUN|SOURCE|TABLE|close", help="What is sent; or `close`, to end a replay.")
+        str,
+        argument(metavar="RUN|SOURCE|TABLE|close", help="The table or source to send; or `close`, to end a replay."),
     ],
     replay_id: Annotated[str, argument(metavar="[REPLAY]", help="With `close`: the replay.")] = "",
     into: Annotated[str, text(metavar="TOPIC|STREAM", help="The topic or stream, which is created.")] = "",
@@ -38,16 +39,18 @@ def replay(
     last: Annotated[date | None, final_day(OF_THE_SOURCE, more=", or of partitions; with --from")] = None,
     as_captured: Annotated[
         bool,
-        typer.Option("--as-captured", help="Send the records that were captured of a source, and not its rows."),
+        typer.Option("--as-captured", help="Send the captured records of a source instead of its rows."),
     ] = False,
     by: By = "",
     reason: Reason = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and write nothing.")] = False,
-    records_per_minute: Annotated[int | None, number("records", help="Send at most so many records a minute.")] = None,
-    bytes_per_minute: Annotated[int | None, number("bytes", help="Send at most so many bytes a minute.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the records that would be sent, and write nothing.")
+    ] = False,
+    records_per_minute: Annotated[int | None, number("records", help="The most records sent per minute.")] = None,
+    bytes_per_minute: Annotated[int | None, number("bytes", help="The most bytes sent per minute.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Send the rows of a table, or captured records, to a topic or stream of their own; `close` deletes it."""
+    """Send the rows of a table, or captured records, to a new topic or stream; `close` deletes it."""
     with answering(as_json) as answer:
         from backfill_assets.application import replay as replays
 

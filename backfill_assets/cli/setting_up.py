@@ -14,7 +14,7 @@ from backfill_assets.report.new_project import Example
 
 @app.command()
 def up(as_json: Json = False) -> None:
-    """Start a Spark server that the commands after it use, so that none of them waits until Spark has started."""
+    """Start a Spark server for later commands, so that they need not start Spark themselves."""
     with answering(as_json) as answer:
         from backfill_assets.application import spark_server
         from backfill_assets.cli.console import progress_listener
@@ -29,7 +29,7 @@ def up(as_json: Json = False) -> None:
 
 @app.command()
 def down(as_json: Json = False) -> None:
-    """End the Spark server of the home; what still computes there stops, and is resumed by the same command."""
+    """Stop the Spark server of the home; a computation that it stops is resumed by the same command."""
     with answering(as_json) as answer:
         from backfill_assets.application import spark_server
 
@@ -42,8 +42,8 @@ def init(
     example: Annotated[
         Example,
         typer.Option(
-            help="What it begins as: a table of the last week's orders; a log whose extracts are complete; a feed of "
-            "changes that are merged by key."
+            help="The template: a table of the last week's orders; a log with complete extracts; a change feed that is "
+            "merged by key."
         ),
     ] = "orders",
     as_json: Json = False,

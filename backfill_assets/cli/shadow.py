@@ -16,11 +16,14 @@ Deed = Literal["start", "status", "cut-over", "stop"]
 def resolve(
     table: TableName,
     as_of: Annotated[
-        str, text(metavar="RUN|DAY|TIME", help="What readers saw then, in UTC, at the end of a day (default: now).")
+        str,
+        text(
+            metavar="RUN|DAY|TIME", help="As readers saw it at this time in UTC, or at the end of a day (default: now)."
+        ),
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Where readers find a table: its path and version, now or as of a run or a day."""
+    """Show where readers find a table: its path and version, now or as of a run or a day."""
     with answering(as_json) as answer:
         from backfill_assets.application import shadow as versions
 
@@ -37,7 +40,7 @@ def shadow(
     by: By = "",
     as_json: Json = False,
 ) -> None:
-    """Run a version of a table beside the one that readers are shown, and cut them over to it."""
+    """Run a version of a table beside the one that readers see, and cut readers over to it."""
     with answering(as_json) as answer:
         from backfill_assets.application import shadow as versions
 

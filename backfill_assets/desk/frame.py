@@ -77,9 +77,12 @@ def address_of(ref: Ref) -> str:
             return ref.id
 
 
-def row_address(table: str, partition: object, key: Mapping[str, str], *, page: str = "/rows") -> str:
-    """The address of a row's history, or of another page about it."""
-    return query(page, table=table, partition=partition, **{f"key.{name}": value for name, value in key.items()})
+def row_address(
+    table: str, partition: object, key: Mapping[str, str], *, page: str = "/rows", at: str | None = None
+) -> str:
+    """The address of a row's history, or of another page about it; as readers saw it at a time where one is given."""
+    asked = {f"key.{name}": value for name, value in key.items()}
+    return query(page, table=table, partition=partition, at=at or None, **asked)
 
 
 def form(address: str, fields: Iterable[Field], button: str) -> Markup:

@@ -139,9 +139,12 @@ class Pages:
         if not table or not asked:
             named = Field(name="table", label="Table", value=table, options=tuple(self.ws.domain.tables))
             day = Field(name="partition", label="Partition, such as 2025-03-10", required=True)
-            return shown(ask_page(), here="/rows", asked=form("/rows", (named, day), "Show its keys"))
-        partition, key = _day(asked), _key(request)
+            return shown(ask_page(), here="/rows", asked=form("/rows", (named, day, _seen_at(given)), "Show its keys"))
+        partition, key, at = _day(asked), _key(request), given.get("at", "").strip()
+        look.seen_at(self.ws, moment_named(at) if at else None)
         if not set(key_columns(self.ws, table)) - {name for name, value in key.items() if value}:
+            if at:
+                return self.trace(request)
             traced = row_address(table, partition, key, page="/trace")
             return shown(row_page(row_history(self.ws, table, partition, key), traced), here="/rows")
         found = keys_of(self.ws, table, partition)
@@ -149,12 +152,13 @@ class Pages:
         fields = (
             Field(name="table", value=name),
             Field(name="partition", value=str(partition)),
+            _seen_at(given),
             *(
                 Field(name=f"{_KEY}{column}", label=column, value=key.get(column, ""), required=True)
                 for column in found.key_columns
             ),
         )
-        listed = keys_page(found, lambda key: row_address(name, partition, key))
+        listed = keys_page(found, lambda key: row_address(name, partition, key, at=at))
         return shown(listed, here="/rows", asked=form("/rows", fields, "Show this row in every version"))
 
     def trace(self, request: Request) -> Response:
@@ -169,11 +173,7 @@ class Pages:
             Field(name="table", value=table),
             Field(name="partition", value=str(partition)),
             *(Field(name=f"{_KEY}{name}", value=value) for name, value in key.items()),
-            Field(
-                name="at",
-                label="What readers saw at a time in UTC, such as 2025-03-10T08:00, or at the end of a day",
-                value=at,
-            ),
+            _seen_at(given),
             Field(name="rows", label=f"Rows of each table (1 to {look.MOST_FOLLOWED})", value=given.get("rows", "")),
         )
         return shown(
@@ -220,6 +220,12 @@ class Pages:
         with self._counting:
             found = look.metrics(self.ws, self.counts, known.tables if known.is_current else None)
         return Response(metrics_text(found), headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
+
+
+def _seen_at(given: Mapping[str, str]) -> Field:
+    """The field with the time at which readers saw what is shown."""
+    label = "As readers saw it at (UTC), such as 2025-03-10T08:00, or 2025-03-10 for the end of a day"
+    return Field(name="at", label=label, value=given.get("at", "").strip())
 
 
 def _key(request: Request) -> Mapping[str, str]:

@@ -187,14 +187,15 @@ def failing_keys(
     found = _violating(staged, table, failed)
     for gate in table.gates:
         if isinstance(gate, ComparedWithAccepted | AddsOnly) and gate.name in failed:
-            found += [
-                FailingKey(gate=gate.name, partition=row.partition, key=row.key)
-                for row in differing(failed[gate.name][0])
-            ]
+            found += [_failing(gate.name, row) for row in differing(failed[gate.name][0])]
     if WARM_UP in failed:
         recomputed = [row for each in proven for row in each.examples]
-        found += [FailingKey(gate=WARM_UP, partition=row.partition, key=row.key) for row in recomputed[:MOST_KEYS]]
+        found += [_failing(WARM_UP, row) for row in recomputed[:MOST_KEYS]]
     return tuple(found)
+
+
+def _failing(gate: str, row: SampledRow) -> FailingKey:
+    return FailingKey(gate=gate, partition=row.partition, key=row.key, before=row.before, after=row.after)
 
 
 def _violating(staged: DataFrame, table: Table, failed: Mapping[str, Sequence[date]]) -> list[FailingKey]:

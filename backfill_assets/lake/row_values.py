@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.dataset as ds
 
+    from backfill_assets.files.port import Files
+
 _IMPORT_ID = "_import_id"
 _FILE = "__filename"
 """Arrow's own name of the file that a row is from."""
@@ -185,6 +187,21 @@ def changed_rows(
             raise RowsUnreadable(table=table, why=str(error).partition("\n")[0]) from error
         count = found.column(_COUNT)[0].as_py() if found.num_rows else 0
         return FoundRows(count=count, rows=_with_paths(files, _texts_of(found.drop_columns([_COUNT]))))
+
+
+def records_with_keys(
+    files: Files, paths: Iterable[str], keys: Sequence[Mapping[str, str]], columns: Sequence[str]
+) -> Iterator[Texts]:
+    """The records of Parquet files outside of the lake that have one of these keys, as texts; batch by batch."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for path in sorted(paths):
+        with files.open(path) as opened, pq.ParquetFile(opened) as found:
+            inside = [name for name in columns if name in found.schema_arrow.names]
+            chosen = _are_keys(found.schema_arrow, keys, None)
+            for batch in found.iter_batches(columns=inside):
+                yield from _texts_of(pa.Table.from_batches([batch]).filter(chosen))
 
 
 def _are_keys(schema: pa.Schema, keys: Sequence[Mapping[str, str]], among: Among | None) -> ds.Expression:

@@ -40,11 +40,16 @@ class FailingKey:
         gate: The gate.
         partition: The partition it is in.
         key: The columns that identify it, the partition first, as text.
+        before: Its other columns as text, where the gate compares rows: as accepted, or as staged where the window is
+            proven; null without such a row.
+        after: The same as staged, or as computed again with more input.
     """
 
     gate: str
     partition: date
     key: Values
+    before: Values | None = None
+    after: Values | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

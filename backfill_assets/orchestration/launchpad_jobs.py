@@ -211,7 +211,7 @@ def acting_jobs(ws: Workspace, *, pool: str | None) -> Sequence[JobDefinition]:
         _job(
             DECIDE,
             "Decide what becomes of a run or a set: approve, publish, roll back or cancel it, or leave the accepted "
-            "rows in its place; or complete or undo what a stopped process left unfinished.",
+            "rows in its place; or complete or undo the unfinished work of a stopped process.",
             DECISIONS,
         ),
     ]
@@ -411,7 +411,7 @@ DECISIONS = {
         act=_publish,
     ),
     "roll_back": Entry(
-        description="Bring back exactly the files that a publication replaced; of a set, all of them.",
+        description="Restore exactly the files that a publication replaced; for a set, those of all its publications.",
         config={
             "id": RUN_OR_SET,
             "by": _name("who rolls back"),
@@ -432,7 +432,7 @@ DECISIONS = {
         act=partial(_cancel, role="owner", leave=True),
     ),
     "recover": Entry(
-        description="Complete or undo what a stopped process left unfinished; work with a lease is skipped.",
+        description="Complete or undo the unfinished work of a stopped process; work with a valid lease is skipped.",
         config={"by": _name("who recovers"), "only": _optional(str, "Only this run, landed file or set.")},
         act=_recover,
     ),

@@ -184,7 +184,7 @@ class Limits:
     Attributes:
         chunk_partitions: The most output partitions that one call computes, in parallel.
         chunk_rows: The most rows that a chunk is expected to have; a single partition may have more.
-        max_rows: More staged rows than this stop the run before its gates.
+        max_rows: The most staged rows; more of them stop the run before its gates.
         rows_per_minute: Staging waits between chunks so that no more rows than this are written per minute.
         pause_s: Seconds between one chunk and the next.
         max_cost: What its requester allows it to cost; what costs more stops before its next chunk.

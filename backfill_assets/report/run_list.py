@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.views import View
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.documents import INLINE
+from backfill_assets.report.runs import WithdrawnApproval, not_approved, withdrawn_approvals
 from backfill_assets.workspace import Workspace
 
 PAGE_SIZE = 50
@@ -35,6 +36,7 @@ class RunLine:
         reason: Why, in the words of the requester.
         planned_at: When it was planned.
         grain: Whether its partitions are days or months; days of a table that is no longer declared.
+        withdrawn: The approval that its last rollback withdrew, if it is not approved again; null otherwise.
     """
 
     run: RunHeader = field(metadata=INLINE)
@@ -43,6 +45,7 @@ class RunLine:
     reason: str
     planned_at: datetime | None
     grain: Grain
+    withdrawn: WithdrawnApproval | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,8 +97,10 @@ def run_list(
         planned = tx.events.numbered(run.sequence for run in shown)
         sets = tx.sets.ids_of_runs(run.run_id for run in shown)
         tables = tuple(dict.fromkeys((*ws.domain.tables, *tx.versions.tables())))
+        withdrawn = withdrawn_approvals(tx, not_approved(shown))
+    lines = (_line(ws, run, planned.get(run.sequence), sets.get(run.run_id)) for run in shown)
     return RunList(
-        runs=tuple(_line(ws, run, planned.get(run.sequence), sets.get(run.run_id)) for run in shown),
+        runs=tuple(replace(line, withdrawn=withdrawn.get(line.run.run_id)) for line in lines),
         tables=tables,
         older=shown[-1].sequence if len(found) > PAGE_SIZE else None,
     )
@@ -139,20 +144,24 @@ class Found:
     Attributes:
         tables: Tables that are declared.
         runs, publications: The newest of them.
+        withdrawn: By run that is not approved, the approval that its last rollback withdrew.
     """
 
     text: str
     tables: tuple[str, ...]
     runs: Rows
     publications: Rows
+    withdrawn: Mapping[str, WithdrawnApproval] = field(default_factory=dict)
 
 
 def find(ws: Workspace, text: str) -> Found:
     """What a text occurs in, in any case."""
     with ws.ledger.read() as tx:
+        runs = tx.views.matching(View.RUNS, text, most=MOST_FOUND)
         return Found(
             text=text,
             tables=tuple(name for name in ws.domain.tables if text.casefold() in name.casefold()),
-            runs=tx.views.matching(View.RUNS, text, most=MOST_FOUND),
+            runs=runs,
+            withdrawn=withdrawn_approvals(tx, [str(row["run_id"]) for row in runs if not row["approved_by"]]),
             publications=tx.views.matching(View.PUBLICATIONS, text, most=MOST_FOUND),
         )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from backfill_assets.core.errors import Interrupted
 from backfill_assets.ledger.publications import StandingPublication
-from backfill_assets.ledger.records import PublicationHeader, RunRecord, SetRecord
+from backfill_assets.ledger.records import PublicationHeader, RunHeader, RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of, versions_of
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -76,16 +76,27 @@ def run_summary(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunSummar
 def run_summaries(ws: Workspace, tx: ReadTransaction, runs: Sequence[RunRecord]) -> tuple[RunSummary, ...]:
     """Where runs stand."""
     ran_by = tx.events.ran_by(run.run_id for run in runs)
-    undone = tx.publications.rollbacks(run.run_id for run in runs if run.approval is not ApprovalState.APPROVED)
+    withdrawn = withdrawn_approvals(tx, not_approved(runs))
     return tuple(
         RunSummary(
             record=run,
             next_step=next_step(ws, tx, run),
             ran_by=ran_by.get(run.run_id),
-            withdrawn=_withdrawn(tx, undone[run.run_id]) if run.run_id in undone else None,
+            withdrawn=withdrawn.get(run.run_id),
         )
         for run in runs
     )
+
+
+def not_approved(runs: Iterable[RunHeader]) -> Iterator[str]:
+    """The runs that are not approved, by id."""
+    yield from (run.run_id for run in runs if run.approval is not ApprovalState.APPROVED)
+
+
+def withdrawn_approvals(tx: ReadTransaction, run_ids: Iterable[str]) -> Mapping[str, WithdrawnApproval]:
+    """Of runs that are not approved, the approvals that their last rollbacks withdrew."""
+    found = tx.publications.rollbacks(run_ids)
+    return {run_id: each for run_id, rollback in found.items() if (each := _withdrawn(tx, rollback)) is not None}
 
 
 def _withdrawn(tx: ReadTransaction, rollback: PublicationHeader) -> WithdrawnApproval | None:

@@ -7,13 +7,14 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import islice
+from typing import TypeAlias
 
 from backfill_assets.core.columns import RUN_ID
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, STATES
-from backfill_assets.lake.row_values import Among, FoundRows, Texts, changed_rows, rows_with_key, rows_with_keys
+from backfill_assets.lake.row_values import Among, Texts, changed_rows, rows_with_key, rows_with_keys
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import Action, PartitionVersion, Period
 from backfill_assets.ledger.table_acts import ShownPeriod
@@ -27,6 +28,7 @@ from backfill_assets.report.fresh import reasons_of
 from backfill_assets.report.history import approver_of, never_published, times_shown
 from backfill_assets.report.landed_behind import LandedBehind, Made
 from backfill_assets.report.row_history import business_values, chosen_key, key_columns
+from backfill_assets.report.trace_causes import ChangedRow, TracedCause, causes_in, rollback_cause
 from backfill_assets.workspace import Workspace
 
 MOST_ROWS = 20
@@ -77,11 +79,15 @@ class TracedRow:
         partition: Its partition, as a person reads it.
         values: Its values by column, as text or null.
         is_changed: Whether what was computed from it replaced a version that was not, as the row is new or has changed.
+        import_id: Of a row of a source, the import that has its record; null otherwise.
+        record: The number of that record in its file; for JSONL, the line; null otherwise.
     """
 
     partition: str
     values: Mapping[str, str | None]
     is_changed: bool
+    import_id: str | None = None
+    record: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +104,7 @@ class ContributingRows:
         changed: How many of them are new or changed, against what the versions that the rows above replaced had been
             computed from; null where they replaced none, or it is not there any more.
         rows: Those that changed, then the others, up to so many as are followed; each by partition and key.
+        replaced: The values that changed rows had before, and rows that are not there any more; by partition and key.
         problem: Why they cannot be found, or null.
     """
 
@@ -108,20 +115,29 @@ class ContributingRows:
     count: int | None
     changed: int | None
     rows: tuple[TracedRow, ...]
+    replaced: tuple[TracedRow, ...] = ()
     problem: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedRecord:
-    """A record of a landed file.
+    """The record of a landed file that has a row of a source.
 
     Attributes:
         landed: The file.
         record: The number of the record in it; for JSONL, the line.
+        table: The source.
+        partition: The partition of the row, as a person reads it.
+        key: By column of its key, its values as text or null.
+        is_replaced: Whether the number was computed from it before, and is not any more.
     """
 
     landed: ImportRecord
     record: int | None
+    table: str
+    partition: str
+    key: Mapping[str, str | None]
+    is_replaced: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,11 +155,13 @@ class Trace:
         stale: Why it does not follow from the present any more; empty where it does, or of an earlier time.
         values: The values of the row by column, as text or null; empty when they cannot be read.
         problem: Why they cannot be read, or null.
+        asked_day: The day that was asked for, where it is a day of a longer partition; null otherwise.
+        causes: What changed the number last, the rollback that restored it first; empty for a first publication.
         periods: Every version that readers saw of the partition, in order; one that was restored is there twice.
         publications: The publication of the version, that of the run that computed the row if another one did, and
             those that they follow, up to what a person asked for.
         inputs: The rows that it was computed from, table by table down to the sources.
-        records: The landed records of the rows of sources.
+        records: The landed record of each row of a source, in the order of these rows.
     """
 
     table: str
@@ -156,6 +174,8 @@ class Trace:
     stale: tuple[Reason, ...]
     values: Mapping[str, str | None]
     problem: str | None
+    asked_day: date | None = None
+    causes: tuple[TracedCause, ...]
     periods: tuple[Period, ...]
     publications: tuple[TracedPublication, ...]
     inputs: tuple[ContributingRows, ...]
@@ -168,13 +188,13 @@ class _Row:
 
     Attributes:
         run_id: The run that computed it.
-        is_changed: Whether it is followed because it changed, so that what changed behind it is followed first.
+        changed: Where it is followed because it changed, from what to what; what changed behind it is followed first.
     """
 
     partition: date
     run_id: str
     values: Texts
-    is_changed: bool
+    changed: ChangedRow | None
 
 
 def trace_of(
@@ -226,11 +246,14 @@ def trace_of(
             if not found:
                 nothing.what = f"row with {_words(given)}"
                 raise _with_the_last_seen(ws, tx, partition, nothing, periods)
-            rows = (
-                _Row(partition=partition, run_id=_computed_by(found[0], version), values=found[0], is_changed=True),
-            )
+            rows = (_followed(tx, version, found[0]),)
         computed_by = rows[0].run_id if rows else version.run_id
-        inputs, sources = _inputs(ws, tx, declared.name, rows, most)
+        inputs, records, causes = _inputs(ws, tx, declared.name, rows, most)
+        if rows and (origin := _of_the_version_that_brought(ws, tx, version, rows[0], given)):
+            causes = _inputs(ws, tx, declared.name, (origin,), 1)[2]
+        if seen.publication_id != version.publication_id:
+            restored = tx.publications.header(seen.publication_id)
+            causes = (rollback_cause(restored, described), *causes)
         name, shown = times_shown(ws, tx, declared)
         return Trace(
             table=declared.name,
@@ -243,11 +266,44 @@ def trace_of(
             stale=reasons_of(ws, tx, declared.name, partition) if at is None else (),
             values=business_values(rows[0].values) if rows else {},
             problem=problem,
+            causes=causes,
             periods=periods,
-            publications=tuple(_publications(tx, version, computed_by)),
+            publications=tuple(_publications(tx, version, computed_by, seen.publication_id)),
             inputs=inputs,
-            records=tuple(_records(tx, sources)),
+            records=records,
         )
+
+
+def _followed(tx: ReadTransaction, version: PartitionVersion, values: Texts) -> _Row:
+    """A row of a version, from which it is followed what the version that it replaced was computed from."""
+    run_id, before = _computed_by(values, version), _replaced(tx, version)
+    changed = ChangedRow(partition=version.partition, values=values, is_gone=False, now=version, before=before)
+    return _Row(partition=version.partition, run_id=run_id, values=values, changed=changed)
+
+
+def _replaced(tx: ReadTransaction, version: PartitionVersion) -> PartitionVersion | None:
+    if not version.replaces:
+        return None
+    return tx.versions.pinned(version.table, [(version.partition, version.replaces)])[version.partition]
+
+
+def _of_the_version_that_brought(
+    ws: Workspace, tx: ReadTransaction, version: PartitionVersion, row: _Row, key: Mapping[str, str]
+) -> _Row | None:
+    """The row in the earliest version that has its values in a row up to this one; None where that is this one."""
+    found: _Row | None = None
+    for _ in range(_MOST_SEARCHED):
+        earlier = _replaced(tx, version)
+        if earlier is None:
+            break
+        try:
+            rows = rows_with_key(ws.lake, version.table, earlier.files, key, most=1)
+        except BackfillError:
+            break  # Its files are not there any more.
+        if not rows or business_values(rows[0]) != business_values(row.values):
+            break
+        version, found = earlier, _followed(tx, earlier, rows[0])
+    return found
 
 
 _MOST_SEARCHED = 10
@@ -287,10 +343,13 @@ def _seen_at(periods: Sequence[Period], at: datetime | None) -> Period | None:
     return reached[-1] if reached and reached[-1].version else None
 
 
-def _publications(tx: ReadTransaction, version: PartitionVersion, computed_by: str) -> Iterator[TracedPublication]:
-    """The publications behind a row and those that they follow, each once."""
+def _publications(
+    tx: ReadTransaction, version: PartitionVersion, computed_by: str, shown_by: str
+) -> Iterator[TracedPublication]:
+    """The publications behind a row and those that they follow, each once; first the rollback that restored it."""
     is_kept = computed_by != version.run_id
-    waiting, seen = [version.publication_id, *(_made(tx, computed_by) if is_kept else ())], set[str]()
+    waiting = [shown_by, version.publication_id, *(_made(tx, computed_by) if is_kept else ())]
+    seen = set[str]()
     while waiting:
         name = waiting.pop(0)
         if name in seen:
@@ -335,42 +394,39 @@ def _made(tx: ReadTransaction, run_id: str) -> Iterator[str]:
 
 def _inputs(
     ws: Workspace, tx: ReadTransaction, table: str, rows: tuple[_Row, ...], most: int
-) -> tuple[tuple[ContributingRows, ...], Sequence[Texts]]:
-    """The rows from which some rows of a table were computed, level by level, and those of sources."""
+) -> tuple[tuple[ContributingRows, ...], tuple[TracedRecord, ...], tuple[TracedCause, ...]]:
+    """The rows from which some rows of a table were computed, level by level, their landed records, and what changed
+    them."""
     behind = LandedBehind(ws=ws, tx=tx)
     found: list[ContributingRows] = []
-    sources: list[Texts] = []
+    records: dict[str, TracedRecord] = {}
+    causes: dict[str, TracedCause] = {}
     waiting = [(table, rows)] if rows else []
     while waiting:
         above, followed = waiting.pop(0)
+        changed = [row.changed for row in followed if row.changed]
+        causes |= {str(cause): cause for cause in causes_in(ws, tx, above, changed)}
         if isinstance(ws.domain.table(above), SourceTable):
-            sources += [row.values for row in followed]
+            records |= {str(each): each for each in _records(ws, tx, above, followed)}
             continue
-        before = _reads(behind, above, _replaced(tx, above, followed))
+        before = _reads(behind, above, {(each.partition, each.before.run_id) for each in changed if each.before})
+        now = _reads(behind, above, {(row.partition, row.run_id) for row in followed if row.changed})
         for read, reads in _reads(behind, above, {(row.partition, row.run_id) for row in followed}).items():
-            changed = _changed(reads, before[read]) if read in before else None
-            contributing, below = _contributing(ws, above, followed, read, reads, changed, most)
+            moved = _changed(now.get(read, {}), before[read]) if read in before else None
+            contributing, below = _contributing(ws, above, followed, read, reads, moved, most)
             found.append(contributing)
             waiting += [(read, below)] if below else []
-    return tuple(found), sources
+    return tuple(found), tuple(records.values()), tuple(causes.values())
 
 
-def _replaced(tx: ReadTransaction, table: str, rows: Iterable[_Row]) -> set[tuple[date, str]]:
-    """The versions that the changed rows replaced: their partitions and the runs that made them."""
-    changed = {(row.partition, row.run_id) for row in rows if row.is_changed}
-    staged = {run_id: tx.candidates.of_run(run_id) for _, run_id in changed}
-    compared = {
-        (partition, version)
-        for partition, run_id in changed
-        if partition in staged[run_id] and (version := staged[run_id][partition].compared_version)
-    }
-    return {(partition, found.run_id) for partition, found in tx.versions.pinned(table, compared).items()}
+Moved: TypeAlias = Mapping[date, tuple[Made | None, Made | None]]
+"""What was read of partitions whose files differ, and what was read before."""
 
 
-def _changed(reads: Mapping[date, Made], before: Mapping[date, Made]) -> Mapping[date, tuple[FileSet, FileSet]]:
-    """The files that were read, and those that were read before, of the partitions where they differ."""
-    earlier = {day: before[day].files if day in before else FileSet.of(()) for day in reads}
-    return {day: (made.files, earlier[day]) for day, made in reads.items() if made.files.digest != earlier[day].digest}
+def _changed(now: Mapping[date, Made], before: Mapping[date, Made]) -> Moved:
+    digests = [{day: made.files.digest for day, made in reads.items()} for reads in (now, before)]
+    days = sorted(now.keys() | before.keys())
+    return {day: (now.get(day), before.get(day)) for day in days if digests[0].get(day) != digests[1].get(day)}
 
 
 def _reads(
@@ -389,10 +445,10 @@ def _reads(
 def _contributing(
     ws: Workspace,
     above: str,
-    rows: Iterable[_Row],
+    rows: Sequence[_Row],
     table: str,
     reads: Mapping[date, Made],
-    changed: Mapping[date, tuple[FileSet, FileSet]] | None,
+    moved: Moved | None,
     most: int,
 ) -> tuple[ContributingRows, tuple[_Row, ...]]:
     declared = ws.domain.table(table)
@@ -408,42 +464,52 @@ def _contributing(
         rows=(),
         problem=None,
     )
-    chosen = {tuple((name, row.values[name] or "") for name in by): None for row in rows}
-    keys = [dict(each) for each in chosen]
+
+    def keys_of(chosen: Iterable[_Row]) -> list[dict[str, str]]:
+        return [dict(each) for each in {tuple((name, row.values[name] or "") for name in by): None for row in chosen}]
+
     origins = {file.path: made for made in reads.values() for file in made.files.files}
     read = FileSet.of(file for made in reads.values() for file in made.files.files)
+    among, key = _given(ws.domain.table(above), declared), key_columns(ws, table)
     try:
-        among = _given(ws.domain.table(above), declared)
-        first = _changed_rows(ws, table, changed, keys, most, among) if changed is not None else None
-        known = list(first.rows) if first else []
-        found = rows_with_keys(ws.lake, table, read, keys, most=most + len(known), among=among)
+        first = None
+        if moved is not None:
+            first = _moved_rows(ws, table, moved, keys_of(row for row in rows if row.changed), among, key)
+        known = list(first.changed) if first else []
+        found = rows_with_keys(ws.lake, table, read, keys_of(rows), most=most + len(known), among=among)
     except BackfillError as error:
         return replace(seen, problem=error.message), ()
-    chosen_rows = [*known, *(each for each in found.rows if each not in known)][:most]
-    key = key_columns(ws, table)
-    followed = sorted(
-        (
-            _Row(
-                partition=made.partition,
-                run_id=_computed_by(values, made),
-                values=values,
-                is_changed=place < len(known),
-            )
-            for place, (path, values) in enumerate(chosen_rows)
-            for made in [origins[path]]
-        ),
-        key=lambda row: (not row.is_changed, row.partition, [row.values.get(n) or "" for n in key]),
+    same = {(row.partition, *row.values.items()) for row in known}
+    others = [
+        _Row(partition=made.partition, run_id=_computed_by(values, made), values=values, changed=None)
+        for path, values in found.rows
+        for made in [origins[path]]
+        if (made.partition, *values.items()) not in same
+    ]
+
+    def in_order(chosen: Iterable[_Row]) -> list[_Row]:
+        return sorted(chosen, key=lambda row: (row.partition, [row.values.get(name) or "" for name in key]))
+
+    listed = [*in_order(known), *in_order(others[: max(most - len(known), 0)])]
+    contributing = replace(
+        seen,
+        count=found.count,
+        changed=first.count if first else None,
+        rows=tuple(_traced(declared, row, is_changed=row.changed is not None) for row in listed),
+        replaced=tuple(_traced(declared, row, is_changed=True) for row in in_order(first.replaced if first else ())),
     )
-    shown = tuple(
-        TracedRow(
-            partition=partition_text(grain, row.partition),
-            values=business_values(row.values),
-            is_changed=row.is_changed,
-        )
-        for row in followed
+    return contributing, (*listed, *(row for row in (first.replaced if first else ()) if row.changed))
+
+
+def _traced(table: Table, row: _Row, *, is_changed: bool) -> TracedRow:
+    number = row.values.get(_RECORD)
+    return TracedRow(
+        partition=partition_text(table.partition.grain, row.partition),
+        values=business_values(row.values),
+        is_changed=is_changed,
+        import_id=row.values.get(_IMPORT),
+        record=None if number is None else int(number),
     )
-    count = first.count if first else None
-    return replace(seen, count=found.count, changed=count, rows=shown), tuple(followed)
 
 
 def _given(above: Table, table: Table) -> Among | None:
@@ -455,31 +521,69 @@ def _given(above: Table, table: Table) -> Among | None:
     return {OPERATION: STATES, ENDED_BY: (None,)}
 
 
-def _changed_rows(
-    ws: Workspace,
-    table: str,
-    changed: Mapping[date, tuple[FileSet, FileSet]],
-    keys: Sequence[Mapping[str, str]],
-    most: int,
-    among: Among | None,
-) -> FoundRows | None:
+_MOST_CHANGED = 500
+"""How many rows that changed are followed at most, however few of the others are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _MovedRows:
+    """The rows that changed.
+
+    Attributes:
+        count: How many are new or changed.
+        changed: Some of them.
+        replaced: What some of them were, and those that are not there any more: only these have `changed`.
+    """
+
+    count: int
+    changed: tuple[_Row, ...]
+    replaced: tuple[_Row, ...]
+
+
+def _moved_rows(
+    ws: Workspace, table: str, moved: Moved, keys: Sequence[Mapping[str, str]], among: Among | None, key: Sequence[str]
+) -> _MovedRows | None:
     """The rows that changed; None where what they replaced cannot be read any more."""
-    count, rows = 0, list[tuple[str, Texts]]()
+    count, changed, replaced = 0, list[_Row](), list[_Row]()
     try:
-        for _, (files, before) in sorted(changed.items()):
-            found = changed_rows(ws.lake, table, files, before, keys, most=max(most - len(rows), 1), among=among)
-            count += found.count
-            rows += found.rows
+        for day, (now, before) in moved.items():
+            files, earlier = (made.files if made else FileSet.of(()) for made in (now, before))
+            most = max(_MOST_CHANGED - len(changed), 1)
+            new = changed_rows(ws.lake, table, files, earlier, keys, most=most, among=among)
+            old = changed_rows(ws.lake, table, earlier, files, keys, most=_MOST_CHANGED, among=among)
+            count += new.count
+            there = {tuple(values.get(name) for name in key) for _, values in new.rows}
+            for (_, values), made, is_old in (
+                *((each, now, False) for each in new.rows),
+                *((each, before, True) for each in old.rows),
+            ):
+                assert made is not None, "its files have the row"
+                is_gone = is_old and tuple(values.get(name) for name in key) not in there
+                left = now or made
+                row = ChangedRow(partition=day, values=values, is_gone=is_gone, now=left, before=before)
+                run_id = left.run_id if is_old else _computed_by(values, made)
+                found = _Row(
+                    partition=day, run_id=run_id, values=values, changed=None if is_old and not is_gone else row
+                )
+                (replaced if is_old else changed).append(found)
     except BackfillError:
         return None
-    return FoundRows(count=count, rows=tuple(rows[:most]))
+    return _MovedRows(count=count, changed=tuple(changed[:_MOST_CHANGED]), replaced=tuple(replaced[:_MOST_CHANGED]))
 
 
-def _records(tx: ReadTransaction, sources: Sequence[Texts]) -> Iterator[TracedRecord]:
-    named = {(values[_IMPORT], values.get(_RECORD)) for values in sources if values.get(_IMPORT)}
-    for import_id, record in sorted(named, key=lambda each: (str(each[0]), int(each[1] or 0))):
-        number = int(record) if record is not None else None
-        yield TracedRecord(landed=tx.imports.get(str(import_id)), record=number)
+def _records(ws: Workspace, tx: ReadTransaction, table: str, rows: Iterable[_Row]) -> Iterator[TracedRecord]:
+    declared, names = ws.domain.table(table), key_columns(ws, table)
+    for row in rows:
+        import_id, record = row.values.get(_IMPORT), row.values.get(_RECORD)
+        if import_id:
+            yield TracedRecord(
+                landed=tx.imports.get(import_id),
+                record=int(record) if record is not None else None,
+                table=table,
+                partition=partition_text(declared.partition.grain, row.partition),
+                key={name: row.values.get(name) for name in names},
+                is_replaced=row.changed is not None and row.changed.is_gone,
+            )
 
 
 def _computed_by(values: Texts, made: Made) -> str:

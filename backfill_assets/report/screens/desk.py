@@ -35,6 +35,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.requests import Act, NextStep, do
 from backfill_assets.report.run_list import MOST_FOUND, Found, RunLine, RunList, SetList
+from backfill_assets.report.runs import WithdrawnApproval
 from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import StatusDocument
@@ -84,9 +85,16 @@ def _run(line: RunLine) -> Sequence[Value]:
         state_of(run.state, meaning_of_run(run)),
         line.planned_at,
         line.requested_by,
-        run.approved_by,
+        run.approved_by or _rolled_back(line.withdrawn),
         line.reason,
     )
+
+
+def _rolled_back(withdrawn: WithdrawnApproval | None) -> str:
+    """Who had approved a run that was rolled back, who rolled it back, and why."""
+    if withdrawn is None:
+        return ""
+    return f"{withdrawn.approved_by}, rolled back by {withdrawn.rollback.by}: {withdrawn.rollback.reason}"
 
 
 def sets_page(found: SetList, newest: str | None, older: str | None) -> Page:
@@ -206,7 +214,7 @@ def found_page(found: Found) -> Page:
             set_ref(str(row["set_id"])) if row["set_id"] else None,
             state_of(str(row["state"])),
             str(row["requested_by"]),
-            str(row["approved_by"] or ""),
+            str(row["approved_by"] or "") or _rolled_back(found.withdrawn.get(str(row["run_id"]))),
             str(row["reason"]),
         )
         for row in found.runs

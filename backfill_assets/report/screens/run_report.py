@@ -7,9 +7,10 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.tariff import sum_of
 from backfill_assets.gates.moves import Moves
-from backfill_assets.ledger.findings import SampledRow
+from backfill_assets.ledger.findings import FailingKey, SampledRow
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
@@ -25,7 +26,7 @@ from backfill_assets.report.breakdown import (
     number_of,
 )
 from backfill_assets.report.cost import CostDocument
-from backfill_assets.report.measured import GateSummary, MovesOfSome, PartitionMoves
+from backfill_assets.report.measured import PROOF, GateSummary, MovesOfSome, PartitionMoves
 from backfill_assets.report.page import (
     Block,
     Code,
@@ -139,11 +140,12 @@ def set_page(report: SetReport, now: datetime | None = None) -> Page:
             each.run.record.table,
             partitions_of(each.run),
             state_of(each.run.record.state),
+            review.by_how_much,
             review.headline,
         ]
         for each, review in reviewed
     ]
-    heads = ["run", "table", "partitions", "state", "verdict"]
+    heads = ["run", "table", "partitions", "state", "what it changes", "verdict"]
     return page(
         "; ".join([*named, *([f"and {count_of(more, 'run')} more"] if more > 0 else [])]),
         *_review(review_of_set(report), report.level, None if all_change_nothing(report) else _decision(found)),
@@ -155,6 +157,7 @@ def set_page(report: SetReport, now: datetime | None = None) -> Page:
             if each.breakdown and each.totals
         ),
         *(_sample(each, of=report.title_of(each)) for each in report.reports),
+        *(each for run in report.reports for each in _failing(run, of=report.title_of(run))),
         rejected_section(report.rejected),
         not_known_section(report.not_known),
         section("Runs, in the order of publication", table(heads, runs, whole=["run"])),
@@ -171,7 +174,7 @@ def set_page(report: SetReport, now: datetime | None = None) -> Page:
 
 def _of_one_run(report: RunReport, review: Review) -> tuple[Block, ...]:
     # Its measures and its rows before and after are beside those of the other runs; their files are often the same.
-    rest = replace(report, breakdown=None, sample=(), samples_erased=None, left_behind=(), rejected=())
+    rest = replace(report, breakdown=None, sample=(), samples_erased=None, failing_keys=(), left_behind=(), rejected=())
     return present([*_review(review, report.level, None), *_details(rest)])
 
 
@@ -205,9 +208,6 @@ def _review(review: Review, level: Level, decision: Steps | None) -> Iterable[Bl
 
 def _details(report: RunReport) -> Sequence[Block | None]:
     """What restates its borders too, what moves, what depends on it, what was checked, the rows, and the rest."""
-    grain = report.run.manifest.output.grain
-    keys = [(row.gate, partition_text(grain, row.partition), key_text(row.key)) for row in report.failing_keys]
-    failing = table(["gate", "partition", "key"], keys, whole=["gate", "partition"])
     moments = [(moment.at, moment.by, moment.what, moment.note) for moment in report.timeline]
     figures: list[Block | None] = []
     rows: list[Block | None] = []
@@ -227,7 +227,7 @@ def _details(report: RunReport) -> Sequence[Block | None]:
         section("Gates", *_gates(report)),
         rejected_section(report.rejected),
         not_known_section(report.not_known),
-        section("Keys of rows that fail", failing, of_rows=True),
+        *_failing(report),
         *rows,
         section("Publications", publications_table(report.publications), long=True),
         facts(("cost", _spent([report.cost]))),
@@ -342,18 +342,18 @@ def _sample(report: RunReport, *, of: str = "") -> Section | None:
     return section(title, Note(text=said, tone=Tone.SOFT), sample_table(report.sample), of_rows=True)
 
 
-def sample_table(sample: Iterable[SampledRow]) -> Table:
+def sample_table(sample: Iterable[SampledRow | FailingKey], *, sides: tuple[str, str] = ("before", "after")) -> Table:
     """Some rows before and after, a line for every value that differs."""
     lines = [(place, line) for row in sample for place, line in enumerate(_sampled(row))]
     return table(
-        ["row", "column", "before", "after"],
+        ["row", "column", *sides],
         [line for _, line in lines],
         most=_MOST_ROWS,
         continued=(at for at, (place, _) in enumerate(lines) if place),
     )
 
 
-def _sampled(row: SampledRow) -> Iterable[Sequence[Value]]:
+def _sampled(row: SampledRow | FailingKey) -> Iterable[Sequence[Value]]:
     before, after, key = row.before or {}, row.after or {}, key_text(row.key)
     named: Value = key
     if row.before is None:
@@ -366,6 +366,23 @@ def _sampled(row: SampledRow) -> Iterable[Sequence[Value]]:
         yield (named if place == 0 else "", name, *sides)
     if not names:
         yield (named, "", "", "")
+
+
+def _failing(report: RunReport, *, of: str = "") -> Iterable[Section | None]:
+    """Keys of rows that fail gates; of gates that compare rows, the values on both sides."""
+    grain, titled = report.run.manifest.output.grain, f"{of}: " if of else ""
+    compared = grouped((row.gate, row) for row in report.failing_keys if row.before or row.after)
+    for gate, rows in compared.items():
+        sides = ("as staged", "with more input") if gate == PROOF else ("as accepted", "as staged")
+        title = f"{gate} failed: rows that differ" if of else f"Rows that differ where {gate} failed"
+        yield section(f"{titled}{title}", sample_table(rows, sides=sides), of_rows=True)
+    keys = [
+        (row.gate, partition_text(grain, row.partition), key_text(row.key))
+        for row in report.failing_keys
+        if row.gate not in compared
+    ]
+    failing = table(["gate", "partition", "key"], keys, whole=["gate", "partition"])
+    yield section(f"{titled}keys of rows that fail" if of else "Keys of rows that fail", failing, of_rows=True)
 
 
 def _side(values: Mapping[str, str | None] | None, name: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.page import (
@@ -26,6 +26,7 @@ from backfill_assets.report.requests import Option, step
 from backfill_assets.report.screens.shadow import times_shown
 from backfill_assets.report.screens.staleness import stale_note
 from backfill_assets.report.trace import ContributingRows, Trace, TracedPublication
+from backfill_assets.report.trace_causes import CauseOfNumber, TracedCause
 from backfill_assets.report.values import key_text
 
 _MORE = words("To follow more of them: ", step(Option("rows", "N")), ".")
@@ -42,9 +43,13 @@ def trace_page(found: Trace, *, more: Value = _MORE) -> Page:
         (each.version or "none", each.since, each.until or "now", publication_ref(each.publication_id))
         for each in found.periods
     ]
+    files = {each.landed.import_id: each.landed.name for each in found.records}
     return page(
         f"{found.table} {found.partition}{f': {key_text(found.key)}' if found.key else ''}",
         stale_note(found.table, found.stale),
+        Note(text=f"{found.asked_day} is a day of the partition {found.partition}: this is the number of all its days.")
+        if found.asked_day
+        else None,
         facts(
             ("at", found.at),
             ("version", seen.version),
@@ -54,14 +59,54 @@ def trace_page(found: Trace, *, more: Value = _MORE) -> Page:
         ),
         Note(text=f"Its values cannot be shown: {found.problem}", tone=Tone.ATTENTION) if found.problem else None,
         times_shown(found.table, found.name, found.shown),
+        section("What changed the number last", _causes(found)),
         section("Publications, back to the request", _publications(found)),
         section(
             f"Every version in {found.table}" if found.name else "Every version that readers saw",
             table(["version", "from", "until", "by"], periods),
         ),
-        *(_rows(each, more) for each in found.inputs),
+        *(_rows(each, more, files) for each in found.inputs),
         section("Landed records", _records(found)),
     )
+
+
+_CAUSES = {
+    CauseOfNumber.ROLLBACK: "rollback",
+    CauseOfNumber.RELEASE: "release",
+    CauseOfNumber.CONFIGURATION: "configuration",
+    CauseOfNumber.REFERENCE: "reference",
+    CauseOfNumber.RECORD: "landed record",
+    CauseOfNumber.DELETE: "delete",
+    CauseOfNumber.WITHDRAWAL: "withdrawal",
+    CauseOfNumber.RESTORATION: "restoration",
+}
+
+
+def _causes(found: Trace) -> Table:
+    rows = [
+        (
+            _CAUSES[each.cause],
+            f"{each.table} {each.partition}{f', {key_text(each.key)}' if each.key else ''}",
+            _subject(each),
+            _number(each.record),
+            each.by,
+            each.at,
+            each.why,
+        )
+        for each in found.causes
+    ]
+    heads = ["what", "of", "file or version", "record", "by", "at", "why"]
+    return table(heads, rows, numbers=["record"])
+
+
+def _subject(cause: TracedCause) -> Value:
+    if cause.cause is CauseOfNumber.ROLLBACK:
+        return words("of ", publication_ref(cause.subject))
+    if cause.later is None:
+        return cause.subject
+    earlier = "none" if cause.earlier is None else cause.earlier
+    same = cause.earlier == cause.later
+    return f"{cause.subject} {cause.later}, edited" if same else f"{cause.subject}: {earlier}, then {cause.later}"
 
 
 def _publications(found: Trace) -> Table:
@@ -89,23 +134,33 @@ def _released(found: TracedPublication) -> str:
     return f"{found.release}, which kept the row" if found.kept else found.release
 
 
-def _rows(found: ContributingRows, more: Value) -> Section | None:
-    columns = list(dict.fromkeys(name for row in found.rows for name in row.values))
-    marks = bool(found.changed)
+def _rows(found: ContributingRows, more: Value, files: Mapping[str, str]) -> Section | None:
+    """Rows of a table, and what those that changed were before; of a source each with its landed record."""
+    every = (*found.rows, *found.replaced)
+    columns = list(dict.fromkeys(name for row in every for name in row.values))
+    marks, is_source = bool(found.changed or found.replaced), any(row.import_id for row in every)
     rows = [
         (
             Ref(place=Place.PARTITION, id=row.partition, table=found.table),
-            *(["yes" if row.is_changed else ""] if marks else []),
+            *([mark if row.is_changed else ""] if marks else []),
             *(row.values.get(name) for name in columns),
+            *((files.get(row.import_id or "", row.import_id), _number(row.record)) if is_source else ()),
         )
-        for row in found.rows
+        for mark, listed in (("yes", found.rows), ("was", found.replaced))
+        for row in listed
     ]
+    heads = ["partition", *(["changed"] if marks else []), *columns, *(["file", "record"] if is_source else [])]
     return section(
         f"{found.table}, from which {found.of} was computed",
         *(Note(text=text, tone=Tone.SOFT) for text in _said(found)),
         Note(text=more, tone=Tone.SOFT) if found.count and found.count > len(found.rows) else None,
-        table(["partition", *(["changed"] if marks else []), *columns], rows),
+        table(heads, rows),
     )
+
+
+def _number(record: int | None) -> str | None:
+    """The number of a record, as an editor writes that of its line."""
+    return None if record is None else str(record)
 
 
 def _said(found: ContributingRows) -> Iterator[str]:
@@ -124,9 +179,18 @@ def _said(found: ContributingRows) -> Iterator[str]:
 
 
 def _records(found: Trace) -> Table:
-    # A record has the number of its line, as an editor writes it.
     rows = [
-        (file.import_id, file.original_path, None if number is None else str(number), file.landed_by, file.landed_at)
-        for file, number in ((each.landed, each.record) for each in found.records)
+        (
+            f"{each.table} {each.partition}",
+            key_text(each.key),
+            each.landed.import_id,
+            each.landed.original_path,
+            _number(each.record),
+            "was" if each.is_replaced else "",
+            each.landed.landed_by,
+            each.landed.landed_at,
+        )
+        for each in found.records
     ]
-    return table(["import", "file", "record", "landed by", "landed"], rows, numbers=["record"])
+    heads = ["row of", "key", "import", "file", "record", "", "landed by", "landed"]
+    return table(heads, rows, numbers=["record"])

@@ -84,12 +84,13 @@ def test_the_rows_that_changed_a_number_are_followed_before_the_others(late: Sho
     silver, bronze = found.inputs
     moved = [str(day) for day in REACHED]
     assert (silver.count, silver.changed) == (28, len(moved))
-    assert [row.partition for row in silver.rows] == moved[:3], "and not the first days of the month"
+    assert [row.partition for row in silver.rows] == moved, "all that changed, and not the first days of the month"
+    assert [(row.partition, row.values["amount"]) for row in silver.replaced] == [(day, "40") for day in moved]
     assert (bronze.changed, bronze.rows[0].values["sale_id"], bronze.rows[0].is_changed) == (1, "late", True)
     assert not any(row.is_changed for row in bronze.rows[1:])
     assert "late.jsonl" in {record.landed.original_path.rpartition("/")[2] for record in found.records}
     shown = shown_of(found)
-    assert "28 rows, all that was read; followed: the first 3 rows, those that changed before the others." in shown
+    assert "28 rows, all that was read; followed: the first 4 rows, those that changed before the others." in shown
     assert f"{len(moved)} of them are new or changed since the version of gold.sales_monthly that was" in shown
     row = row_history(late.ws, TOTALS, FEBRUARY.start, {})
     assert row.versions[0].landed[0].original_path.endswith("late.jsonl")
@@ -104,6 +105,26 @@ def test_rows_are_in_the_order_of_their_days_and_keys_whichever_run_made_them(la
             assert named == sorted(named)
     others = [row.partition for row in found.inputs[0].rows if not row.is_changed]
     assert len(others) > 20
+
+
+def test_what_changed_a_number_is_reached_however_few_rows_are_followed(late: Shop) -> None:
+    restated(late)
+    for most in (1, None, 500):
+        found = look.trace(late.ws, TOTALS, FEBRUARY.start, {}, None, most=most)
+        (cause,) = found.causes
+        assert (cause.cause, cause.subject, cause.record, cause.by) == ("RECORD", "late.jsonl", 1, "ana")
+        assert (cause.table, cause.partition, cause.key) == (SALES, str(CARNIVAL), {"sale_id": "late"})
+        bronze = found.inputs[1]
+        assert (bronze.changed, [row.values["sale_id"] for row in bronze.rows if row.is_changed]) == (1, ["late"])
+    shown = shown_of(found)
+    assert shown.index("What changed the number last") < shown.index("Publications, back to the request")
+
+
+def test_a_day_of_a_month_is_answered_for_the_month_and_says_so(month: Shop) -> None:
+    found = look.trace(month.ws, TOTALS, DayRange.inclusive(CARNIVAL, CARNIVAL), {}, None)
+    assert (found.partition, found.asked_day) == ("2026-02", CARNIVAL)
+    assert "2026-02-16 is a day of the partition 2026-02: this is the number of all its days." in shown_of(found)
+    assert look.trace(month.ws, TOTALS, FEBRUARY, {}, None).asked_day is None
 
 
 @pytest.mark.long
@@ -156,8 +177,11 @@ def test_versions_of_a_feed_that_a_function_was_not_given_are_not_behind_its_num
         (bronze,) = found.inputs
         rows = {date.fromisoformat(row.partition): int(row.values["amount"] or 0) for row in bronze.rows}
         assert (rows, bronze.count, found.values["amount"]) == (amounts, len(amounts), str(sum(amounts.values())))
-        assert len(found.records) == len(amounts)
+        standing = [each for each in found.records if not each.is_replaced]
+        assert [each.key["sale_id"] for each in standing] == [row.values["sale_id"] for row in bronze.rows]
     assert bronze.changed == 0, "the deletion took a row away, and changed none"
+    assert [row.values["amount"] for row in bronze.replaced] == ["10"]
+    assert [(each.cause, each.subject, each.record) for each in found.causes] == [("DELETE", "delete.jsonl", 1)]
     ws.close()
 
 
@@ -169,6 +193,9 @@ def test_what_readers_saw_at_a_time_is_told_also_of_a_version_that_was_restored(
     assert after.values["amount"] != before.values["amount"]
     operations.rollback_set(late.ws, set_id, by="ben", reason="second thoughts")
     now = traced(late, TOTALS, FEBRUARY.start)
+    (undone,) = now.causes
+    assert (undone.cause, undone.by, undone.why) == ("ROLLBACK", "ben", "second thoughts")
+    assert now.publications[0].undoes == undone.subject == after.publications[0].publication_id
     assert [each.version for each in now.periods] == [1, 2, 1]
     assert [each.until for each in now.periods] == [now.periods[1].since, now.periods[2].since, None]
     then = look.trace(late.ws, TOTALS, FEBRUARY.start, {}, now.periods[1].since)

@@ -100,8 +100,24 @@ def test_a_number_leads_to_its_request_and_to_landed_records_and_can_be_asked_fo
     assert then.status == 200
     assert "why not" in then.words and "sales were doubled" not in then.words
     assert get(desk, f"{link}&at=yesterday").status == 400
+    asked = f"/rows?table={RECENT}&partition={DAY}&at={quote(first.isoformat())}"
+    (listed,) = (each for each in get(desk, asked).links if "key.shop" in each and "at=" in each)
+    assert get(desk, listed).words == then.words
+    assert "As readers saw it at" in get(desk, "/rows").words and "As readers saw it at" in then.words
+    for address in (f"/rows?table={RECENT}&partition={DAY}", ROW):
+        assert get(desk, f"{address}&at=yesterday").status == 400
+        assert "is in the future" in get(desk, f"{address}&at=2999-01-01").words
     assert get(desk, link.replace("key.shop", "key.shpo")).status == 409
     assert "write shop=VALUE" in get(desk, link.replace("key.shop", "key.shpo")).words
+
+
+@pytest.mark.long
+def test_lists_name_who_had_approved_what_was_rolled_back_who_rolled_it_back_and_why(published_shop: Shop) -> None:
+    shop = published_shop
+    run_id = shop.published(version="1.0.0", reason="sales were doubled")
+    operations.rollback(shop.ws, run_id, by="cleo", reason="second thoughts")
+    for address in ("/runs", "/search?q=doubled"):
+        assert "ben, rolled back by cleo: second thoughts" in get(desk_of(shop), address).words
 
 
 def test_a_search_finds_runs_publications_and_tables_by_what_people_remember(published_shop: Shop) -> None:

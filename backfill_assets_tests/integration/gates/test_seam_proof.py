@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, Release, TransformContext, Window, unique_key
@@ -264,10 +265,15 @@ def test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_
     assert [day.day for day, result in found.items() if not result.passed] == sorted((end, meeting))
     with short.ledger.read() as reader:
         named = reader.samples.latest(run_id, FailingKey)
-    assert sorted(named, key=lambda key: key.partition) == [
-        FailingKey(gate="warm_up", partition=date(2026, 1, number), key={"day": f"2026-01-0{number}", "shop": "only"})
-        for number in sorted((end, meeting))
+        candidates = reader.candidates.of_run(run_id)
+    assert [(each.gate, each.partition.day, each.key) for each in sorted(named, key=lambda key: key.partition)] == [
+        ("warm_up", number, {"day": f"2026-01-0{number}", "shop": "only"}) for number in sorted((end, meeting))
     ]
+    staged = rows_of(short, short.domain.table(RECENT), [part.files for part in candidates.values()])
+    amounts = {str(row["day"]): str(row["amount"]) for row in staged.collect()}
+    for each in named:
+        assert each.before and each.after
+        assert each.before["amount"] == amounts[each.key["day"] or ""] != each.after["amount"]
 
 
 @pytest.mark.long

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from backfill_assets.cli.terminal import show
-from backfill_assets.ledger.findings import BreakdownCell, Finding, GateResult
+from backfill_assets.ledger.findings import BreakdownCell, FailingKey, Finding, GateResult
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
@@ -201,6 +201,20 @@ def test_values_of_rows_stay_out_of_markdown_which_others_keep() -> None:
     for title in ("Rows before and after", "Keys of rows that fail"):
         assert title in page(report())[1].text
         assert title not in text
+
+
+def test_rows_that_failed_the_proof_of_the_window_are_shown_as_staged_and_with_more_input() -> None:
+    row = FailingKey(gate="warm_up", partition=FIRST, key={"id": "k1"}, before={"n": "3"}, after={"n": "4"})
+    found = replace(report(), failing_keys=(*report().failing_keys, row))
+    text = page(found)[1].text
+    shown = text.rpartition("Rows that differ where warm_up failed")[2]
+    assert "row column as staged with more input k1 n 3 4" in shown
+    of_set = SetReport(set=restatement(SetState.PENDING), level=Level.BAD, tables=(), reports=(found, found))
+    page_of_set = Page(html_file(set_page(of_set))).text
+    table_name = found.run.record.table
+    assert f"{table_name}: warm_up failed: rows that differ" in page_of_set
+    assert page_of_set.rindex("warm_up failed: rows") < page_of_set.rindex("Runs, in the order of publication")
+    assert review_of(found).by_how_much in page_of_set
 
 
 def test_words_with_a_dash_and_dates_are_kept_whole_and_prose_around_a_command_is_no_code() -> None:

@@ -1,0 +1,229 @@
+"""Causes of a number: what differs behind the version that has it and behind the version that it replaced.
+
+A rollback, another release, other references and settings, and the landed records and statements that changed its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+
+from backfill_assets.capture.landed_files import Family, landing_files
+from backfill_assets.domain import SourceTable
+from backfill_assets.domain.operations import OPERATION, Operation
+from backfill_assets.lake.row_values import Texts, records_with_keys
+from backfill_assets.landing.conformed import IMPORT_ID, RESTORES
+from backfill_assets.landing.formats import ROW
+from backfill_assets.landing.record_rules import REASON
+from backfill_assets.ledger.imports import ImportRecord
+from backfill_assets.ledger.provenance import DerivedProvenance, SourceProvenance
+from backfill_assets.ledger.records import Action, PublicationHeader
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.partitions import partition_text
+from backfill_assets.report.landed_behind import Made
+from backfill_assets.workspace import Workspace
+
+
+class CauseOfNumber(StrEnum):
+    """What changed a number: an act of a person, or what landed."""
+
+    ROLLBACK = "ROLLBACK"
+    RELEASE = "RELEASE"
+    CONFIGURATION = "CONFIGURATION"
+    REFERENCE = "REFERENCE"
+    RECORD = "RECORD"
+    DELETE = "DELETE"
+    WITHDRAWAL = "WITHDRAWAL"
+    RESTORATION = "RESTORATION"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedCause:
+    """One cause of a number.
+
+    Attributes:
+        cause: Its kind.
+        table: The table that it changed first.
+        partition: The partition of that table, as a person reads it.
+        key: Of a record or a statement, the key of the row that it changed; empty otherwise.
+        subject: The file or statement, the reference, the release, or the publication that was rolled back.
+        import_id: The import of a record or a statement; null otherwise.
+        record: The number of the record in its file; for JSONL, the line; null otherwise.
+        earlier: The release, or the version of the reference, before it; null otherwise.
+        later: The same after it; null otherwise.
+        by: Who landed, stated, requested or rolled back.
+        at: When it landed, was published, or was rolled back; null where its run was not published itself.
+        why: The reason or the note; empty where there is none.
+    """
+
+    cause: CauseOfNumber
+    table: str
+    partition: str
+    key: Mapping[str, str | None]
+    subject: str
+    import_id: str | None = None
+    record: int | None = None
+    earlier: str | None = None
+    later: str | None = None
+    by: str
+    at: datetime | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedRow:
+    """A row that is followed because it changed.
+
+    Attributes:
+        values: Its values, or those it had before, where it is not there any more.
+        is_gone: Whether it is not there any more.
+        now: What its version was computed from.
+        before: The same of the version that was replaced; None where there was none.
+    """
+
+    partition: date
+    values: Texts
+    is_gone: bool
+    now: Made
+    before: Made | None
+
+
+def rollback_cause(header: PublicationHeader, partition: str) -> TracedCause:
+    """The rollback from which on readers saw a version again."""
+    return TracedCause(
+        cause=CauseOfNumber.ROLLBACK,
+        table=header.table,
+        partition=partition,
+        key={},
+        subject=header.undoes or "",
+        by=header.by,
+        at=header.at,
+        why=header.reason,
+    )
+
+
+def causes_in(ws: Workspace, tx: ReadTransaction, table: str, changed: Sequence[ChangedRow]) -> Iterator[TracedCause]:
+    """What changed some rows of a table: for a derived one, what else than its inputs; for a source, what landed."""
+    declared = ws.domain.table(table)
+    if isinstance(declared, SourceTable):
+        by_partition: dict[date, list[ChangedRow]] = {}
+        for row in changed:
+            by_partition.setdefault(row.partition, []).append(row)
+        for _, rows in sorted(by_partition.items()):
+            yield from _landed(ws, tx, declared, rows)
+        return
+    seen: set[tuple[CauseOfNumber, str | None, str | None]] = set()
+    for row in changed:
+        for cause in _differences(tx, partition_text(declared.partition.grain, row.partition), declared.name, row):
+            if (found := (cause.cause, cause.subject, cause.later)) not in seen:
+                seen.add(found)
+                yield cause
+
+
+def _differences(tx: ReadTransaction, partition: str, table: str, row: ChangedRow) -> Iterator[TracedCause]:
+    now, before = row.now.provenance, row.before.provenance if row.before else None
+    if not isinstance(now, DerivedProvenance) or not isinstance(before, DerivedProvenance):
+        return
+    releases = (before.transform_version, now.transform_version)
+    found: list[tuple[CauseOfNumber, str, tuple[str | None, str | None]]] = []
+    if releases[0] != releases[1]:
+        found.append((CauseOfNumber.RELEASE, now.transform, releases))
+    elif now.code != before.code:
+        found.append((CauseOfNumber.RELEASE, f"code of {now.transform}", releases))
+    if now.configuration != before.configuration:
+        found.append((CauseOfNumber.CONFIGURATION, f"configuration of {table}", (None, None)))
+    for name, (version, sha256) in sorted(now.references.items()):
+        earlier = before.references.get(name)
+        if earlier != (version, sha256):
+            found.append((CauseOfNumber.REFERENCE, name, (earlier[0] if earlier else None, version)))
+    for cause, subject, versions in found:
+        yield _of_run(tx, row.now.run_id, table, partition, cause, subject, versions)
+
+
+def _of_run(
+    tx: ReadTransaction,
+    run_id: str,
+    table: str,
+    partition: str,
+    cause: CauseOfNumber,
+    subject: str,
+    versions: tuple[str | None, str | None] = (None, None),
+) -> TracedCause:
+    manifest = tx.runs.get(run_id).manifest
+    made = [each for each in tx.publications.headers(run_id=run_id) if each.action is Action.PUBLISH]
+    return TracedCause(
+        cause=cause,
+        table=table,
+        partition=partition,
+        key={},
+        subject=subject,
+        earlier=versions[0],
+        later=versions[1],
+        by=manifest.requested_by,
+        at=made[0].finished_at if made else None,
+        why=manifest.reason,
+    )
+
+
+def _landed(
+    ws: Workspace, tx: ReadTransaction, source: SourceTable, rows: Sequence[ChangedRow]
+) -> Iterator[TracedCause]:
+    """The landed records and statements that changed rows of one partition of a source."""
+    first = rows[0]
+    if first.before is None:
+        return
+    known = _imports(first.before)
+    new = [tx.imports.get(import_id) for import_id in _imports(first.now) if import_id not in known]
+    by_id, place = {each.import_id: each for each in new}, partition_text(source.partition.grain, first.partition)
+    unexplained: dict[tuple[str, ...], Mapping[str, str]] = {}
+    for row in rows:
+        values = {**row.values, source.partition.column: str(first.partition)}
+        key = {name: values[name] or "" for name in source.key}
+        landed = by_id.get(values.get(IMPORT_ID) or "")
+        if landed is not None and not row.is_gone:
+            yield _of_import(landed, source, place, key, values)
+        else:
+            unexplained[tuple(key.values())] = key
+    if not unexplained:
+        return
+    columns = [*source.key, ROW, REASON, OPERATION, RESTORES]
+    for landed in new:
+        paths = landed.conformed.paths if landed.conformed else ()
+        for record in records_with_keys(landing_files(ws.settings), paths, [*unexplained.values()], columns):
+            if record.get(REASON) is None:
+                yield _of_import(landed, source, place, {name: record[name] for name in source.key}, record)
+
+
+def _of_import(
+    landed: ImportRecord, source: SourceTable, partition: str, key: Mapping[str, str | None], values: Texts
+) -> TracedCause:
+    number = values.get(ROW)
+    match values.get(OPERATION):
+        case Operation.DELETE | Operation.TRUNCATE:
+            cause = CauseOfNumber.DELETE
+        case Operation.WITHDRAW:
+            cause = CauseOfNumber.WITHDRAWAL
+        case Operation.RESTORE:
+            cause = CauseOfNumber.RESTORATION
+        case _:
+            cause = CauseOfNumber.RECORD
+    return TracedCause(
+        cause=cause,
+        table=source.name,
+        partition=partition,
+        key=key,
+        subject=landed.name,
+        import_id=landed.import_id,
+        record=None if number is None or landed.family == Family.STATEMENT else int(number),
+        by=landed.landed_by,
+        at=landed.landed_at,
+        why=landed.note,
+    )
+
+
+def _imports(made: Made) -> Iterable[str]:
+    if not isinstance(made.provenance, SourceProvenance):
+        return ()
+    return [import_id for import_id, _ in made.provenance.imports]
