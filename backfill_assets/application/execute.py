@@ -21,7 +21,7 @@ from backfill_assets.candidates.stage import Staging, stage_chunk, stage_expiry,
 from backfill_assets.core.people import LIVE, PUBLISHER, require_person
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.ledger.findings import GateResult
-from backfill_assets.ledger.records import CandidatePartition, PublicationRecord
+from backfill_assets.ledger.records import Action, CandidatePartition, PublicationRecord
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.stages import Agree, Compute, Expire, Hold, Measure, Notify, Prove, Stage, Swap
@@ -86,6 +86,22 @@ def execute(
     if Part.PUBLISH in chosen and done.publication is None and not done.is_blocked:
         # A run whose mode is never published has no stages of this part: that is a refusal, not an empty success.
         require_ready(ws, run_id)
+    return done
+
+
+def executed(ws: Workspace, run_id: str, parts: Iterable[Part]) -> Executed:
+    """What the ledger has of parts of a run that were executed."""
+    done, chosen = Executed(), frozenset(parts)
+    with ws.ledger.read() as tx:
+        if Part.STAGE in chosen:
+            done.staged = tx.candidates.of_run(run_id)
+        if Part.GATE in chosen:
+            results = tx.candidates.gate_results(run_id)
+            passed = all(result.passed or not result.blocking for result in results)
+            done.evaluated = Evaluated(run_id=run_id, results=results, sample=(), failing=(), passed=passed)
+        if Part.PUBLISH in chosen:
+            made = tx.publications.records(run_id=run_id)
+            done.publication = next((each for each in made if each.action is Action.PUBLISH), None)
     return done
 
 

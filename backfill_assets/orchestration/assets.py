@@ -46,6 +46,7 @@ from backfill_assets.orchestration.runs import (
     run_in_state,
     run_to_load,
     run_to_stage,
+    say_why,
 )
 from backfill_assets.planning.graph import Graph
 from backfill_assets.report.command_line import words_of
@@ -124,7 +125,7 @@ def _bronze(table: SourceTable, days: OfferedDays, pool: str | None) -> dg.Asset
             )
             results = gated.results
         try:
-            _must_have_passed(session, run, results)
+            _must_have_passed(context, session, run, results)
             with refusals_as_failures(session, context):
                 record = _published_or_waiting(session, run, by=by)
         except dg.Failure:
@@ -223,7 +224,7 @@ def _validation(table: DerivedTable, days: OfferedDays, pool: str | None) -> dg.
         yield from materialized(context, key, run.manifest.partitions, numbers)
         yield from gate_events(context, key, table.partition.grain, results, links=_links(session, run))
         yield from ended_checks(key, table.gates)
-        _must_have_passed(session, run, results)
+        _must_have_passed(context, session, run, results)
 
     return measure_gates
 
@@ -304,10 +305,13 @@ def _what_was_published(
         yield from materialized(context, key, run.manifest.partitions, numbers)
 
 
-def _must_have_passed(session: Session, run: RunRecord, results: Iterable[GateResult]) -> None:
+def _must_have_passed(
+    context: dg.AssetExecutionContext, session: Session, run: RunRecord, results: Iterable[GateResult]
+) -> None:
     """Fails the step when a blocking gate failed, so that nothing after it starts in the same Dagster run."""
     if any(result.blocking and not result.passed for result in results):
         review = review_of(run_report(session.workspace, run.run_id))
+        say_why(context, f"{run.run_id} is blocked. {review.headline}.")
         raise dg.Failure(
             description=f"{review.headline}. {review.is_it_right} Next: {words_of(do(Act.REPORT, run.run_id))}",
             metadata={"run_id": run.run_id, **_links(session, run)},

@@ -7,7 +7,7 @@ have come to. A process that is killed leaves a Dagster run that has begun, or n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from queue import SimpleQueue
 from threading import Thread
@@ -28,6 +28,10 @@ from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
     from backfill_assets.orchestration.recorder import DagsterRecorder
+
+
+MANY = 300
+"""Of more partitions the record is another process's work (`apart`), for which no command waits."""
 
 
 class Handover:
@@ -85,7 +89,12 @@ class RecordedBeside(LazyRecorder["DagsterRecorder"]):
 
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         with self._said_at_the_end():
-            super().landed(ws, record)
+            if _is_apart(ws, len(record.changes)):
+                from backfill_assets.orchestration.apart import Apart
+
+                Apart(ws.settings, "landed", record.publication_id).leave()
+            else:
+                super().landed(ws, record)
 
     def captured(self, ws: Workspace, source: SourceTable, capture_id: str) -> None:
         with self._said_at_the_end():
@@ -107,7 +116,26 @@ class RecordedBeside(LazyRecorder["DagsterRecorder"]):
         run = Run(ws, run_id).record
         if Part.STAGE in parts and is_taken_on(run):
             return
-        is_load = isinstance(ws.domain.table(run.manifest.table), SourceTable)
+        if not _is_apart(ws, len(run.manifest.partitions)):
+            self._beside(ws, run_id, parts, by=by, listener=listener)
+            return
+        from backfill_assets.orchestration.apart import Apart
+
+        apart = Apart(ws.settings, "run", run_id, by, *parts)
+
+        def tell(progress: Progress) -> None:
+            apart.say(progress)
+            listener(progress)
+
+        try:
+            _told(ws, run_id, parts, by, tell, apart.say)
+        finally:
+            apart.leave()
+        total = len(run.manifest.partitions)
+        said = f"Dagster's pages show it soon: process {apart.number} records it, and writes {apart.log}"
+        listener(Progress(step="record", done=total, total=total, line=said, table=run.manifest.table))
+
+    def _beside(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
         handover = Handover()
 
         failed: list[Exception] = []
@@ -128,25 +156,44 @@ class RecordedBeside(LazyRecorder["DagsterRecorder"]):
                 recorder.start()
 
         try:
-            # The assets of a derived table execute a part each; that of a source table stages and gates.
-            single = [(part,) for part in parts if not is_load or part not in STAGED_AND_GATED]
-            for group in [STAGED_AND_GATED, *single] if is_load else single:
-                done = execute(ws, run_id, group, actor=by, listener=tell)
-                handover.say(done)
-                if done.is_blocked:
-                    break
-        except BackfillError as error:
-            handover.say(error)
-            raise
-        except BaseException:
-            handover.say(interrupted(ws, run_id))
-            raise
+            _told(ws, run_id, parts, by, tell, handover.say)
         finally:
             if recorder.ident is None:
                 recorder.start()
             with waiting(lambda: "waiting until Dagster's pages show what was done"):
                 recorder.join()
         self._failed += failed
+
+
+def _told(
+    ws: Workspace,
+    run_id: str,
+    parts: Sequence[Part],
+    by: str,
+    listener: Listener,
+    say: Callable[[Executed | BackfillError], None],
+) -> None:
+    """Executes parts of a run, and says what comes of each of them."""
+    is_load = isinstance(ws.domain.table(Run(ws, run_id).record.manifest.table), SourceTable)
+    try:
+        # The assets of a derived table execute a part each; that of a source table stages and gates.
+        single = [(part,) for part in parts if not is_load or part not in STAGED_AND_GATED]
+        for group in [STAGED_AND_GATED, *single] if is_load else single:
+            done = execute(ws, run_id, group, actor=by, listener=listener)
+            say(done)
+            if done.is_blocked:
+                break
+    except BackfillError as error:
+        say(error)
+        raise
+    except BaseException:
+        say(interrupted(ws, run_id))
+        raise
+
+
+def _is_apart(ws: Workspace, partitions: int) -> bool:
+    """Whether another process records so many partitions; it has to find the same home in its environment."""
+    return partitions > MANY and Settings.from_environment() == ws.settings
 
 
 def _opened(settings: Settings) -> AbstractContextManager[DagsterRecorder]:

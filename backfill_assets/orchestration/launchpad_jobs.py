@@ -18,6 +18,7 @@ from typing import Any
 
 from dagster import (
     ConfigMapping,
+    DagsterInvariantViolationError,
     Enum,
     EnumValue,
     Failure,
@@ -42,10 +43,10 @@ from backfill_assets.orchestration.next_steps import DECIDE, EXPIRE, NEXT, PLAN,
 from backfill_assets.orchestration.partitions import offered_days
 from backfill_assets.orchestration.recorder import acting_in
 from backfill_assets.orchestration.resources import SESSION, session_of
-from backfill_assets.orchestration.runs import refusals_as_failures
+from backfill_assets.orchestration.runs import refusals_as_failures, say_why
 from backfill_assets.planning.chosen_references import asked_references
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import DayRange, days_in
+from backfill_assets.planning.partitions import DayRange, ReversedRange, days_in
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
@@ -119,6 +120,7 @@ class _Launch:
         is_blocked = subject.stage(acting_in(self.context, self.ws, by)).is_blocked
         self.ends(name, subject.document().next_step)
         if is_blocked:
+            say_why(self.context, f"{name} is blocked by a gate.")
             raise Failure(
                 f"{name} is blocked by a gate. Next: {words_of(do(Act.REPORT, name))}",
                 metadata=report_link(self.ws.settings, name),
@@ -174,7 +176,7 @@ def _job(name: str, description: str, entries: Mapping[str, Entry], *, pool: str
     # The launchpad asks for these entries and nothing else; as typed, for Dagster validates them once more for the op.
     config = ConfigMapping(
         config_schema=typed,
-        config_fn=lambda given: {"ops": {now.name: {"config": given}}},
+        config_fn=lambda given: {"ops": {now.name: {"config": _in_order(given)}}},
         receive_processed_config_values=False,
     )
 
@@ -183,6 +185,20 @@ def _job(name: str, description: str, entries: Mapping[str, Entry], *, pool: str
         now()
 
     return acting
+
+
+def _in_order(given: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
+    """What was typed; days that are reversed are refused before there is a Dagster run.
+
+    Raises:
+        DagsterInvariantViolationError: The last day is before the first one; Dagster shows its own errors as they are.
+    """
+    for typed in given.values():
+        first, last = typed.get("first_day", ""), typed.get("last_day", "")
+        if last < first:
+            said = ReversedRange(first=date.fromisoformat(first), last=date.fromisoformat(last)).message
+            raise DagsterInvariantViolationError(f"{said} Type a last_day that is not before first_day.")
+    return given
 
 
 def acting_jobs(ws: Workspace, *, pool: str | None) -> Sequence[JobDefinition]:

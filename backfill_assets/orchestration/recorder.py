@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -31,7 +31,7 @@ from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import end_abandoned_runs, is_under_way
 from backfill_assets.orchestration.captured import report_captures
 from backfill_assets.orchestration.described import report_link
-from backfill_assets.orchestration.event_log import BatchedEventLog, as_accepted, one_commit
+from backfill_assets.orchestration.event_log import BATCH, BatchedEventLog, as_accepted, batches, one_commit
 from backfill_assets.orchestration.events import DATA_VERSION_TAG, forget, show_checks
 from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.orchestration.storage import dagster_folder, open_instance
@@ -149,29 +149,35 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
         "dagster/uri": workspace.lake.url(record.table),
         **report_link(workspace.settings, record.run_id),
     }
-    with as_accepted(), one_commit(instance):
-        for change in record.changes:
-            partition = key_of(change.partition)
-            if change.partition in gone:
-                why = f"{said}. {expired_words(record.run_id) if is_expiry else 'No version is accepted.'}"
-                nothing = AssetObservation(key, description=why, partition=partition, metadata=facts)
-                instance.report_runless_asset_event(nothing)
-            else:
-                instance.report_runless_asset_event(_there(key, said, change, facts))
+    for batch in batches(record.changes, BATCH):
+        with as_accepted(), one_commit(instance):
+            for change in batch:
+                partition = key_of(change.partition)
+                if change.partition in gone:
+                    why = f"{said}. {expired_words(record.run_id) if is_expiry else 'No version is accepted.'}"
+                    nothing = AssetObservation(key, description=why, partition=partition, metadata=facts)
+                    instance.report_runless_asset_event(nothing)
+                else:
+                    instance.report_runless_asset_event(_there(key, said, change, facts))
     forget(instance, key, map(key_of, gone))
     show_checks(workspace, table, instance=instance)
 
 
-def show_accepted(workspace: Workspace, *, instance: DagsterInstance) -> None:
-    """Corrects the pages of tables where a process ended before it had reported what it published or rolled back."""
+def show_accepted(workspace: Workspace, *, instance: DagsterInstance, tables: Iterable[str] | None = None) -> None:
+    """Corrects the pages of tables where a process ended before it had reported what it published or rolled back.
+
+    Args:
+        tables: Only these.
+    """
     with workspace.ledger.read() as tx:
-        accepted = {table: tx.versions.accepted(table) for table in workspace.domain.tables}
+        accepted = {table: tx.versions.accepted(table) for table in tables or workspace.domain.tables}
     for table, versions in accepted.items():
         key = published_key(workspace.domain.table(table))
         shown = instance.get_materialized_partitions(key)
-        with as_accepted(), one_commit(instance):
-            for partition, version in versions.items():
-                if key_of(partition) not in shown:
+        lacking = [version for partition, version in versions.items() if key_of(partition) not in shown]
+        for batch in batches(lacking, BATCH):
+            with as_accepted(), one_commit(instance):
+                for version in batch:
                     facts: dict[str, Any] = {
                         "run_id": version.run_id,
                         "publication": version.publication_id,

@@ -12,9 +12,10 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
+from types import MappingProxyType
 from typing import Any
 
-from dagster import AssetExecutionContext, Failure, OpExecutionContext
+from dagster import AssetExecutionContext, AssetObservation, Failure, OpExecutionContext
 
 from backfill_assets.application.follow import is_taken_on
 from backfill_assets.application.plan import plan
@@ -27,6 +28,7 @@ from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
+from backfill_assets.orchestration.event_log import one_commit
 from backfill_assets.orchestration.next_steps import explained_in_dagster, linked
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest import has_gaps
@@ -36,6 +38,8 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.errors import NoRunYet, NotAsPlanned, NotGiven, NotOneOf, NotTogether
 from backfill_assets.workspace import Workspace
+
+MOST_SAID = 100
 
 
 @contextmanager
@@ -49,8 +53,8 @@ def refusals_as_failures(session: Session, context: AssetExecutionContext | OpEx
             yield
     except BackfillError as error:
         session.errors.append(error)
-        if isinstance(error, Refused):
-            context.instance.add_run_tags(context.run.run_id, {tags.REFUSED: error.category.__name__})
+        refused = {tags.REFUSED: error.category.__name__} if isinstance(error, Refused) else {}
+        say_why(context, error.message, refused)
         following = next_step_of(error)
         known: dict[str, Any] = {name: str(value) for name, value in error.ids.items()}
         raise Failure(
@@ -58,6 +62,21 @@ def refusals_as_failures(session: Session, context: AssetExecutionContext | OpEx
             metadata={**known, **linked(following, context.run)},
             allow_retries=issubclass(error.category, Retryable),
         ) from None
+
+
+def say_why(
+    context: AssetExecutionContext | OpExecutionContext, said: str, more: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Why a Dagster run fails, where an operator looks first: in lists of runs, and on the partitions of its asset."""
+    context.instance.add_run_tags(context.run.run_id, {tags.WHY: said, **more})
+    if not isinstance(context, AssetExecutionContext) or not context.has_partition_key_range:
+        return
+    keys = list(context.partition_keys)
+    # Of more than that the asset says it, and not every one of them.
+    on = keys if len(keys) <= MOST_SAID else [None]
+    with one_commit(context.instance):
+        for key in on:
+            context.log_event(AssetObservation(context.asset_key, description=said, partition=key))
 
 
 @contextmanager

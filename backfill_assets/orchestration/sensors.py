@@ -12,8 +12,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dagster import (
+    DagsterRunStatus,
     DefaultSensorStatus,
     RunRequest,
+    RunsFilter,
     SensorDefinition,
     SensorEvaluationContext,
     SensorResult,
@@ -34,6 +36,7 @@ from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, Attempts, atte
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 from backfill_assets.orchestration.fresh import report
 from backfill_assets.orchestration.jobs import job_name, keys_of
+from backfill_assets.orchestration.recorder import show_accepted
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.command_line import explained
@@ -44,6 +47,8 @@ from backfill_assets.workspace import Workspace
 
 MOST_AT_ONCE = 10_000
 """After so many partitions, the tables that are left wait for the next tick of the sensor `fresh`."""
+
+GOING_ON = RunsFilter(statuses=[DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTED])
 
 Tick = Callable[[SensorEvaluationContext, Workspace], SensorResult]
 """What a sensor does at a tick."""
@@ -178,9 +183,14 @@ def fresh_sensor(context: SensorEvaluationContext, ws: Workspace) -> SensorResul
     """Reports what is stale of every table, where that is not what its last tick reported."""
     # By table, what was reported last.
     known, told = held_in(context.cursor), 0
+    recording = {run.tags.get(tags.RUN_ID) for run in context.instance.get_runs(filters=GOING_ON)}
+    with ws.ledger.read() as tx:
+        waits = {run.manifest.table for run in tx.runs.named(filter(None, recording))}
     for found in tuple(freshness(ws, None)):
-        if known.get(found.table) == found.mark or told >= MOST_AT_ONCE:
+        # Of a table that a process records right now, the next tick reports what it has not.
+        if known.get(found.table) == found.mark or found.table in waits or told >= MOST_AT_ONCE:
             continue
+        show_accepted(ws, instance=context.instance, tables=[found.table])
         report(ws, found, context.instance)
         known[found.table], told = found.mark, told + len(found.accepted)
     said = f"{count_of(told, 'partition')} reported." if told else "Nothing has changed."

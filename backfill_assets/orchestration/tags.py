@@ -43,8 +43,8 @@ PROCESS = ".dagster/backfill_process"
 FIRST_FILE = "backfill/first_file"
 """The oldest dropped file that a run lands, and its mark."""
 
-WHY = ".dagster/backfill_why"
-"""Why a sensor's job failed, for the list of what its sensor has given up."""
+WHY = "backfill/why"
+"""Why a Dagster run failed: in every list of runs, those of a backfill's page among them."""
 
 REFUSED = ".dagster/backfill_refused"
 """Set on a Dagster run that was refused: nothing changed, so its partitions keep their colour."""

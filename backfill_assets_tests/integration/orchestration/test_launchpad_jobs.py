@@ -12,6 +12,7 @@ from dagster import (
     AssetRecordsFilter,
     DagsterEventType,
     DagsterInvalidConfigError,
+    DagsterInvariantViolationError,
     ExecuteInProcessResult,
 )
 
@@ -98,6 +99,29 @@ def launchpad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launchpad]:
         assert list(painter.look()) == []
         painter.ws.close()
     teller.ws.close()
+
+
+def test_reversed_days_are_refused_before_there_is_a_run_in_every_entry_that_has_days(launchpad: Launchpad) -> None:
+    instance = launchpad.painter.instance
+    before, events = instance.get_runs_count(), launchpad.events()
+    ws = launchpad.painter.ws
+    with_days = [table.name for table in ws.domain.derived]
+    assert with_days
+    for name in with_days:
+        reversed_days = {**TYPED, "first_day": BUILT[3].isoformat()}
+        said = f"the range is reversed: it starts on {BUILT[3]} and ends on {DAY}. Type a last_day"
+        with pytest.raises(DagsterInvariantViolationError, match=said):
+            launchpad.plan(name, **reversed_days)
+    assert instance.get_runs_count() == before
+    assert launchpad.events() == events
+
+
+def test_why_a_launch_fails_stands_in_the_lists_of_runs(launchpad: Launchpad) -> None:
+    result = launchpad.decide("publish", id="no-such-run", publisher="ben")
+    run = launchpad.painter.instance.get_run_by_id(result.run_id)
+    assert run is not None
+    assert "no-such-run" in run.tags[tags.WHY]
+    assert not tags.WHY.startswith((".", "dagster/")), "pages hide such tags"
 
 
 @pytest.mark.long
@@ -221,7 +245,6 @@ def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: La
             {"with_dependents": True, "transform_version": "2.0.0"},
             "a set rebuilds tables with their present transforms",
         ),
-        ({"first_day": BUILT[3].isoformat()}, f"the range is reversed: it starts on {BUILT[3]} and ends on {DAY}"),
     ],
 )
 def test_what_cannot_be_planned_is_refused_in_one_sentence(

@@ -1,0 +1,114 @@
+"""What a command does to many partitions is recorded by a process of its own, for which the command does not wait."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+from dagster import DagsterRunStatus
+
+from backfill_assets.application.parts import Part
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.progress import Progress
+from backfill_assets.orchestration import apart, beside, tags
+from backfill_assets.orchestration.beside import RecordedBeside
+from backfill_assets.orchestration.partitions import key_of, published_key
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.by_hand import JANUARY, Hand
+from backfill_assets_tests.support.hand_made import SILVER
+from backfill_assets_tests.support.shop import shop_environment
+from backfill_assets_tests.support.ticks import Ticks
+
+pytestmark = pytest.mark.long
+
+WITHIN_S = 120
+DAYS = dict.fromkeys(JANUARY, 20)
+
+
+@pytest.fixture(autouse=True)
+def many(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A month is many; the environment names the home, as that of a command does."""
+    monkeypatch.setattr(beside, "MANY", len(DAYS) - 1)
+    for name, value in shop_environment(hand.ws.settings.home).items():
+        monkeypatch.setenv(name, value)
+
+
+def published(hand: Hand, run_id: str) -> list[Progress]:
+    told: list[Progress] = []
+    with RecordedBeside(hand.ws.settings) as recorder:
+        recorder.execute(hand.ws, run_id, [Part.PUBLISH], by="ben", listener=told.append)
+    return told
+
+
+def awaited(is_so: Callable[[], bool]) -> None:
+    until = time.monotonic() + WITHIN_S
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+
+def ended(ticks: Ticks, run_id: str) -> DagsterRunStatus:
+    def runs() -> list[DagsterRunStatus]:
+        return [run.status for run in ticks.instance.get_runs() if run.tags.get(tags.RUN_ID) == run_id]
+
+    awaited(lambda: any(status in (DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE) for status in runs()))
+    return runs()[0]
+
+
+def test_pages_show_every_partition_although_the_command_has_ended_long_before(hand: Hand, ticks: Ticks) -> None:
+    run_id = hand.silver(DAYS)
+    began = time.monotonic()
+    told = published(hand, run_id)
+    took = time.monotonic() - began
+    assert "process" in told[-1].line
+    assert apart.LOG in told[-1].line
+    assert ended(ticks, run_id) is DagsterRunStatus.SUCCESS
+    assert time.monotonic() - began > took
+    key = published_key(hand.ws.domain.table(SILVER))
+    with hand.ws.ledger.read() as tx:
+        accepted = tx.versions.accepted(SILVER)
+    latest = ticks.instance.get_latest_materialization_event(key)
+    assert latest is not None
+    assert latest.asset_materialization is not None
+    assert latest.asset_materialization.metadata["run_id"].value == run_id
+    assert ticks.instance.get_materialized_partitions(key) == {key_of(day) for day in accepted}
+
+    operations.rollback(hand.ws, run_id, by="ben", reason="was right before")
+    with hand.ws.ledger.read() as tx:
+        undone = tx.publications.records(run_id=run_id)[0]
+    with RecordedBeside(hand.ws.settings) as recorder:
+        recorder.landed(hand.ws, undone)
+
+    def is_shown() -> bool:
+        found = ticks.instance.get_latest_materialization_event(key)
+        return found is not None and "Rolled back by ben" in str(found.asset_materialization)
+
+    awaited(is_shown)
+
+
+def test_what_refuses_the_work_is_recorded_as_it_is_raised(hand: Hand, ticks: Ticks) -> None:
+    run_id = hand.silver(DAYS)
+    operations.cancel(hand.ws, run_id, by="ben", reason="wrong")
+    with pytest.raises(BackfillError, match="CANCELLED"):
+        published(hand, run_id)
+    assert ended(ticks, run_id) is DagsterRunStatus.FAILURE
+    (run,) = [run for run in ticks.instance.get_runs() if run.tags.get(tags.RUN_ID) == run_id]
+    assert tags.REFUSED in run.tags
+
+
+def test_where_that_process_is_killed_the_sensor_shows_what_is_accepted(
+    hand: Hand, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(apart.Apart):
+        def leave(self) -> None:
+            super().leave()
+            os.kill(self.number, signal.SIGKILL)
+
+    monkeypatch.setattr(apart, "Apart", Killed)
+    published(hand, hand.silver(DAYS))
+    ticks.asked("fresh")
+    key = published_key(hand.ws.domain.table(SILVER))
+    assert ticks.instance.get_materialized_partitions(key) == {key_of(day) for day in JANUARY}
