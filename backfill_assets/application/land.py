@@ -64,7 +64,7 @@ def landing(ws: Workspace, table: SourceTable, by: str, *, on_schedule: bool = F
     if not on_schedule:
         require_person("the one who lands", by)
     ws.require_lake(table.name)
-    require_follows(ws.lake, table)
+    require_follows(ws.lake, ws.ledger, table)
     return Landing(
         ledger=ws.ledger,
         open_session=cache(ws.spark),

@@ -88,7 +88,7 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
         # A LIVE run may be published by policy alone, and an expiry has no rows, so that neither can be requested.
         raise NotOneOf(what="the kind of a plan", value=request.kind, known=sorted({*Kind} - NOT_BY_KIND))
     release = table.release(request.transform_version)
-    require_follows(ws.lake, table)
+    require_follows(ws.lake, ws.ledger, table)
     named = replace(request, table=table.name, transform_version=release.version)
     chooser = Chooser.of(ws, request.references)
     require_used(request.references, {table.name: table.references})

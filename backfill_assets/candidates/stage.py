@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from functools import partial
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -47,6 +48,7 @@ from backfill_assets.core.tariff import Tariff
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.lake.checksums import NO_ROWS, checksum_of, hashes_of_row, sums_of
+from backfill_assets.lake.errors import OtherColumns
 from backfill_assets.lake.staging import OF_NULL, write_staged
 from backfill_assets.lake.tables import missing_files, problem_of
 from backfill_assets.ledger.provenance import DerivedProvenance, Provenance, SourceProvenance
@@ -58,7 +60,13 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.stages import Compute
 from backfill_assets.transforms.apply import constant_columns
-from backfill_assets.transforms.schemas import business_schema, contract_version, former_columns, stored_schema
+from backfill_assets.transforms.schemas import (
+    business_schema,
+    contract_version,
+    former_columns,
+    require_never_published,
+    stored_schema,
+)
 from backfill_assets.workspace import Workspace
 
 
@@ -131,8 +139,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
         finished = _kept_chunks(ws, manifest, token)
         ws.reached(Point.STAGE_BEGUN)
         if session:
-            former = former_columns(table)
-            ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column, former=former)
+            _ensure_table(ws, manifest, table)
         if finished:
             staged = f"{count_of(len(finished), 'chunk')} of {len(chunks_of(manifest))} staged before"
             listener(_progress(manifest, 0, staged))
@@ -150,6 +157,23 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
             _require_within_limits(manifest, tx, ws.settings.tariff)
             tx.runs.move(run_id, RunState.STAGED, actor=actor, attempt=token)
     ws.reached(Point.STAGE_FINISHED)
+
+
+def _ensure_table(ws: Workspace, manifest: Manifest, table: Table) -> None:
+    """Creates the table of a run, also in place of one of other columns that was never published.
+
+    That one is removed at the writer's turn: a publication begins with one, so that none begins meanwhile. Whoever dies
+    after it leaves no table, which the next attempt creates.
+    """
+    ensure = partial(ws.lake.ensure, manifest.table, stored_schema(table), manifest.partition_column)
+    try:
+        ensure(former=former_columns(table))
+    except OtherColumns as error:
+        remove = ws.lake.removal_of_empty(manifest.table, error.differing)
+        with ws.ledger.write() as tx:
+            require_never_published(tx, table, error.differing, but=manifest.run_id)
+            remove()
+        ensure(former=former_columns(table))
 
 
 def _kept_chunks(ws: Workspace, manifest: Manifest, token: str) -> Sequence[int]:

@@ -16,6 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import types as T
 
 from backfill_assets.core.columns import needs_rule, widens
+from backfill_assets.core.declaring import declared
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.declarations import Declared, Kind, wrong
 
@@ -58,6 +59,7 @@ class Lift:
 NO_LIFT = Lift()
 
 
+@declared
 def lifts(
     function: Compute | None = None,
     *,

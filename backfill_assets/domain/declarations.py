@@ -6,16 +6,19 @@ Gate conditions are checked apart (`check_conditions`): commands that only look 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass, replace
+from difflib import get_close_matches
 from types import UnionType
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyspark.sql.types import DataType, StringType, StructType
 
 from backfill_assets.capture.kafka_topic import KafkaReplay
 from backfill_assets.capture.kinesis_stream import KinesisReplay
 from backfill_assets.core.columns import LINEAGE
+from backfill_assets.core.declaring import declared, place_of_declaration, require_parts, shown
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.column_types import check_columns, check_identifying
 from backfill_assets.domain.gates import (
@@ -52,11 +55,15 @@ class Declared(Protocol):
     def row_key(self) -> tuple[str, ...]: ...
     @property
     def gates(self) -> tuple[Gate, ...]: ...
+    @property
+    def place(self) -> str: ...
 
 
 def wrong(table: Declared, mistake: str) -> InvalidDeclaration:
-    """The error that names a table and a mistake in its declaration."""
-    return InvalidDeclaration(f"{table.name}: {mistake}.")
+    """The error that names a table, a mistake in its declaration, and where that is written."""
+    error = InvalidDeclaration(f"{table.name}: {mistake}.")
+    error.place = table.place
+    return error
 
 
 def require_types(table: object, kinds: Mapping[str, Kind]) -> None:
@@ -67,8 +74,37 @@ def require_types(table: object, kinds: Mapping[str, Kind]) -> None:
     for attribute, kind in kinds.items():
         value = getattr(table, attribute)
         if not kind.test(value):
-            found = f"{repr(value)[:60]} ({type(value).__name__})"
-            raise InvalidDeclaration(f"{name}: its {attribute} is {found}, and has to be {kind.words}.")
+            raise InvalidDeclaration(f"{name}: {attribute} must be {kind.words}, not {shown(value)}.")
+
+
+@contextmanager
+def checking(table: Any) -> Iterator[None]:
+    """Checks of a table, and, after them, the types of what its attributes hold, such as a capture.
+
+    A check that cannot be made, because a value is of another type than it may be, is refused by that type.
+
+    Raises:
+        InvalidDeclaration: Names the attribute, what it must be, and what it is.
+    """
+    object.__setattr__(table, "place", place_of_declaration())
+    try:
+        try:
+            yield
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+            _require_parts(table)
+            raise
+        _require_parts(table)
+    except InvalidDeclaration as error:
+        error.place = table.place
+        raise
+
+
+def _require_parts(table: Any) -> None:
+    for each in fields(table):
+        held = getattr(table, each.name, None)
+        for part in held if isinstance(held, tuple) else (held,):
+            if is_dataclass(part) and not isinstance(part, type):
+                require_parts(part, of=f"{table.name}: {each.name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +130,19 @@ def several(kind: type | UnionType, words: str) -> Kind:
 
 def require_columns(table: Declared, columns: Iterable[str], role: str) -> None:
     """Refuses a role, such as the key, that is given to a column the schema lacks."""
+    names = table.schema.fieldNames()
     for column in columns:
-        if column not in table.schema.fieldNames():
-            raise wrong(table, f"{role} {column!r} is not a column of its schema")
+        if column not in names:
+            raise wrong(table, f"{role} {column!r} is not a column of its schema{meant(column, names)}")
+
+
+def meant(name: object, known: Iterable[str]) -> str:
+    """What somebody who wrote a name may have meant, as the end of a sentence; empty for nothing."""
+    names, text = list(known), f"{name}"
+    if same := [each for each in names if each.casefold() == text.casefold()]:
+        return f", which has {same[0]!r}: upper and lower case make a difference"
+    near = get_close_matches(text, names, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def check_table(table: Declared, *, partition: str | None = None) -> None:
@@ -185,9 +231,7 @@ def complete_gates(
     if proves is not None and not any(isinstance(gate, WarmUpProof) for gate in gates):
         complete.append(WarmUpProof())
     complete = [
-        UniqueKey(columns=table.row_key, blocking=gate.blocking)
-        if isinstance(gate, UniqueKey) and not gate.columns
-        else gate
+        replace(gate, columns=table.row_key) if isinstance(gate, UniqueKey) and not gate.columns else gate
         for gate in complete
     ]
     complete = [_proof(table, gate, proves) if isinstance(gate, WarmUpProof) else gate for gate in complete]
@@ -197,7 +241,7 @@ def complete_gates(
         if not SHORT_NAME.fullmatch(gate.name):
             raise wrong(table, f"a gate is named with lower-case letters, digits and _: {gate.name!r}")
         if gate.name in seen:
-            raise wrong(table, f"two gates are named {gate.name!r}")
+            raise wrong(table, f"two gates are named {gate.name!r}; give one of them a name of its own, with name=")
         seen.add(gate.name)
         if not isinstance(gate, RowExpression) and gate.columns != table.row_key:
             _require_gate_columns(table, gate)
@@ -240,13 +284,23 @@ class Partitioning:
     grain: Grain
 
 
+@declared
 def daily(column: str) -> Partitioning:
-    """One partition per day."""
+    """One partition per day.
+
+    Args:
+        column: The date column. Of a source table it is derived from the event time.
+    """
     return Partitioning(column=column, grain=Grain.DAILY)
 
 
+@declared
 def monthly(column: str) -> Partitioning:
-    """One partition per month, named by its first day."""
+    """One partition per month, named by its first day.
+
+    Args:
+        column: The date column: the first day of the month.
+    """
     return Partitioning(column=column, grain=Grain.MONTHLY)
 
 

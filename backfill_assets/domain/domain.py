@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import os
+import re
 import sys
 import sysconfig
 import traceback
@@ -13,9 +15,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
 
+from backfill_assets.core.declaring import declared, shown
 from backfill_assets.core.errors import BackfillError, InvalidDeclaration
 from backfill_assets.domain.breakdown import check_measures
-from backfill_assets.domain.declarations import SHORT_NAME, check_conditions, require_columns, wrong
+from backfill_assets.domain.declarations import SHORT_NAME, check_conditions, meant, require_columns, wrong
 from backfill_assets.domain.errors import DomainNotFound, DomainNotLoaded, NoDomain, NotPlanned
 from backfill_assets.domain.gates import columns_in
 from backfill_assets.domain.sources import SourceTable
@@ -34,6 +37,7 @@ class ReferenceValue(Protocol):
     def version(self) -> str: ...
 
 
+@declared
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reference:
     """A versioned reference document, kept as `<name>.yaml` in the reference folder.
@@ -51,14 +55,23 @@ class Reference:
     parse: Callable[[Any], ReferenceValue]
     changed_days: Callable[[Any, Any], Iterable[DayRange] | None] | None = None
 
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"\w[\w.-]*", self.name):
+            raise InvalidDeclaration(f"a reference is named like its file, without .yaml: {self.name!r:.60}.")
 
+
+@declared
 @dataclass(frozen=True, kw_only=True)
 class Domain:
-    """Everything that belongs together: tables and the references they use.
+    """Everything that belongs together: tables and the references they use. Its module names it `DOMAIN`.
 
     Attributes:
-        name: A word for it, kept in manifests.
+        name: A word for it, kept in manifests: lower-case letters, digits and _.
         package: The Python package whose modules make up the transforms' code; of each table, those that it reaches.
+        sources: The source tables.
+        derived: The derived tables.
+        references: The references that they may use.
+        tables: All tables by name, in the order in which they follow from each other.
     """
 
     name: str
@@ -91,7 +104,9 @@ class Domain:
                     raise wrong(table, f"it reads {source.name} as {argument!r}, which the domain does not declare")
             for name in table.references:
                 if name not in known:
-                    raise wrong(table, f"it uses reference {name!r}, which the domain does not declare")
+                    raise wrong(
+                        table, f"it uses reference {name!r}, which the domain does not declare{meant(name, known)}"
+                    )
         for table in self.derived:
             self._check_version(table)
         ordered = topological(_node(table, {}, {}) for table in every)
@@ -115,6 +130,20 @@ class Domain:
         for name in (*other.key, other.partition.column):
             if table.schema[name].dataType != other.schema[name].dataType:
                 raise wrong(table, f"it is a version of {other.name}, and its key {name!r} has another type")
+
+    def source_of_package(self) -> tuple[Path, bool]:
+        """The source file of the package, and whether it is a package and not a single module.
+
+        Raises:
+            InvalidDeclaration: There is none.
+        """
+        try:
+            spec = importlib.util.find_spec(self.package)
+        except (ImportError, ValueError):  # a package above it is not there, or it is no name of a package
+            spec = None
+        if spec is None or spec.origin is None:
+            raise InvalidDeclaration(f"domain {self.name} names the package {self.package!r}, which has no source.")
+        return Path(spec.origin), bool(spec.submodule_search_locations)
 
     def family(self, name: str) -> tuple[str, ...]:
         """A table and its versions, in the order of their declaration; only itself for a table without versions."""
@@ -233,24 +262,34 @@ def _loaded(module_name: str, *, conditions: bool) -> Domain:
         raise refusal from error
     domain = getattr(module, "DOMAIN", None)
     if not isinstance(domain, Domain):
-        raise DomainNotLoaded(module=module_name, why="it defines no DOMAIN of type Domain")
+        others = sorted(name for name, value in vars(module).items() if isinstance(value, Domain))
+        why = f"{others[0]} is a Domain there, and is not named DOMAIN" if others else "it defines no DOMAIN"
+        is_other = "" if domain is None else f"; its DOMAIN is {shown(domain)}"
+        raise DomainNotLoaded(module=module_name, why=f"{why}{is_other}")
     if conditions:
         check_expressions(domain)
     return domain
 
 
 def check_expressions(domain: Domain) -> None:
-    """Refuses the SQL of gates, measures and explained differences that cannot be evaluated.
+    """Refuses a package without source, and the SQL of gates, measures and explained differences that cannot be
+    evaluated.
 
     Raises:
-        InvalidDeclaration: It is not SQL, or mentions a column that the schema lacks.
+        InvalidDeclaration: The package has no source files, or it is not SQL, or mentions a column that the schema
+            lacks.
     """
+    domain.source_of_package()
     for table in domain.tables.values():
-        check_conditions(table)
-    for derived in domain.derived:
-        check_measures(derived, derived.breakdown)
-        if derived.publish.explained:
-            _check_explained(derived, domain.derived_table(derived.publish.of))
+        try:
+            check_conditions(table)
+            if isinstance(table, DerivedTable):
+                check_measures(table, table.breakdown)
+                if table.publish.explained:
+                    _check_explained(table, domain.derived_table(table.publish.of))
+        except InvalidDeclaration as error:
+            error.place = error.place or table.place
+            raise
 
 
 def is_named(domain: Domain, module_name: str) -> bool:

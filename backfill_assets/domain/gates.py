@@ -6,10 +6,14 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import sha256
+from unicodedata import normalize
 
+from backfill_assets.core.declaring import declared
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.planning.partitions import count_of
 
+_PLAIN = re.compile(r"[a-z][a-z0-9_]*")
 _NEEDS_QUOTES = re.compile(r'[,"]|^$')
 """In a value that would be taken for several, or for none."""
 
@@ -18,22 +22,41 @@ def columns_in(expression: str, what: str) -> tuple[str, ...]:
     """The columns that an SQL expression over one row mentions.
 
     Raises:
-        InvalidDeclaration: It is not SQL.
+        InvalidDeclaration: It is not one expression of SQL over one row.
     """
     # SQL parsing takes a tenth of a second to import, and commands that only look do without it.
     import sqlglot
+    from sqlglot import expressions
 
+    of_many_rows = (expressions.AggFunc, expressions.Window, expressions.Query)
     try:
-        parsed = sqlglot.parse_one(expression, dialect="spark")
+        statements = sqlglot.parse(expression, dialect="spark")
     except sqlglot.errors.SqlglotError as error:
         raise InvalidDeclaration(f"{what} is not SQL: {expression!r}.") from error
+    parsed = statements[0] if len(statements) == 1 else None
+    if parsed is None:
+        raise InvalidDeclaration(f"{what} is not one expression of SQL: {expression!r}.")
+    if (found := parsed.find(*of_many_rows)) is not None:
+        raise InvalidDeclaration(f"{what} is over one row, and {found.sql(dialect='spark')!r:.60} is over several.")
     # Of a member of a struct, the column: `payment` of `payment.amount`.
-    return tuple(sorted({column.parts[0].name for column in parsed.find_all(sqlglot.expressions.Column)}))
+    return tuple(sorted({column.parts[0].name for column in parsed.find_all(expressions.Column)}))
+
+
+def name_for(*parts: str) -> str:
+    """The name of a gate by what it does and its columns: lower-case letters, digits and _, also of other columns.
+
+    Of a column whose name has others it is what is left of it, with the beginning of a digest of the whole.
+    """
+    text = "_".join(parts)
+    if _PLAIN.fullmatch(text):
+        return text
+    plain = normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return f"{re.sub(r'[^a-z0-9]+', '_', plain).strip('_')}_{sha256(text.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Gate:
-    """What all gates have.
+    """What all gates have, besides their names.
 
     Attributes:
         blocking: Whether a run that does not pass it cannot be published.
@@ -72,10 +95,10 @@ class NotNull(_Gate):
     """A column has a value in every row."""
 
     column: str
+    name: str = ""
 
-    @property
-    def name(self) -> str:
-        return f"not_null_{self.column}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or name_for("not_null", self.column))
 
     @property
     def demands(self) -> str:
@@ -92,10 +115,12 @@ class AcceptedValues(_Gate):
 
     column: str
     values: tuple[str, ...]
+    name: str = ""
 
-    @property
-    def name(self) -> str:
-        return f"accepted_{self.column}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.name or name_for("accepted", self.column))
+        if not self.values:
+            raise InvalidDeclaration(f"gate {self.name} lists no values, so that no row could have one.")
 
     @property
     def demands(self) -> str:
@@ -133,6 +158,11 @@ class RowCount(_Gate):
     at_most: int | None = None
     name: str = "row_count"
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.at_least <= (self.at_least if self.at_most is None else self.at_most):
+            most = "" if self.at_most is None else f" and at most {self.at_most}"
+            raise InvalidDeclaration(f"gate {self.name} asks for at least {self.at_least}{most} rows, which cannot be.")
+
     @property
     def demands(self) -> str:
         most = "" if self.at_most is None else f" and at most {self.at_most:,}"
@@ -153,6 +183,11 @@ class ComparedWithAccepted(_Gate):
     max_removed_percent: int | None = None
     max_changed_percent: int | None = None
     name: str = "compared_with_accepted"
+
+    def __post_init__(self) -> None:
+        if not 0 <= (self.max_removed_percent or 0) <= 100 or (self.max_changed_percent or 0) < 0:
+            limits = f"{self.max_removed_percent} % removed and {self.max_changed_percent} % changed"
+            raise InvalidDeclaration(f"gate {self.name} has limits that cannot be: {limits}.")
 
     @property
     def demands(self) -> str:
@@ -259,10 +294,11 @@ class Moved(_Gate):
     percent: int
     at_least: int = 0
     blocking: bool = False
+    name: str = ""
 
-    @property
-    def name(self) -> str:
-        return "_".join([f"moved_{self.measure}", *(["by", *self.by] if self.by else [])])
+    def __post_init__(self) -> None:
+        derived = name_for("moved", self.measure, *(["by", *self.by] if self.by else []))
+        object.__setattr__(self, "name", self.name or derived)
 
     @property
     def demands(self) -> str:
@@ -296,58 +332,119 @@ Gate = (
 )
 
 
-def unique_key(*, blocking: bool = True) -> UniqueKey:
-    """No two rows of a partition share the table's key."""
-    return UniqueKey(blocking=blocking)
+@declared
+def unique_key(*, blocking: bool = True, name: str = "unique_key") -> UniqueKey:
+    """No two rows of a partition share the table's key. Every table has this gate.
+
+    Args:
+        blocking: Whether a run that does not pass cannot be published.
+        name: The name of the gate.
+    """
+    return UniqueKey(blocking=blocking, name=name)
 
 
-def not_null(column: str, *, blocking: bool = True) -> NotNull:
-    """The column has a value in every row."""
-    return NotNull(column=column, blocking=blocking)
+@declared
+def not_null(column: str, *, blocking: bool = True, name: str = "") -> NotNull:
+    """The column has a value in every row.
+
+    Args:
+        column: The column.
+        blocking: Whether a run that does not pass cannot be published.
+        name: The name of the gate; by default `not_null_` and the column.
+    """
+    return NotNull(column=column, blocking=blocking, name=name)
 
 
-def accepted(column: str, values: Iterable[str], *, blocking: bool = True) -> AcceptedValues:
-    """The column holds one of the values, or null."""
-    return AcceptedValues(column=column, values=tuple(values), blocking=blocking)
+@declared
+def accepted(column: str, values: Iterable[str], *, blocking: bool = True, name: str = "") -> AcceptedValues:
+    """The column holds one of the values, or null.
+
+    Args:
+        column: A column of strings.
+        values: The values that it may have.
+        blocking: Whether a run that does not pass cannot be published.
+        name: The name of the gate; by default `accepted_` and the column.
+    """
+    return AcceptedValues(column=column, values=tuple(values), blocking=blocking, name=name)
 
 
+@declared
 def expression(name: str, condition: str, *, blocking: bool = True) -> RowExpression:
-    """The Spark SQL condition is true for every row."""
+    """The Spark SQL condition is true for every row; null counts as a violation.
+
+    Args:
+        name: The name of the gate.
+        condition: A condition over the columns of one row.
+        blocking: Whether a run that does not pass cannot be published.
+    """
     return RowExpression(name=name, condition=condition, blocking=blocking)
 
 
-def row_count(*, at_least: int = 0, at_most: int | None = None, blocking: bool = True) -> RowCount:
-    """Each partition has between `at_least` and `at_most` rows."""
-    return RowCount(at_least=at_least, at_most=at_most, blocking=blocking)
+@declared
+def row_count(
+    *, at_least: int = 0, at_most: int | None = None, blocking: bool = True, name: str = "row_count"
+) -> RowCount:
+    """Each partition has between `at_least` and `at_most` rows.
+
+    Args:
+        at_least: The fewest rows of a partition.
+        at_most: The most rows of a partition; None for any number.
+        blocking: Whether a run that does not pass cannot be published.
+        name: The name of the gate.
+
+    Raises:
+        InvalidDeclaration: No number of rows is within the bounds.
+    """
+    return RowCount(at_least=at_least, at_most=at_most, blocking=blocking, name=name)
 
 
+@declared
 def warm_up_proof(
     partitions: int | None = None, extra_days: int | None = None, *, blocking: bool = True
 ) -> WarmUpProof:
     """Partitions at the ends of a run and of its chunks are computed again, with more input, and must be the same.
 
-    Where chunks meet, each also computes partitions of its neighbours, half as many on either side.
+    Where chunks meet, each also computes partitions of its neighbours, half as many on either side. Every derived table
+    has this gate, which is always named `warm_up`.
 
     Args:
         partitions: How many at each end of a run; by default 5 of a daily table, 1 of a monthly one. A window that is
             short by more days than that can give wrong rows further from the end, which are not compared. 0 opts out.
         extra_days: How many more days of each input on each side are read at the ends of a run, as far as they are
             accepted; by default 7.
-        blocking: Whether a difference keeps the run from being published.
+        blocking: Whether a run that does not pass cannot be published.
     """
     return WarmUpProof(partitions=partitions, extra_days=extra_days, blocking=blocking)
 
 
+@declared
 def compared(
-    *, max_removed_percent: int | None = None, max_changed_percent: int | None = None, blocking: bool = True
+    *,
+    max_removed_percent: int | None = None,
+    max_changed_percent: int | None = None,
+    blocking: bool = True,
+    name: str = "compared_with_accepted",
 ) -> ComparedWithAccepted:
-    """Each partition stays within limits of difference from the accepted rows."""
+    """Each partition stays within limits of difference from the accepted rows.
+
+    Every table has this gate, which without limits only informs.
+
+    Args:
+        max_removed_percent: The most accepted keys, in percent of a partition's accepted rows, that may disappear.
+        max_changed_percent: The most accepted rows, in percent, that may be added, removed or changed.
+        blocking: Whether a run that does not pass cannot be published.
+        name: The name of the gate.
+
+    Raises:
+        InvalidDeclaration: A percentage that cannot be.
+    """
     return ComparedWithAccepted(
-        max_removed_percent=max_removed_percent, max_changed_percent=max_changed_percent, blocking=blocking
+        max_removed_percent=max_removed_percent, max_changed_percent=max_changed_percent, blocking=blocking, name=name
     )
 
 
-def moved(measure: str, *, by: Iterable[str] = (), percent: int, at_least: int = 0) -> Moved:
+@declared
+def moved(measure: str, *, by: Iterable[str] = (), percent: int, at_least: int = 0, name: str = "") -> Moved:
     """When the measure moves further against the accepted rows, the approver has to write a comment.
 
     Args:
@@ -355,5 +452,6 @@ def moved(measure: str, *, by: Iterable[str] = (), percent: int, at_least: int =
         by: Dimensions of the breakdown by which it is compared; none for the whole month.
         percent: How much it may move, in percent of its accepted value.
         at_least: Moves below this amount do not count.
+        name: The name of the gate; by default `moved_` and the measure, and `by` with the dimensions.
     """
-    return Moved(measure=measure, by=tuple(by), percent=percent, at_least=at_least)
+    return Moved(measure=measure, by=tuple(by), percent=percent, at_least=at_least, name=name)

@@ -31,6 +31,7 @@ from backfill_assets.domain.declarations import (
     check_policy,
     check_replay,
     check_table,
+    checking,
     complete_gates,
     require_columns,
     require_types,
@@ -151,6 +152,7 @@ class SourceTable:
         upstream: The key of the asset of the same Dagster project that its rows come from, such as `("raw", "orders")`.
         envelope: States that its records are change events of Debezium, of which the row lands.
         replay: Allows that its records are replayed to topics or streams, and says to which.
+        place: The file and the line of its declaration.
     """
 
     name: str
@@ -179,8 +181,13 @@ class SourceTable:
     gates: tuple[Gate, ...] = ()
     earlier: Mapping[int, StructType] = field(default_factory=dict)
     lift: Mapping[int, Lift | Compute] = field(default_factory=dict)
+    place: str = field(init=False, default="", repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        with checking(self):
+            self._check()
+
+    def _check(self) -> None:
         require_types(self, {**OF_EVERY_TABLE, **OF_A_SOURCE})
         check_table(self, partition=self.partition.column)
         check_policy(self, self.policy)

@@ -27,6 +27,7 @@ from backfill_assets.domain.declarations import (
     check_policy,
     check_replay,
     check_table,
+    checking,
     complete_gates,
     require_columns,
     require_types,
@@ -234,6 +235,7 @@ class DerivedTable:
         replay: Allows that its rows are replayed to topics or streams, and says to which.
         phases: In which phases it is published when a person plans enough of it; None for as a whole.
         tolerance: How far accepted rows may be off before they have to be restated; None for not at all.
+        place: The file and the line of its declaration.
     """
 
     name: str
@@ -261,8 +263,13 @@ class DerivedTable:
     phases: AskedPhases | None = None
     tolerance: Tolerance | None = None
     description: str = ""
+    place: str = field(init=False, default="", repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        with checking(self):
+            self._check()
+
+    def _check(self) -> None:
         require_types(self, {**OF_EVERY_TABLE, **OF_A_DERIVED_TABLE})
         check_table(self)
         check_policy(self, self.policy)
@@ -299,9 +306,7 @@ class DerivedTable:
         if self.phases is not None and (self.state is not None or self.publish.keys_move):
             raise wrong(self, "a later run of it reads what the one before it has published, so that it has no phases")
         self._check_releases()
-        proves = 1 if self.partition.grain is Grain.MONTHLY else 5
-        if self.state is not None:
-            proves = 0
+        proves = 0 if self.state is not None else 1 if self.partition.grain is Grain.MONTHLY else 5
         object.__setattr__(
             self, "gates", complete_gates(self, self.gates, proves=proves, publish=self.publish, state=self.state)
         )
@@ -370,11 +375,8 @@ class DerivedTable:
                 raise wrong(self, f"the function of version {release.version} is {release.function!r:.60}")
             found = list(inspect.signature(release.function).parameters)
             if found != expected:
-                raise wrong(
-                    self,
-                    f"the function of version {release.version} takes ({', '.join(found)}) "
-                    f"where its inputs ask for ({', '.join(expected)})",
-                )
+                takes = f"the function of version {release.version} takes ({', '.join(found)})"
+                raise wrong(self, f"{takes} where its inputs ask for ({', '.join(expected)})")
 
     def beside(
         self,

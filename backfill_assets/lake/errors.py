@@ -32,7 +32,8 @@ class OtherColumns(OfTable, errors.Refused):
     """{table} was created with other columns than it declares now: {differing}."""
 
     differing: str
-    has_no_versions: bool
+    has_no_versions: bool = False
+    open_run: str = ""
 
 
 @sentence

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -97,7 +98,7 @@ class Lake:
         with self.reading(table):
             found = DeltaTable.is_deltatable(self.url(table), storage_options=self.storage_options)
         if not found and isinstance(self.root, StoreUrl):
-            self.files(table).stat("_delta_log")  # in a bucket that is gone there are no tables either
+            self.files(table).stat(_LOG)  # in a bucket that is gone there are no tables either
         return found
 
     @contextmanager
@@ -113,7 +114,7 @@ class Lake:
             raise
         except Exception as error:  # deltalake has a dozen kinds of errors for a damaged log, some without a class
             if isinstance(self.root, StoreUrl):
-                self.files(table).stat("_delta_log")  # a store that is away is not a damaged table
+                self.files(table).stat(_LOG)  # a store that is away is not a damaged table
             raise DamagedTable(table=table, place=str(self.place(table)), why=in_one_line(error)) from error
 
     @contextmanager
@@ -129,7 +130,7 @@ class Lake:
         except (OSError, DeltaError) as error:
             if isinstance(self.root, Path):
                 raise
-            self.files(table).stat("_delta_log")
+            self.files(table).stat(_LOG)
             raise NoAnswer(place=str(self.place(table)), why=in_one_line(error)) from error
 
     def open(self, table: str) -> DeltaTable:
@@ -168,27 +169,48 @@ class Lake:
                 storage_options=self.storage_options,
                 commit_properties=CommitProperties(custom_metadata={"created_by": "backfill_assets"}),
             )
-        _require_follows(table, schema_of(handle), schema, former)
+        if differing := _other_columns(handle, schema, partition_column, former):
+            raise OtherColumns(table=table, differing=differing)
         return handle
 
-    def require_follows(
-        self, table: str, schema: StructType, former: Collection[str] | None, *, is_source: bool
-    ) -> None:
-        """Refuses columns of a declaration that do not follow from those that its table has, if it is there.
+    def other_columns(
+        self, table: str, schema: StructType, partition_column: str, former: Collection[str] | None
+    ) -> str | None:
+        """How columns of a declaration differ from those that its table has, if they do not follow from them.
 
         Args:
+            table: As for `ensure`.
             schema: As for `ensure`.
+            partition_column: As for `ensure`.
             former: As for `ensure`.
         """
-        if (found := self.columns(table)) is not None:
-            _require_follows(table, found, schema, former, is_source=is_source)
+        return _other_columns(self.open(table), schema, partition_column, former) if self.exists(table) else None
+
+    def removal_of_empty(self, table: str, differing: str) -> Callable[[], None]:
+        """What removes a table into which nothing was ever committed, so that `ensure` creates it again: one file.
+
+        The caller keeps others from beginning to commit when it is called, and knows that none has begun before.
+
+        Raises:
+            OtherColumns: Something was committed.
+        """
+        files, version = self.files(table), self.open(table).version()
+        log = sorted(file.path for file in files.listed(_LOG) if file.path.endswith(".json"))
+        if version or len(log) != 1:
+            raise OtherColumns(table=table, differing=differing)
+        return partial(files.remove, log)
 
 
-def _require_follows(
-    table: str, found: StructType, wanted: StructType, former: Collection[str] | None, *, is_source: bool = False
-) -> None:
-    if differing := cannot_follow(found, wanted, former):
-        raise OtherColumns(table=table, differing=differing, has_no_versions=is_source and not former)
+_LOG = "_delta_log"
+
+
+def _other_columns(
+    handle: DeltaTable, wanted: StructType, partition_column: str, former: Collection[str] | None
+) -> str | None:
+    (column,) = handle.metadata().partition_columns
+    if column != partition_column:
+        return f"it is partitioned by {column}, and not by {partition_column}"
+    return cannot_follow(schema_of(handle), wanted, former)
 
 
 def live_files(handle: DeltaTable, partition_column: str) -> Mapping[str, tuple[tuple[str, int], ...]]:

@@ -32,7 +32,7 @@ class Kept:
 
     def __post_init__(self) -> None:
         is_count = isinstance(self.days, int) and not isinstance(self.days, bool) and self.days >= 1
-        if not is_count or self.then not in MONTHS:
+        if not is_count or not isinstance(self.then, str) or self.then not in MONTHS:
             raise InvalidDeclaration(
                 f"snapshots are kept for a number of days from 1 on, and then one of each {', '.join(MONTHS)}: "
                 f"Kept(days={self.days!r:.60}, then={self.then!r:.60})."

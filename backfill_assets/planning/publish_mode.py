@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from backfill_assets.core.declaring import declared
 from backfill_assets.core.errors import InvalidDeclaration
 
 
@@ -221,6 +222,7 @@ def merge(
     )
 
 
+@declared
 def versioned(*, of: str, differs: tuple[str, ...] = (), explained: str = "", clean_days: int = 0) -> PublishMode:
     """The table is a version of another one, beside it: readers of that one see it once they are cut over to it.
 

@@ -16,6 +16,8 @@ from functools import cached_property
 from itertools import groupby, pairwise
 from typing import Any
 
+from backfill_assets.core.declaring import declared
+from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.core.identity import canonical_json, plain, sha256_text
 from backfill_assets.planning.errors import NoPhases
 
@@ -62,6 +64,7 @@ class AskedPhases:
     terms: Phases
 
 
+@declared
 def phases(count: int | None = None, *, hold_hours: int = 0, each: bool = False) -> AskedPhases:
     """The phases in which a table is published when a person's plan concerns enough of it.
 
@@ -71,10 +74,10 @@ def phases(count: int | None = None, *, hold_hours: int = 0, each: bool = False)
         each: Whether each phase is approved by itself, once those before it are published.
 
     Raises:
-        ValueError: Fewer than two phases, or a negative time.
+        InvalidDeclaration: Fewer than two phases, or a negative time.
     """
     if (count is not None and count < 2) or hold_hours < 0:
-        raise ValueError(f"{count} phases, held for {hold_hours} hours: at least 2, and at least 0 hours")
+        raise InvalidDeclaration(f"{count} phases, held for {hold_hours} hours: at least 2, and at least 0 hours.")
     return AskedPhases(count=count, terms=Phases(hold_s=hold_hours * 3600, each=each))
 
 

@@ -96,7 +96,7 @@ def plan_set(
     if not rebuilds:
         return NothingToRebuild(left_out=left_out)
     for rebuild in rebuilds:
-        require_follows(ws.lake, ws.domain.derived_table(rebuild.table))
+        require_follows(ws.lake, ws.ledger, ws.domain.derived_table(rebuild.table))
     used = {rebuild.table: ws.domain.derived_table(rebuild.table).references for rebuild in rebuilds}
     require_used(request.references, used)
     set_id = set_id_for(f"{as_of.isoformat()}|{request.cause}|{request.by}", as_of)

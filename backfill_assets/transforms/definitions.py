@@ -9,14 +9,12 @@ could be any, so that the whole package counts. Where names do not say what is u
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import backfill_assets
-from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import Domain
 from backfill_assets.transforms.statements import WHOLE, Alias, Chain, Module, Named, Statement, parsed_module
 
@@ -53,10 +51,8 @@ class Sources:
         Raises:
             InvalidDeclaration: It names a package that has no source files.
         """
-        spec = importlib.util.find_spec(domain.package)
-        if spec is None or spec.origin is None:
-            raise InvalidDeclaration(f"domain {domain.name} names the package {domain.package!r}, which has no source.")
-        root, is_package = Path(spec.origin).parent, bool(spec.submodule_search_locations)
+        origin, is_package = domain.source_of_package()
+        root = origin.parent
         above = domain.package.count(".") + (1 if is_package else 0)
         holder = root if above == 0 else root.parents[above - 1]
         sources = Sources(package=domain.package, root=root, holder=holder, is_package=is_package)

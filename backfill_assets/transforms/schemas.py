@@ -10,7 +10,11 @@ from pyspark.sql.types import DateType, LongType, StringType, StructField, Struc
 from backfill_assets.core.columns import LINEAGE_OF_RUN, RUN_ID, ColumnChange, column_changes
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL, is_current
+from backfill_assets.lake.errors import OtherColumns
 from backfill_assets.lake.tables import Lake
+from backfill_assets.ledger.states import OPEN_STATES, RunState
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.transactions import ReadTransaction
 
 
 def business_schema(table: Table) -> StructType:
@@ -95,12 +99,39 @@ def changes_when_shown(shown: Table, other: Table) -> tuple[ColumnChange, ...]:
     return column_changes(business_schema(shown), business_schema(other))
 
 
-def require_follows(lake: Lake, table: Table) -> None:
+def require_follows(lake: Lake, ledger: Ledger, table: Table) -> None:
     """Refuses a table whose columns do not follow from those of its files, before anything of it is planned.
+
+    A derived table that was never published has no rows to follow from: it is created again when it is staged.
 
     Raises:
         OtherColumns: Which columns differ, and how.
     """
-    lake.require_follows(
-        table.name, stored_schema(table), former_columns(table), is_source=isinstance(table, SourceTable)
-    )
+    if differing := other_columns(lake, table):
+        with ledger.read() as tx:
+            require_never_published(tx, table, differing)
+
+
+def other_columns(lake: Lake, table: Table) -> str | None:
+    """How the columns of a declaration differ from those of its table, if they do not follow from them."""
+    return lake.other_columns(table.name, stored_schema(table), table.partition.column, former_columns(table))
+
+
+def require_never_published(tx: ReadTransaction, table: Table, differing: str, *, but: str = "") -> None:
+    """Refuses other columns for a table that was published, or may be from files with its present columns.
+
+    Args:
+        differing: How the columns differ.
+        but: The run that creates the table again.
+
+    Raises:
+        OtherColumns: It was published, it is a source, or an open run of it has been staged.
+    """
+    # The contract of a source has versions: what has landed was checked by one of them.
+    has_rows = isinstance(table, SourceTable) or tx.publications.count(table=table.name)
+    staged = set(OPEN_STATES) - {RunState.PLANNED}
+    rivals = () if has_rows else tx.runs.headers(table=table.name, states=staged)
+    rival = next((run.run_id for run in rivals if run.run_id != but), "")
+    if has_rows or rival:
+        has_no_versions = isinstance(table, SourceTable) and not table.earlier
+        raise OtherColumns(table=table.name, differing=differing, has_no_versions=has_no_versions, open_run=rival)

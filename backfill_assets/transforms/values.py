@@ -215,7 +215,9 @@ class Encoding:
 
     def _table(self, table: DerivedTable | SourceTable) -> bytes:
         """A table without its inputs, whose rows are pinned."""
-        given = {name: value for name, value in vars(table).items() if name not in ("inputs", "policy", "gates")}
+        given = {
+            name: value for name, value in vars(table).items() if name not in ("inputs", "place", "policy", "gates")
+        }
         return self._parts(f"table {table.name}", [each for pair in given.items() for each in pair])
 
     def _callable(self, value: Any) -> bytes | None:

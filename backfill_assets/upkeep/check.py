@@ -16,11 +16,10 @@ from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import DataFile, FileSet, contract_of
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.domain import SourceTable, Table
-from backfill_assets.lake.errors import WAY_OUT_OF_SOURCE
+from backfill_assets.lake.errors import WAY_OUT_OF_SOURCE, OtherColumns
 from backfill_assets.lake.staging import footer_columns
-from backfill_assets.lake.tables import cannot_follow, schema_of
 from backfill_assets.planning.partitions import Partitions
-from backfill_assets.transforms.schemas import business_schema, former_columns, stored_schema
+from backfill_assets.transforms.schemas import business_schema, require_follows
 from backfill_assets.workspace import Workspace
 
 
@@ -143,15 +142,13 @@ def _is_same(ws: Workspace, table: Table, version: int) -> bool:
 
 
 def _problems(ws: Workspace, table: Table) -> Iterator[str]:
-    if ws.lake.exists(table.name):
-        found = schema_of(ws.lake.open(table.name))
-        if differing := cannot_follow(found, stored_schema(table), former_columns(table)):
-            way = (
-                WAY_OUT_OF_SOURCE
-                if isinstance(table, SourceTable) and not table.earlier
-                else "only columns that can be null may be added and types widened, else it needs a new name"
-            )
-            yield f"it cannot follow its declaration: {differing}; {way}."
+    try:
+        require_follows(ws.lake, ws.ledger, table)
+    except OtherColumns as error:
+        way = "only columns that can be null may be added and types widened, else it needs a new name"
+        if error.has_no_versions or error.open_run:
+            way = WAY_OUT_OF_SOURCE if error.has_no_versions else f"cancel {error.open_run}, which was staged with them"
+        yield f"it cannot follow its declaration: {error.differing}; {way}."
     try:
         ws.code.require_determined(table, "" if isinstance(table, SourceTable) else table.version)
     except ContractBroken as error:

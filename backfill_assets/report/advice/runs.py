@@ -137,6 +137,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step(f"if it was published, restore {error.place} from a backup; then ", do(Act.AUDIT))
         case lake.OtherColumns(has_no_versions=True):
             return WAY_OUT_OF_SOURCE
+        case lake.OtherColumns() if error.open_run:
+            return step("end the run that was staged with them: ", cancel(error.open_run), "; then plan again")
         case lake.OtherColumns():
             allowed = "only columns that can be null may be added and types widened"
             return f"{allowed}; declare the table under a new name, or move the old table away and rebuild it"

@@ -416,7 +416,7 @@ def test_decimals_are_what_python_takes_them_for(opened: Any, rounds: bool) -> N
 
 
 def test_rounds_is_true_or_false() -> None:
-    with pytest.raises(InvalidDeclaration, match=r"its rounds is 'yes' \(str\), and has to be True or False"):
+    with pytest.raises(InvalidDeclaration, match=r"rounds must be True or False"):
         replace(VALUES, rounds="yes")  # type: ignore[arg-type]
 
 

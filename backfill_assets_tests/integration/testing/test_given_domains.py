@@ -109,6 +109,7 @@ def test_domains_of_one_package_that_are_open_together_compute_their_own_rows(op
     assert {row["n"] for row in usual.rows("days")} == {3}
 
 
+@pytest.mark.long
 def test_no_row_of_a_variant_is_computed_by_another_value_than_the_planned_one(
     opens: Opens, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,7 +33,7 @@ MISTAKES: Mistakes = {
     ),
     "a breakdown that is a mapping": (
         lambda: derived(source(), breakdown={"by": ("state",)}),
-        "silver.daily: its breakdown is {'by': ('state',)} (dict), and has to be a Breakdown",
+        "silver.daily: breakdown must be a Breakdown, such as Breakdown(by=('country',)), not {'by': ('state',)}",
     ),
     "a measure that is named as what every breakdown has": (
         lambda: derived(source(), breakdown=Breakdown(measures={"rows": "count"})),

@@ -20,7 +20,7 @@ from backfill_assets_tests.support.declared import (
 MISTAKES: Mistakes = {
     "an order that is a text": (
         lambda: source(schema=FEED, order="lsn"),
-        "bronze.events: its order is 'lsn' (str), and has to be a tuple of column names, such as ('lsn',)",
+        "bronze.events: order must be a tuple of column names, such as ('lsn',)",
     ),
     "an order by a column that is not there": (
         lambda: source(order=("lsn",)),
@@ -40,7 +40,7 @@ MISTAKES: Mistakes = {
     ),
     "ties that are broken by chance": (
         lambda: source(schema=FEED, order=("lsn",), ties="any"),
-        "bronze.events: its ties is 'any' (str), and has to be 'refuse' or 'arrival'",
+        "bronze.events: ties must be 'refuse' or 'arrival'",
     ),
     "ties without an order": (
         lambda: source(ties="arrival"),
@@ -48,7 +48,7 @@ MISTAKES: Mistakes = {
     ),
     "a policy of unknown keys that is none": (
         lambda: source(unknown="ignore"),
-        "bronze.events: its unknown is 'ignore' (str), and has to be 'block', 'keep' or 'drop'",
+        "bronze.events: unknown must be 'block', 'keep' or 'drop'",
     ),
     "a bound of the key": (
         lambda: source(bounds={"event_id": {"infinity": "9999-12-31T00:00:00Z"}}),
@@ -61,12 +61,11 @@ MISTAKES: Mistakes = {
     ),
     "bounds of one text": (
         lambda: source(bounds={"event_time": "9999-12-31"}),
-        "bronze.events: its bounds is {'event_time': '9999-12-31'} (dict), and has to be texts by column, such as "
-        "{'valid_until': {'infinity': '9999-12-31'}}",
+        "bronze.events: bounds must be texts by column, such as {'valid_until': {'infinity': '9999-12-31'}}",
     ),
     "operations that are a mapping": (
         lambda: source(schema=FEED, operation={"column": "op"}),
-        "bronze.events: its operation is {'column': 'op'} (dict), and has to be Operations(...)",
+        "bronze.events: operation must be Operations(...), not {'column': 'op'}",
     ),
     "operations in a column that is not there": (
         lambda: feed(column="operation"),
@@ -107,23 +106,23 @@ MISTAKES: Mistakes = {
     ),
     "a share of keys that is a text": (
         lambda: source(most_withdrawn_percent="20"),
-        "bronze.events: its most_withdrawn_percent is '20' (str), and has to be a number from 0 to 100",
+        "bronze.events: most_withdrawn_percent must be a number from 0 to 100",
     ),
     "a share of keys above all": (
         lambda: source(most_withdrawn_percent=100.5),
-        "bronze.events: its most_withdrawn_percent is 100.5 (float), and has to be a number from 0 to 100",
+        "bronze.events: most_withdrawn_percent must be a number from 0 to 100",
     ),
     "a share of keys below none": (
         lambda: source(most_withdrawn_percent=-1),
-        "bronze.events: its most_withdrawn_percent is -1 (int), and has to be a number from 0 to 100",
+        "bronze.events: most_withdrawn_percent must be a number from 0 to 100",
     ),
     "a share of keys that is no number": (
         lambda: source(most_withdrawn_percent=float("nan")),
-        "bronze.events: its most_withdrawn_percent is nan (float), and has to be a number from 0 to 100",
+        "bronze.events: most_withdrawn_percent must be a number from 0 to 100",
     ),
     "a share of keys that is yes": (
         lambda: source(most_withdrawn_percent=True),
-        "bronze.events: its most_withdrawn_percent is True (bool), and has to be a number from 0 to 100",
+        "bronze.events: most_withdrawn_percent must be a number from 0 to 100",
     ),
     "changes of a source that keeps none": (
         lambda: derived(source(), inputs={"events": reads(source(), changes=True)}),

@@ -92,12 +92,12 @@ MISTAKES: Mistakes = {
     ),
     "a window that is a text": (
         lambda: derived(source(), window="x"),
-        "silver.daily: its window is 'x' (str), and has to be a Window, Months, or a function of the references",
+        "silver.daily: window must be a Window, Months, or a function of the references",
     ),
     "a window of half days": (lambda: Window(days_back="7"), "days_back='7', days_ahead=0 are not two numbers"),  # type: ignore[arg-type]
     "a reach that is a number": (
         lambda: derived(source(), reference_window=7, references=("calendar",)),
-        "silver.daily: its reference_window is 7 (int), and has to be a Window",
+        "silver.daily: reference_window must be a Window",
     ),
 }
 

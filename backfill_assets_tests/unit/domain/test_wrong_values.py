@@ -1,0 +1,424 @@
+"""Whatever is written for a parameter of a declaration is right, or is refused in one sentence before anything runs.
+
+Every parameter of every declaration is given values of each kind; which kinds it takes is read from its annotation.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
+
+from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.domain import (
+    Breakdown,
+    Cursor,
+    Debezium,
+    DerivedTable,
+    Domain,
+    HttpApi,
+    IcebergTable,
+    IdRange,
+    KafkaReplay,
+    KafkaTopic,
+    Kept,
+    KinesisReplay,
+    KinesisStream,
+    LakeTable,
+    Months,
+    Operations,
+    PageNumber,
+    Policy,
+    PostgresTable,
+    Reference,
+    SchemaFolder,
+    SchemaRegistry,
+    SourceTable,
+    TimeWindow,
+    Token,
+    Window,
+    accepted,
+    compared,
+    daily,
+    days,
+    derived_table,
+    expression,
+    lifts,
+    merge,
+    monthly,
+    moved,
+    not_null,
+    phases,
+    reads,
+    reads_self,
+    row_count,
+    tolerance,
+    unique_key,
+    versioned,
+    warm_up_proof,
+)
+from backfill_assets.domain.domain import check_expressions, load_domain
+from backfill_assets.domain.gates import name_for
+from backfill_assets_tests.support.advice import advised
+from backfill_assets_tests.support.declared import DAILY, EVENTS, derived, domain, same_arguments, source
+
+KINDS: Mapping[str, tuple[object, ...]] = {
+    "int": (3,),
+    "float": (2.5,),
+    "bool": (True,),
+    "str": ("some text",),
+    "None": (None,),
+    "tuple": ((object(),), ("a", 3)),
+    "list": (["a"],),
+    "Mapping": ({"a": "b"}, {3: 4}),
+    "bytes": (b"some",),
+    "object": (object(), int),
+}
+TAKES = {
+    "int": {"int", "float", "Decimal"},
+    "list": {"Iterable"},
+    "str": {"Literal", "Rule", "Lineage", "Start", "KeyFormat", "Form"},
+    "object": {"Any"},
+}
+ALIASES = {
+    **{"DeclaredWindow": "AnyWindow Callable", "References": "Mapping", "Compute": "Callable"},
+    **{"Transform": "Callable", "Table": "SourceTable", "Start": "Literal", "Column": "str"},
+}
+UNCHECKED = {("Domain", "tables"), ("SourceTable", "place"), ("reads", "table")}
+"""Not given by authors; and what is read, which the table that reads it refuses."""
+
+
+def _use_source(**changed: Any) -> object:
+    return domain(sources=(source(**changed),))
+
+
+def _use_table(**changed: Any) -> object:
+    events = source()
+    given = {"breakdown": Breakdown(by=("state",)), **changed}
+    table = derived(events, **given)
+    whole = _whole(table, events)
+    check_expressions(whole)
+    return whole
+
+
+def _parsed(document: object) -> Any:
+    return document
+
+
+CALENDAR = Reference(name="calendar", parse=_parsed)
+
+
+def _whole(table: DerivedTable, events: SourceTable) -> Domain:
+    return replace(domain(sources=(events,)), derived=(table,), references=(CALENDAR,))
+
+
+def _lifted(given: object) -> object:
+    wider = StructType([*EVENTS.fields, StructField("more", LongType())])
+    return _use_source(schema=wider, earlier={1: EVENTS}, lift={1: given})
+
+
+def _merged(mode: Any) -> object:
+    return _use_table(schema=MERGED, key=("name",), publish=mode, breakdown=None)
+
+
+MERGED = StructType(
+    [
+        StructField("day", DateType(), nullable=False),
+        StructField("name", StringType(), nullable=False),
+        StructField("number", LongType(), nullable=False),
+    ]
+)
+
+
+def _version(mode: Any) -> object:
+    events = source()
+    other = replace(derived(events), name="silver.other", publish=mode)
+    return domain(derived(events), other, sources=(events,))
+
+
+def _captured(capture: object) -> object:
+    return _use_source(capture=capture)
+
+
+API = "https://example.org/events"
+
+
+def _paged(pages: Any) -> object:
+    return _captured(HttpApi(url=API, pages=pages))
+
+
+def _operated(given: Any) -> object:
+    schema = StructType([*EVENTS.fields, StructField("lsn", LongType(), False), StructField("op", StringType(), False)])
+    return _use_source(schema=schema, order=("lsn",), operation=given)
+
+
+def _derived(**changed: Any) -> object:
+    events = source()
+    named = {"name": "silver.daily", "inputs": {"events": events}, "key": ("day",), "partition": daily("day")}
+    table = derived_table(**{**named, "schema": DAILY, "version": "1.0.0", **changed})(same_arguments)
+    return _whole(table, events)
+
+
+def _in(use: Callable[[Any], object], make: Callable[..., Any], **usual: Any) -> tuple[Callable[..., object], Any]:
+    return (lambda **changed: use(make(**{**usual, **changed}))), make
+
+
+def _gate(make: Callable[..., Any], **usual: Any) -> tuple[Callable[..., object], Any]:
+    return _in(lambda gate: _use_table(gates=(gate,)), make, **usual)
+
+
+def _domain(**changed: Any) -> object:
+    events = source()
+    usual = {"name": "example", "package": "backfill_assets_tests", "sources": (events,), "derived": (derived(events),)}
+    made = Domain(**{**usual, **changed})
+    check_expressions(made)
+    return made
+
+
+DECLARED: Mapping[str, tuple[Callable[..., object], Any]] = {
+    "SourceTable": (_use_source, SourceTable),
+    "derived_table": (_derived, derived_table),
+    "Domain": (_domain, Domain),
+    "Reference": _in(lambda each: _domain(references=(each,)), Reference, name="calendar", parse=_parsed),
+    "Policy": _in(lambda each: _use_table(policy=each), Policy),
+    "Window": _in(lambda each: _use_table(window=each), Window),
+    "Months": _in(lambda each: _use_table(window=each, partition=monthly("day")), Months),
+    "Kept": _in(lambda each: reads_self(keep=each), Kept, days=30),
+    "phases": _in(lambda each: _use_table(phases=each), phases),
+    "tolerance": _in(lambda each: _use_table(tolerance=each), tolerance, measure="rows", percent=1, owner="finance"),
+    "Breakdown": _in(lambda each: _use_table(breakdown=each), Breakdown),
+    "unique_key": _gate(unique_key),
+    "not_null": _gate(not_null, column="state"),
+    "accepted": _gate(accepted, column="state", values=("OPEN",)),
+    "expression": _gate(expression, name="some", condition="count > 0"),
+    "row_count": _gate(row_count),
+    "compared": _gate(compared),
+    "moved": _gate(moved, measure="rows", percent=1),
+    "warm_up_proof": _gate(warm_up_proof),
+    "reads": _in(lambda each: _use_table(inputs={"events": each}), reads, table=source()),
+    "reads_self": _in(
+        lambda each: derived_table(
+            name="silver.daily",
+            inputs={"state": each, "events": source()},
+            key=("day",),
+            partition=daily("day"),
+            schema=DAILY,
+            version="1.0.0",
+        )(lambda state, events, ctx: state),
+        reads_self,
+    ),
+    "daily": _in(lambda each: _use_table(partition=each), daily, column="day"),
+    "monthly": _in(lambda each: _use_table(partition=each), monthly, column="day"),
+    "days": _in(lambda each: _use_source(lateness=each), days, count=3),
+    "lifts": _in(_lifted, lifts),
+    "merge": _in(_merged, merge, on=("name",)),
+    "versioned": _in(_version, versioned, of="silver.daily"),
+    "Operations": _in(_operated, Operations, column="op", create="c"),
+    "Debezium": _in(lambda each: _use_source(envelope=each), Debezium, table="public.events"),
+    "KafkaTopic": _in(_captured, KafkaTopic, servers="broker:9092", topic="events"),
+    "KinesisStream": _in(_captured, KinesisStream, stream="events", region="eu-west-1"),
+    "LakeTable": _in(_captured, LakeTable, url="/lake/events"),
+    "IcebergTable": _in(_captured, IcebergTable, table="/lake/events/metadata/v1.metadata.json"),
+    "PostgresTable": _in(
+        _captured, PostgresTable, table="public.events", database="d", host="h", user="u", slot="slot"
+    ),
+    "HttpApi": _in(_captured, HttpApi, url=API),
+    "Cursor": _in(_paged, Cursor, parameter="cursor", next="next"),
+    "PageNumber": _in(_paged, PageNumber, parameter="page"),
+    "IdRange": _in(_paged, IdRange, after="after", member="id"),
+    "TimeWindow": _in(
+        lambda each: _captured(HttpApi(url=API, window=each)), TimeWindow, start="from", end="until", of="at"
+    ),
+    "Token": _in(
+        lambda each: _captured(HttpApi(url=API, token=each)), Token, url=API, secrets={"client_secret": "API_SECRET"}
+    ),
+    "SchemaRegistry": _in(
+        lambda each: _captured(KafkaTopic(servers="b:9092", topic="events", values=each)), SchemaRegistry, url=API
+    ),
+    "SchemaFolder": _in(
+        lambda each: _captured(KafkaTopic(servers="b:9092", topic="events", values=each)),
+        SchemaFolder,
+        path=Path("schemas"),
+    ),
+    "KafkaReplay": _in(lambda each: _use_source(replay=each), KafkaReplay, servers="broker:9092"),
+    "KinesisReplay": _in(lambda each: _use_source(replay=each), KinesisReplay, region="eu-west-1"),
+}
+
+
+def _cases() -> Iterator[Any]:
+    for name, (use, made) in DECLARED.items():
+        for parameter in inspect.signature(made).parameters.values():
+            annotation = str(parameter.annotation)
+            tokens = set(re.findall(r"\w+", annotation))
+            tokens |= {each for alias in tokens & ALIASES.keys() for each in ALIASES[alias].split()}
+            for kind, values in KINDS.items():
+                if (name, parameter.name) in UNCHECKED or ({kind} | TAKES.get(kind, set())) & tokens:
+                    continue
+                for value in values:
+                    if callable(value) and "Callable" in tokens:
+                        continue
+                    yield pytest.param(use, parameter.name, value, id=f"{name}-{parameter.name}-{kind}")
+
+
+@pytest.mark.parametrize(("use", "parameter", "value"), tuple(_cases()))
+def test_a_value_of_another_kind_is_refused_in_one_sentence(
+    use: Callable[..., object], parameter: str, value: object
+) -> None:
+    with pytest.raises(InvalidDeclaration) as refused:
+        use(**{parameter: value})
+    said = refused.value.message
+    assert "\n" not in said and len(said) < 400, said
+
+
+A_DAY = TimeWindow(start="a", end="b", of="at", **{"step": days(1)})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("declare", "said"),
+    [
+        (lambda: row_count(at_least=5, at_most=1), "gate row_count asks for at least 5 and at most 1 rows"),
+        (lambda: row_count(at_least=-1), "asks for at least -1 rows, which cannot be"),
+        (lambda: compared(max_removed_percent=101), "limits that cannot be: 101 % removed"),
+        (lambda: compared(max_changed_percent=-1), "limits that cannot be"),
+        (lambda: accepted("state", "OPEN"), r"values must be a tuple, such as \('OPEN',\), not 'OPEN\'"),
+        (lambda: accepted("state", ()), "gate accepted_state lists no values"),
+        (lambda: moved("rows", by="state", percent=1), r"by must be a tuple, such as \('state',\), not 'state\'"),
+        (lambda: _use_table(gates=(expression("one", "sum(count) > 0"),)), r"over one row, and 'SUM\(count\)' is over"),
+        (
+            lambda: _use_table(gates=(expression("one", "count > (select 1)"),)),
+            r"over one row, and .*SELECT 1.* is",
+        ),
+        (lambda: _use_table(gates=(expression("one", "count > 0; count < 9"),)), "is not one expression of SQL"),
+        (lambda: _use_table(gates=(expression("one", ""),)), "the condition of gate one is not"),
+        (lambda: _use_table(references="calendar"), r"references must be a tuple of names.*, not 'calendar'"),
+        (lambda: _use_table(references=("calender",)), "'calender', which the domain does not declare.*'calendar'"),
+        (lambda: _use_table(gates=(not_null("State"),)), "'State' is not a column .* 'state': upper and lower case"),
+        (lambda: _use_table(gates=(not_null("staet"),)), "'staet' is not a column of its schema; did you mean 'state'"),
+        (lambda: _use_table(gates=(not_null("state"), not_null("state"))), "two gates are named 'not_null_state'"),
+        (
+            lambda: Reference(name="calendar", parse="calendar"),  # type: ignore[arg-type]
+            r"Reference\(...\): parse must be a function",
+        ),
+        (lambda: Reference(name="a calendar.yaml", parse=_parsed), "named like its file, without .yaml"),
+        (lambda: _domain(sources=source()), r"Domain\(...\): sources must be a tuple, such as \(SourceTable"),
+        (lambda: _domain(derived=(same_arguments,)), r"derived must be a tuple of a DerivedTable"),
+        (lambda: _domain(package="not.there"), "'not.there', which has no source"),
+        (lambda: phases(1), "1 phases, held for 0 hours: at least 2"),
+        (
+            lambda: _captured(HttpApi(url=API, window=A_DAY)),
+            "capture.window.step must be a timedelta",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_when_it_is_declared(declare: Callable[[], object], said: str) -> None:
+    with pytest.raises(InvalidDeclaration, match=said):
+        declare()
+
+
+COLUMNS = ("customerId", "customer_id", "customer-id", "Customer-Id2", "größe", "大きさ", "1st", "state", "_x"[1:])
+
+
+def test_the_name_of_a_gate_is_derived_of_any_column_and_is_the_same_in_every_process() -> None:
+    schema = StructType([*DAILY.fields, *(StructField(each, StringType()) for each in COLUMNS if each != "state")])
+    gates = (*map(not_null, COLUMNS), *(accepted(each, ("a",)) for each in COLUMNS))
+    made = derived(source(), schema=schema, gates=gates)
+    names = [gate.name for gate in made.gates]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch(r"[a-z][a-z0-9_]*", name) for name in names)
+    assert not_null("state").name == "not_null_state"
+    assert not_null("customerId").name == "not_null_customerid_4e561bb1"
+    assert name_for("moved", "rows", "by", "Land").startswith("moved_rows_by_land_")
+
+
+def test_two_gates_on_one_column_have_names_of_their_own() -> None:
+    gates = (
+        accepted("state", ("a", "b")),
+        accepted("state", ("a",), blocking=False, name="usual_state"),
+        *(unique_key(name="one_row"), row_count(at_least=1, name="some_rows"), row_count(at_least=2, blocking=False)),
+        *(compared(max_removed_percent=5, name="few_removed"), not_null("state", name="has_state")),
+        *(moved("rows", percent=1), moved("rows", percent=9, name="moved_far")),
+    )
+    made = derived(source(), gates=gates, breakdown=Breakdown())
+    assert {gate.name for gate in gates} < {gate.name for gate in made.gates} | {"one_row"}
+
+
+MISTAKES = {
+    "gates=(row_count(at_least=5, at_most=1),)": "gates=(row_count(at_least=5, at_most=1),)",
+    'references=("calender",)': "@derived_table(",
+    'references="calendar"': "@derived_table(",
+    'inputs={"events": other}': "@derived_table(",
+    'gates=(expression("one", "nobody > 0"),)': "@derived_table(",
+    'gates=(expression("one", "count >"),)': "@derived_table(",
+    'gates=(not_null("Day"),)': "@derived_table(",
+    'policy=Policy(backfill="ask")': "@derived_table(",
+}
+MODULE = """
+from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampType
+from backfill_assets.domain import *
+
+columns = {"event_id": StringType(), "at": TimestampType()}
+schema = StructType([StructField(name, kind, nullable=False) for name, kind in columns.items()])
+events = SourceTable(name="bronze.events", key=("event_id",), event_time="at", partition=daily("on"), schema=schema)
+other = SourceTable(name="bronze.other", key=("event_id",), event_time="at", partition=daily("on"), schema=schema)
+calendar = Reference(name="calendar", parse=dict)
+
+
+@derived_table(
+    name="silver.days",
+    inputs={"events": events},
+    key=("day",),
+    partition=daily("day"),
+    schema=StructType([StructField("day", DateType(), nullable=False)]),
+    version="1.0.0",
+)
+def per_day(events, ctx):
+    return events
+
+
+DOMAIN = Domain(name="mistaken", package=__name__, sources=(events,), derived=(per_day,), references=(calendar,))
+"""
+
+
+def _written(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[str, Path]:
+    path = folder / f"mistaken_{abs(hash(text))}.py"
+    path.write_text(text)
+    monkeypatch.syspath_prepend(str(folder))
+    return path.stem, path
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_shown_at_the_line_of_the_table_that_has_it(
+    mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = MODULE.replace('    inputs={"events": events},\n', "") if mistake.startswith("inputs") else MODULE
+    text = kept.replace('    version="1.0.0",\n', f'    version="1.0.0",\n    {mistake},\n')
+    name, path = _written(tmp_path, monkeypatch, text)
+    line = 1 + next(n for n, each in enumerate(text.splitlines()) if MISTAKES[mistake] in each)
+    with pytest.raises(InvalidDeclaration) as refused:
+        load_domain(name)
+    assert refused.value.place == f"{path}, line {line}"
+    assert f"{path}, line {line}" in advised(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ("DOMAIN = Domain", "defines no DOMAIN"),
+        ("DOMAIN", "SHOP is a Domain there, and is not named DOMAIN"),
+        ("DOMAIN = ", "its DOMAIN is 3"),
+    ],
+)
+def test_a_module_without_a_domain_says_what_it_has(
+    changed: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    become = {"DOMAIN = Domain": "dict", "DOMAIN": "SHOP", "DOMAIN = ": "DOMAIN = 3\nSHOP = "}[changed]
+    name, path = _written(tmp_path, monkeypatch, MODULE.replace(changed, become))
+    with pytest.raises(InvalidDeclaration, match=said) as refused:
+        load_domain(name)
+    assert refused.value.place == str(path)
