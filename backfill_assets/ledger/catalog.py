@@ -108,7 +108,8 @@ def _definitions(connection: Connection) -> Definitions:
     is_sqlite = connection.dialect.name == "sqlite"
     rows = connection.execute(text(_SQLITE if is_sqlite else _POSTGRESQL)).all()
     schema = "main" if is_sqlite else connection.execute(text("SELECT current_schema()")).scalar_one()
-    return {(row.kind, row.name): _plain(row.definition, schema) for row in rows if _is_of_ledger(row)}
+    found = {(row.kind, row.name): _plain(row.definition, schema) for row in rows if _is_of_ledger(row)}
+    return {named: _dumped(each) if named[0] == "constraint" else each for named, each in found.items()}
 
 
 def _is_of_ledger(row: Any) -> bool:
@@ -118,3 +119,10 @@ def _is_of_ledger(row: Any) -> bool:
 
 def _plain(definition: str, schema: str) -> str:
     return " ".join(re.sub(rf'"?\b{re.escape(schema)}\b"?\.', "", definition).split())
+
+
+def _dumped(constraint: str) -> str:
+    """A constraint as PostgreSQL prints it once it was dumped and restored: the casts of a list of texts have moved
+    from the list to each of them."""
+    without = re.sub(r"::(character varying|text)(\[\])?", "", constraint)
+    return re.sub(r"\(\((ARRAY\[[^\]]*\])\)\)", r"(\1)", re.sub(r"\(('[^']*')\)", r"\1", without))
