@@ -19,6 +19,7 @@ from backfill_assets.core.clock import Clock, system_clock
 from backfill_assets.core.crash_points import Reached, carry_on
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.places import InvalidSetting
+from backfill_assets.core.session_settings import Versions, client_versions, present_versions
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import give_access, open_spark, require_meaning
 from backfill_assets.domain import Domain, Reference
@@ -232,6 +233,11 @@ class Workspace:
     def code(self) -> DomainCode:
         """What identifies the code of the domain's tables as it is now."""
         return DomainCode(domain=self.domain)
+
+    def versions(self, spark: SparkSession | None = None) -> Versions:
+        """The versions of what computes here, and the evidence of what it is; of Spark, once there is a session."""
+        known = present_versions(spark) if spark else client_versions()
+        return {**known, **self.code.what_ran(self.settings.image)}
 
     def close(self) -> None:
         """Closes the ledger; the Spark session stays open for the process."""

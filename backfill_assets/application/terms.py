@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from backfill_assets.core.session_settings import client_versions, session_digest
+from backfill_assets.core.session_settings import session_digest
 from backfill_assets.domain import DerivedTable, SourceTable, Table, WarmUpProof
 from backfill_assets.domain.safeguards import safeguards_of
 from backfill_assets.gates.agreed import gate_terms
@@ -63,7 +63,7 @@ def _terms(ws: Workspace, table: Table, transform: str, version: str, limits: Li
         code_digest=code.digest,
         code_modules=code.modules,
         code_archive=keep(code, ws.reference_archive),
-        versions=client_versions(),
+        versions=ws.versions(),
         session_digest=session_digest(),
         gates=gate_terms(table),
         limits=limits,

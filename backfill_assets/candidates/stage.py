@@ -43,7 +43,7 @@ from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, attempt_of
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.progress import Listener, Progress, no_listener
-from backfill_assets.core.session_settings import VERSIONS, present_versions
+from backfill_assets.core.session_settings import VERSIONS
 from backfill_assets.core.tariff import Tariff
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.errors import CodeBroken
@@ -118,7 +118,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
     table = ws.domain.table(manifest.table)
     # Verified before anything is recorded: a wrong session is refused, and the run does not fail.
     session = _session_for(ws, manifest)
-    versions = present_versions(session) if session else {}
+    versions = ws.versions(session) if session else {}
     with ws.ledger.read() as tx:
         inputs = pinned_files(tx, run_id, manifest.pinned)
     token = secrets.token_hex(4)

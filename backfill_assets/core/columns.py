@@ -29,6 +29,10 @@ LINEAGE_OF_RUN = (
 """What the rows of a run have in common besides their run. A table declares whether its rows carry it, and may declare
 that otherwise later: files with and without these columns are files of one table."""
 
+PUBLISHED_AT = "_published_at"
+EVIDENCE_OF_RUN = ("_input_range", PUBLISHED_AT, "_commit", "_distributions", "_image")
+"""What only the row of a run in `lineage.runs` says: null where it is not known, and in rows of earlier releases."""
+
 
 def in_sql(name: str) -> str:
     """The name of a column as Spark's SQL has it."""

@@ -87,6 +87,8 @@ class Settings:
         sensors: The sensors that may act (`BACKFILL_SENSORS`, names separated by commas); None for all. It
             switches none on: that is done in Dagster.
         live_at: When the schedule `live` takes the newest days on, every day, in UTC (`BACKFILL_LIVE_AT`).
+        image: The digest of the image of the container that this runs in, which is recorded with every run
+            (`BACKFILL_IMAGE_DIGEST`, or else `DAGSTER_CURRENT_IMAGE`); empty when there is none.
         log: `json` for a line of JSON per step of a run on standard error (`BACKFILL_LOG`); else empty.
         access: Endpoint and credentials of object stores, from the `AWS_*` variables that other programs read as well;
             `BACKFILL_STORAGE_OPTIONS` overrides them and adds options of delta-rs, as `key=value` separated by `;`.
@@ -118,6 +120,7 @@ class Settings:
     sensors: frozenset[Sensor] | None = None
     live_at: time = DEFAULT_LIVE_AT
     tariff: Tariff = ONE_CORE
+    image: str = ""
     log: str = ""
     desk_url: str = ""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
@@ -193,6 +196,9 @@ class Settings:
                 )
             ),
             tariff=_tariff(given),
+            image=_matching(
+                given, "BACKFILL_IMAGE_DIGEST", _usual_image(given), _IMAGE, "a digest like sha256:4f1c..."
+            ),
             log=_log(given),
             desk_url=_matching(given, "BACKFILL_DESK_URL", "", _ADDRESS, "an address like http://127.0.0.1:8100")
             .strip()
@@ -248,6 +254,7 @@ def _near(name: str) -> str:
 
 _LEDGER = "ledger.db"
 _TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]"
+_IMAGE = r"[\x21-\x7e]{1,300}"
 _ADDRESS = r"\s*(https?://[^\s/?#]+(/[^\s?#]*)?\s*)?"
 
 
@@ -363,6 +370,12 @@ def _tariff(given: Mapping[str, str]) -> Tariff:
         wanted = "what a core hour costs, such as 0.05 EUR, or leave it out"
         raise InvalidSetting(setting="BACKFILL_CORE_HOUR_PRICE", why=why, wanted=wanted)
     return Tariff(cores=cores, price=Decimal(found[1]), currency=found[2] or "")
+
+
+def _usual_image(given: Mapping[str, str]) -> str:
+    """As Dagster's launchers name it; it is not asked for here, and may be anything."""
+    named = given.get("DAGSTER_CURRENT_IMAGE", "")
+    return named if re.fullmatch(_IMAGE, named) else ""
 
 
 def _log(given: Mapping[str, str]) -> str:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 from pyspark.sql import DataFrame
 
-from backfill_assets.core.columns import LINEAGE, LINEAGE_OF_RUN, RUN_ID
+from backfill_assets.core.columns import EVIDENCE_OF_RUN, LINEAGE, LINEAGE_OF_RUN, RUN_ID
 from backfill_assets.core.errors import BackfillError, DiskFull, is_full_disk
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, fields_of
 from backfill_assets.core.progress import waiting
@@ -72,10 +72,13 @@ class AppendedTable:
                 handle = self._made(lake)
                 if handle.transaction_version(app_id) is not None:
                     return
+                is_wider = not set(self.schema.names) <= {each.name for each in handle.schema().fields}
                 write_deltalake(
                     handle,
                     batch,
                     mode="append",
+                    # A table of an earlier release has fewer columns, and gets the others with this commit.
+                    schema_mode="merge" if is_wider else None,
                     commit_properties=CommitProperties(
                         max_commit_retries=0, app_transactions=[Transaction(app_id, _APPENDED)]
                     ),
@@ -114,7 +117,7 @@ MOST_FILES = 100
 
 _TABLE = AppendedTable(
     name=LINEAGE,
-    schema=pa.schema([(name, pa.string()) for name in (RUN_ID, *LINEAGE_OF_RUN)]),
+    schema=pa.schema([(name, pa.string()) for name in (RUN_ID, *LINEAGE_OF_RUN, *EVIDENCE_OF_RUN)]),
     configuration={
         # A log is never rewritten: it need not repeat the reasons that people gave.
         "delta.dataSkippingStatsColumns": RUN_ID,

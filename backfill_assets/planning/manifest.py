@@ -13,9 +13,10 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
-from backfill_assets.core.columns import RUN_ID, ColumnChange
+from backfill_assets.core.columns import EVIDENCE_OF_RUN, PUBLISHED_AT, RUN_ID, ColumnChange
 from backfill_assets.core.identity import canonical_json, document_digest, plain, sha256_text
 from backfill_assets.core.tariff import Cost
+from backfill_assets.core.what_ran import COMMIT, DISTRIBUTIONS, IMAGE, TREE
 from backfill_assets.planning.graph import TableInput, TableNode
 from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.manifest_parts import (
@@ -373,6 +374,33 @@ def lineage(manifest: Manifest) -> Mapping[str, str]:
         "_reference_versions": ";".join(f"{r.name}={r.version}" for r in manifest.references),
         "_restatement_reason": manifest.reason,
     }
+
+
+def row_of_run(manifest: Manifest, published_at: datetime | None) -> Mapping[str, str]:
+    """The row of a run in `lineage.runs`: its lineage and, as far as it is known, what was read and what ran.
+
+    Args:
+        published_at: When its first publication began.
+    """
+    commit = manifest.versions.get(COMMIT)
+    if commit and manifest.versions.get(TREE) != "clean":
+        commit += f" ({manifest.versions.get(TREE)})"
+    days = ((each.table, [pin.partition for pin in each.partitions]) for each in manifest.inputs)
+    ranges = ";".join(f"{table}={min(read)}..{max(read)}" for table, read in days if read)
+    known = {
+        "_input_range": ranges,
+        "_commit": commit,
+        "_distributions": manifest.versions.get(DISTRIBUTIONS),
+        "_image": manifest.versions.get(IMAGE),
+        PUBLISHED_AT: published_at and published_at.isoformat(),
+    }
+    return {**lineage(manifest), **{name: value for name, value in known.items() if value}}
+
+
+def lineage_digest(row: Mapping[str, str | None]) -> str:
+    """The digest of the row of a run: of its lineage, and of what is known besides, but for when it was published."""
+    said = {n: v for n, v in row.items() if n not in EVIDENCE_OF_RUN or (v is not None and n != PUBLISHED_AT)}
+    return document_digest(said)
 
 
 def _input_version(inputs: tuple[PinnedInput, ...]) -> str:

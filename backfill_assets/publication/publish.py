@@ -20,7 +20,7 @@ from backfill_assets.core.errors import (
     Refused,
     Retryable,
 )
-from backfill_assets.core.identity import LogEvidence, document_digest
+from backfill_assets.core.identity import LogEvidence
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord, RunRecord
@@ -32,7 +32,7 @@ from backfill_assets.ledger.states import (
     SetState,
 )
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.manifest import Manifest, lineage
+from backfill_assets.planning.manifest import Manifest, lineage_digest, row_of_run
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.authority import demand_of, reads_approvers, require_agreed, rollback_grounds
 from backfill_assets.publication.errors import (
@@ -91,7 +91,7 @@ def intent_of(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: str) ->
         reason=manifest.reason,
         changes=changes,
         verified=verified,
-        lineage_digest=document_digest(lineage(manifest)) if changes else "",
+        lineage_digest=lineage_digest(row_of_run(manifest, None)) if changes else "",
     )
 
 
@@ -252,7 +252,9 @@ def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationInten
     carry = swap if intent.changes else require_as_expected
     try:
         if intent.lineage_digest:
-            append_run(ws.lake, lineage(run.manifest))
+            with ws.ledger.read() as tx:
+                begun = {each.publication_id: each.started_at for each in tx.publications.headers(run_id=run.run_id)}
+            append_run(ws.lake, row_of_run(run.manifest, begun[intent.publication_id]))
             ws.reached(Point.LINEAGE_WRITTEN)
         version = carry(ws.lake, _order_of(ws, run, intent))
     except OutcomeUnknown as error:

@@ -78,6 +78,7 @@ class Level(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunVersions:
     """The versions of `backfill_assets`, `pyspark` and `python` of a run; of `spark`, the server, once it is staged.
+    `commit` and `tree` of the checkout, `distributions` and `image` are evidence, and make nothing stale.
 
     Attributes:
         planned: Those that it was planned with.

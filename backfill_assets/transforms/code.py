@@ -19,6 +19,7 @@ from types import ModuleType
 from typing import Any
 
 import backfill_assets
+from backfill_assets.core.what_ran import what_ran
 from backfill_assets.domain import Domain, SourceTable, Table
 from backfill_assets.domain.tables import DerivedTable
 from backfill_assets.transforms.definitions import Reaching, Sources, module_at
@@ -76,9 +77,16 @@ class DomainCode:
     domain: Domain
     _sources: Sources = field(init=False)
     _parsed: dict[str, Module] = field(init=False, default_factory=dict)
+    _ran: dict[str, Mapping[str, str]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_sources", Sources.of(self.domain))
+
+    def what_ran(self, image: str) -> Mapping[str, str]:
+        """The evidence of what computes with this code, asked for once; see `core.what_ran`."""
+        if image not in self._ran:
+            self._ran[image] = what_ran(self._sources.root, image=image)
+        return self._ran[image]
 
     @property
     def sources(self) -> Sources:

@@ -25,7 +25,7 @@ from backfill_assets.lake.swap import Exchange, SwapOrder, commits, log_entries,
 from backfill_assets.lake.tables import live_files, missing_files
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.manifest import lineage
+from backfill_assets.planning.manifest import lineage, lineage_digest, row_of_run
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.publication.authority import grounds_to_set, reads_approvers
 from backfill_assets.publication.errors import NothingToSet, NotLikeBefore
@@ -326,7 +326,11 @@ def rewrite_evidence(ws: Workspace, table: str) -> int:
         lacking = grouped((each.run_id, each) for each in lacking_results(ws, tx, table))
         judged = {run.run_id: run.manifest for run in tx.runs.named(sorted(lacking))}
     for run in runs:
-        append_run(ws.lake, lineage(run.manifest))
+        published = [each for each in records if each.run_id == run.run_id and each.lineage_digest]
+        row = row_of_run(run.manifest, min(each.started_at for each in published))
+        # An earlier release has recorded the lineage alone.
+        is_recorded = lineage_digest(row) in {each.lineage_digest for each in published}
+        append_run(ws.lake, row if is_recorded else lineage(run.manifest))
     for run_id, results in lacking.items():
         rows = validation_rows(judged[run_id], results)
         append_validation(ws.lake, table, rows, app_id=f"validation:{run_id}:again-{secrets.token_hex(4)}")

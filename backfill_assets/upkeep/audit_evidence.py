@@ -8,16 +8,18 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
-from backfill_assets.core.columns import LINEAGE, LINEAGE_OF_RUN, RUN_ID
-from backfill_assets.core.identity import canonical_json, document_digest
+from backfill_assets.core.columns import EVIDENCE_OF_RUN, LINEAGE, LINEAGE_OF_RUN, PUBLISHED_AT, RUN_ID
+from backfill_assets.core.grouped import grouped
+from backfill_assets.core.identity import canonical_json
 from backfill_assets.lake.append import VALIDATION_COLUMNS, lineage_rows, validation_table
 from backfill_assets.lake.statistics import misleading_statistics
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest import lineage_digest
 from backfill_assets.upkeep.audit_tables import LANDED
 from backfill_assets.workspace import Workspace
 
@@ -35,11 +37,11 @@ def lineage_problems(ws: Workspace, records: Sequence[PublicationRecord], lost: 
     Args:
         lost: Runs that only the lake knows, as a person has accepted.
     """
-    recorded = {record.run_id: record for record in records if record.lineage_digest}
+    recorded = grouped((record.run_id, record) for record in records if record.lineage_digest)
     landed = {record.run_id for record in records if record.lineage_digest and record.state in LANDED}
     seen: Counter[str] = Counter()
     for row in lineage_rows(ws.lake):
-        if row.keys() != {RUN_ID, *LINEAGE_OF_RUN}:
+        if not {RUN_ID, *LINEAGE_OF_RUN} <= row.keys() <= {RUN_ID, *LINEAGE_OF_RUN, *EVIDENCE_OF_RUN}:
             yield f"{LINEAGE}: its columns were changed: they are {', '.join(row)}."
             return
         run_id = str(row[RUN_ID])
@@ -48,13 +50,21 @@ def lineage_problems(ws: Workspace, records: Sequence[PublicationRecord], lost: 
             if run_id in lost:
                 continue
             yield f"{LINEAGE}: a row of run {run_id} that no publication explains."
-        elif document_digest(row) != recorded[run_id].lineage_digest:
+        elif not _is_recorded(row, recorded[run_id]):
             yield f"{LINEAGE}: the row of run {run_id} is not what its publication recorded."
     for run_id, count in seen.items():
         if count > 1:
             yield f"{LINEAGE}: run {run_id} has {count} rows."
     for run_id in sorted(landed - seen.keys()):
         yield f"{LINEAGE}: the row of run {run_id}, which was published, is gone."
+
+
+def _is_recorded(row: Mapping[str, str], publications: Iterable[PublicationRecord]) -> bool:
+    """Whether a row is what a publication of the run recorded: one that was rolled back, and published again by a later
+    release, keeps the row of its first publication."""
+    at = row.get(PUBLISHED_AT)
+    found = [each for each in publications if each.lineage_digest == lineage_digest(row)]
+    return bool(found) and (at is None or any(at == each.started_at.isoformat() for each in publications))
 
 
 def validation_problems(ws: Workspace, tx: ReadTransaction, validation: str, tables: Collection[str]) -> Iterator[str]:

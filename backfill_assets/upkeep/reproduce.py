@@ -18,7 +18,7 @@ from backfill_assets.candidates.compute import require_same_code
 from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.progress import Listener, Progress, no_listener
-from backfill_assets.core.session_settings import Versions, present_versions, session_digest, staged_versions
+from backfill_assets.core.session_settings import Versions, session_digest, staged_versions
 from backfill_assets.core.spark_causes import spark_reason
 from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.ledger.findings import SampledRow
@@ -183,7 +183,7 @@ def _reproduced(
         table, version = ws.domain.table(run.manifest.table), run.manifest.transform_version
         stopped = SparkStopped(run_id=run_id, table=table.name, why=spark_reason(error))
         raise broken_in_worker(error, table, version) or stopped from error
-    return _report(run, chosen, found, ReproductionVersions(recorded=recorded, present=present_versions(ws.spark())))
+    return _report(run, chosen, found, ReproductionVersions(recorded=recorded, present=ws.versions(ws.spark())))
 
 
 def _read_by(ws: Workspace, run: RunRecord) -> Sequence[tuple[RunRecord, Sequence[date]]]:

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.kafka_broker import cache
-from backfill_assets.core.columns import LINEAGE_OF_RUN, RUN_ID
+from backfill_assets.core.columns import EVIDENCE_OF_RUN, LINEAGE_OF_RUN, RUN_ID
 from backfill_assets.core.places import StoreUrl
 from backfill_assets.planning.manifest import lineage
 from backfill_assets.planning.partitions import DayRange
@@ -65,7 +65,7 @@ def test_what_the_documentation_joins_is_the_lineage_of_every_row(shop: Shop, re
     for row in (*found, *joined_by(reader, shop, SALES)):
         expected = lineage(operations.run_named(shop.ws, row["_run_id"]).manifest)
         assert {name: row[name] for name in expected} == expected
-    assert set(found[0]) == {"day", "shop", "amount", RUN_ID, *LINEAGE_OF_RUN}
+    assert set(found[0]) == {"day", "shop", "amount", RUN_ID, *LINEAGE_OF_RUN, *EVIDENCE_OF_RUN}
     assert {row["day"]: row["amount"] for row in found} == {str(d): each for d, each in shop.amounts().items()}
 
 
