@@ -104,7 +104,7 @@ def _git_folder(checkout: Path) -> Path:
 def _tree_of(checkout: Path) -> str:
     """Whether the work tree is as it was committed; git alone knows what it ignores."""
     # What a repository may configure to be run is not run.
-    asked = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "status", "--porcelain"]
+    asked = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "status", "-s"]
     try:
         answer = subprocess.run(  # noqa: S603 - a fixed command
             asked,
