@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What has been generated in this folder? Removes it and says what it removed.
 #
-# data/reference stays, and so does everything outside this folder (BACKFILL_HOME, a PostgreSQL ledger).
+# Everything outside this folder stays (BACKFILL_HOME, a PostgreSQL ledger).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,10 +21,7 @@ if [ -e data/ledger.db ] && [ ! -e data/DEMO ] && [ "${CLEAN_DATA:-}" != yes ]; 
     exit 1
 fi
 for path in data/* data/.[!.]*; do
-    case $path in
-    data/reference) ;;
-    *) remove "$path" ;;
-    esac
+    remove "$path"
 done
 remove .venv .venv.turn .venv-docs .venv-lowest build dist artifacts spark-warehouse metastore_db derby.log
 remove .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -11,7 +11,7 @@ from backfill_assets.application.terms import present_terms
 from backfill_assets.core.errors import BackfillError, NotApproved, Refused
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import UNFINISHED, RunState
+from backfill_assets.ledger.states import UNFINISHED, VISIBLE, RunState
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.publication import follow as outbox
 from backfill_assets.publication.authority import demands_of, open_comments
@@ -27,6 +27,7 @@ from backfill_assets.report.follow import (
     waiting_publication,
 )
 from backfill_assets.report.requests import Act, NextStep, do, step
+from backfill_assets.report.what_next import next_step
 from backfill_assets.workspace import Workspace
 
 
@@ -86,7 +87,8 @@ def _executed(ws: Workspace, each: Unfinished, acting: Acting) -> FollowedRun:
         run = tx.runs.get(run_id)
         # What its gates demand a comment on was not known before: it waits for a person now, as far as it may go.
         waits = isinstance(error, NotApproved) and run.state is RunState.PASSED and open_comments(tx, run)
-        return followed_run(run, None if waits or isinstance(error, Frozen) else error)
+        following = None if run.state in VISIBLE or error is not None else next_step(ws, tx, run)
+        return followed_run(run, None if waits or isinstance(error, Frozen) else error, following=following)
 
 
 def plan_follow_ups(ws: Workspace, *, by: str, tries: Tries = always) -> PlannedFollowUps:

@@ -29,7 +29,8 @@ import typer
 from backfill_assets.cli.answers import Json, answering, app, number, print_json
 from backfill_assets.cli.session import opened
 from backfill_assets.core.places import InvalidSetting
-from backfill_assets.core.settings import EXAMPLE, IS_CHECKOUT, default_home
+from backfill_assets.core.settings import EXAMPLE, EXAMPLE_REFERENCE, IS_CHECKOUT, default_home
+from backfill_assets.files.local import LocalFiles
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import Act, do
 
@@ -181,10 +182,12 @@ def prepare_home(ws: Workspace, *, fresh: bool) -> None:
     home.mkdir(parents=True, exist_ok=True)
     made = f"Everything here was made by `{words_of(do(Act.DEMO))}`, and the next one starts anew.\n"
     (home / MARKER).write_text(made, encoding="utf-8")
-    if next(ws.reference_files.listed(), None) is None:
-        for path in (_folder() / "reference").iterdir():
-            # As bytes: a path would be linked, and an edit in the home would change the package.
-            ws.reference_files.put_if_absent(path.name, path.read_bytes())
+    # Copied: of a home that somebody takes elsewhere nothing stays behind, and an edit in it changes no package.
+    is_of_package = settings.reference == EXAMPLE_REFERENCE
+    files = LocalFiles(home / "reference") if is_of_package else ws.reference_files
+    if next(files.listed(), None) is None:
+        for path in EXAMPLE_REFERENCE.iterdir():
+            files.put_if_absent(path.name, path.read_bytes())
 
 
 def _folder() -> Path:

@@ -40,6 +40,7 @@ DEBUG, OF_TESTS = "BACKFILL_DEBUG", "BACKFILL_TEST_"
 """Variables that are no settings: one shows where an error comes from, the others are of this project's tests."""
 
 PROJECT_ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE_REFERENCE = Path(__file__).resolve().parents[1] / "examples" / "enforcement_sla" / "reference"
 IS_CHECKOUT = (PROJECT_ROOT / "pyproject.toml").exists()
 """Whether this package runs from a checkout, not from an installed wheel."""
 
@@ -159,7 +160,7 @@ class Settings:
         given = os.environ if environment is None else environment
         home = _one_folder("BACKFILL_HOME", Path(home_named(given)).expanduser().resolve())
         ledger_url = given.get("BACKFILL_LEDGER_URL") or _ledger_in(home)
-        reference = _place(given, "BACKFILL_REFERENCE", home / "reference")
+        reference = _place(given, "BACKFILL_REFERENCE", _reference_of(home))
         beside = home / ARCHIVE if isinstance(reference, Path) else reference / ARCHIVE
         return Settings(
             home=home,
@@ -265,6 +266,12 @@ def _ledger_in(home: Path) -> str:
 def home_named(environment: Mapping[str, str] | None = None) -> str | Path:
     """The home as the environment names it."""
     return (os.environ if environment is None else environment).get("BACKFILL_HOME") or default_home()
+
+
+def _reference_of(home: Path) -> Path:
+    """The folder of references in a home; that of the example for the home of a checkout in which none are yet."""
+    own = home / "reference"
+    return EXAMPLE_REFERENCE if IS_CHECKOUT and home == PROJECT_ROOT / "data" and not own.exists() else own
 
 
 def default_home() -> Path:

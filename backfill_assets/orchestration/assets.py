@@ -14,7 +14,6 @@ validation/<derived> executes GATE; materialized whether the gates pass or fail
 from collections.abc import Iterable, Sequence
 
 import dagster as dg
-from dagster_deltalake import DeltaTableResource
 
 from backfill_assets.application import look
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
@@ -39,7 +38,7 @@ from backfill_assets.orchestration.events import (
     waits,
 )
 from backfill_assets.orchestration.partitions import OfferedDays, published_key, table_partitions, window_mapping
-from backfill_assets.orchestration.resources import SESSION, Session, session_of, table_key
+from backfill_assets.orchestration.resources import SESSION, Session, session_of
 from backfill_assets.orchestration.runs import (
     actor,
     refusals_as_failures,
@@ -53,6 +52,7 @@ from backfill_assets.report.command_line import words_of
 from backfill_assets.report.report import run_report
 from backfill_assets.report.requests import Act, do
 from backfill_assets.report.screens.review import review_of
+from backfill_assets.workspace import Workspace
 
 WHOLE_RANGE = dg.BackfillPolicy.single_run()
 
@@ -73,25 +73,23 @@ def validation_key(table: DerivedTable) -> dg.AssetKey:
     return dg.AssetKey(["validation", table.short_name])
 
 
-def domain_assets(
-    domain: Domain, graph: Graph, *, days: OfferedDays, pool: str | None
-) -> Sequence[dg.AssetsDefinition]:
+def domain_assets(ws: Workspace, *, days: OfferedDays, pool: str | None) -> Sequence[dg.AssetsDefinition]:
     """Every asset of a domain: one per source table, three per derived table.
 
     Args:
         pool: The concurrency pool of the assets that use Spark; None when nothing else can run beside them.
     """
-    found = [_bronze(source, days, pool) for source in domain.sources]
-    for table in domain.derived:
+    found = [_bronze(source, ws.lake.url(source.name), days, pool) for source in ws.domain.sources]
+    for table in ws.domain.derived:
         found += [
-            _candidate(table, domain, graph, days, pool),
+            _candidate(table, ws.domain, ws.graph, days, pool),
             _validation(table, days, pool),
-            _published(table, days),
+            _published(table, ws.lake.url(table.name), days),
         ]
     return found
 
 
-def _bronze(table: SourceTable, days: OfferedDays, pool: str | None) -> dg.AssetsDefinition:
+def _bronze(table: SourceTable, url: str, days: OfferedDays, pool: str | None) -> dg.AssetsDefinition:
     key = published_key(table)
 
     @dg.asset(
@@ -103,12 +101,12 @@ def _bronze(table: SourceTable, days: OfferedDays, pool: str | None) -> dg.Asset
         owners=described.owners(table),
         tags=described.part_tags(table, "source"),
         check_specs=gate_specs(key, table.gates, None),
-        required_resource_keys={SESSION, table_key(table.name)},
+        required_resource_keys={SESSION},
         pool=pool,
         group_name=layer_of(table),
         kinds=described.kinds(table, "spark"),
         description=described.source(table),
-        metadata=described.table_metadata(table),
+        metadata=described.table_metadata(table, url),
     )
     def load(context: dg.AssetExecutionContext) -> Events:
         session = session_of(context)
@@ -229,7 +227,7 @@ def _validation(table: DerivedTable, days: OfferedDays, pool: str | None) -> dg.
     return measure_gates
 
 
-def _published(table: DerivedTable, days: OfferedDays) -> dg.AssetsDefinition:
+def _published(table: DerivedTable, url: str, days: OfferedDays) -> dg.AssetsDefinition:
     key = published_key(table)
 
     @dg.asset(
@@ -241,11 +239,11 @@ def _published(table: DerivedTable, days: OfferedDays) -> dg.AssetsDefinition:
         owners=described.owners(table),
         tags=described.part_tags(table, "published"),
         check_specs=gate_specs(key, table.gates, None),
-        required_resource_keys={SESSION, table_key(table.name)},
+        required_resource_keys={SESSION},
         group_name=layer_of(table),
         kinds=described.kinds(table),
         description=described.published_table(table),
-        metadata={**described.table_metadata(table), **described.code_metadata(table)},
+        metadata={**described.table_metadata(table, url), **described.code_metadata(table)},
     )
     def swap(context: dg.AssetExecutionContext) -> Events:
         session = session_of(context)
@@ -294,7 +292,6 @@ def _what_was_published(
         record,
         look.staged_partitions(session.workspace, run.run_id),
         run.manifest,
-        _url(context, table),
         rows=look.accepted_rows(session.workspace, table.name),
         links=links,
         validation=validation,
@@ -321,12 +318,6 @@ def _must_have_passed(
 
 def _links(session: Session, run: RunRecord) -> described.Links:
     return report_link(session.workspace.settings, run.run_id)
-
-
-def _url(context: dg.AssetExecutionContext, table: Table) -> str:
-    """Where readers find the table, from the resource that also loads it for them."""
-    resource: DeltaTableResource = getattr(context.resources, table_key(table.name))
-    return resource.url
 
 
 def _listener(context: dg.AssetExecutionContext, session: Session) -> Listener:

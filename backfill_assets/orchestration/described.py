@@ -125,9 +125,10 @@ def published_table(table: DerivedTable) -> str:
     ).strip()
 
 
-def table_metadata(table: Table) -> Mapping[str, Any]:
-    """What a published table promises its readers."""
-    return {"dagster/table_name": table.name, **row_metadata(table), **gate_metadata(table)}
+def table_metadata(table: Table, url: str) -> Mapping[str, Any]:
+    """What a published table promises its readers, and where it is: nothing that is recorded has an address, so that
+    a home that was copied or moved has no old one."""
+    return {"dagster/table_name": table.name, "dagster/uri": url, **row_metadata(table), **gate_metadata(table)}
 
 
 def row_metadata(table: Table) -> Mapping[str, Any]:
@@ -267,7 +268,6 @@ def published(
     record: PublicationRecord,
     staged_partitions: Mapping[date, CandidatePartition],
     manifest: Manifest,
-    url: str,
     *,
     rows: int,
     links: Links,
@@ -285,7 +285,6 @@ def published(
             "publication_id": record.publication_id,
             "table version": record.delta_version,
             "dagster/row_count": rows,
-            "dagster/uri": url,
             **_references(manifest),
             **links,
             **({"validation": dg.MetadataValue.asset(validation)} if validation else {}),

@@ -106,7 +106,7 @@ def table_definitions(
         return Definitions(
             assets=[
                 *captured_assets(workspace.domain),
-                *domain_assets(workspace.domain, workspace.graph, days=days, pool=pool),
+                *domain_assets(workspace, days=days, pool=pool),
             ],
             asset_checks=fresh_checks(workspace.domain.derived, days=days),
             jobs=jobs,

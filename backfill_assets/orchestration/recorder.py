@@ -146,7 +146,6 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
         of_run: record.run_id,
         "publication": record.publication_id,
         "table version": record.delta_version or 0,
-        "dagster/uri": workspace.lake.url(record.table),
         **report_link(workspace.settings, record.run_id),
     }
     for batch in batches(record.changes, BATCH):
@@ -181,7 +180,6 @@ def show_accepted(workspace: Workspace, *, instance: DagsterInstance, tables: It
                     facts: dict[str, Any] = {
                         "run_id": version.run_id,
                         "publication": version.publication_id,
-                        "dagster/uri": workspace.lake.url(table),
                         **report_link(workspace.settings, version.run_id),
                     }
                     said = "Accepted by the ledger; the process that published it ended before it could report it."

@@ -10,7 +10,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.following import Wanted
 from backfill_assets.planning.partitions import TablePartitions
-from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do
+from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do
 
 if TYPE_CHECKING:
     from backfill_assets.publication.follow import Asking, FailedFollowUp
@@ -55,6 +55,7 @@ class FollowedRun(TablePartitions):
         publications: What it follows.
         failed: Whether a person has to look.
         error: Why it failed, or null.
+        next_step: What a person does next, or null where readers see it.
     """
 
     run_id: str | None
@@ -62,6 +63,7 @@ class FollowedRun(TablePartitions):
     publications: tuple[str, ...]
     failed: bool
     error: BackfillError | None
+    next_step: NextStep | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,9 @@ def waiting_publication(asking: Asking) -> WaitingPublication:
     )
 
 
-def followed_run(run: RunRecord, error: BackfillError | None = None) -> FollowedRun:
+def followed_run(
+    run: RunRecord, error: BackfillError | None = None, *, following: NextStep | None = None
+) -> FollowedRun:
     """A run that follows publications; `error` is why it stopped."""
     manifest = run.manifest
     return FollowedRun(
@@ -124,6 +128,7 @@ def followed_run(run: RunRecord, error: BackfillError | None = None) -> Followed
         publications=manifest.cause.publications,
         failed=error is not None or run.state in (RunState.FAILED, RunState.BLOCKED),
         error=error,
+        next_step=following,
     )
 
 

@@ -6,7 +6,7 @@ runs before it stage, so the whole set can be seen and approved before any of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
@@ -14,7 +14,7 @@ from functools import partial
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.planning.chosen_references import require_used
-from backfill_assets.planning.impact import KEEP_NOTHING, Rebuild, impact
+from backfill_assets.planning.impact import KEEP_NOTHING, Rebuild, impact, never_built
 from backfill_assets.planning.partitions import DayRange, days_of
 from backfill_assets.planning.policy import every
 from backfill_assets.planning.request import (
@@ -81,12 +81,12 @@ def plan_set(
     as_of, chooser = ws.now(), Chooser.of(ws, request.references)
     table, days = (request.table, request.days) if request.stale else (None, None)
     found = stale_tables(ws, table=table, days=days)
-    stale = stale_ones(ws.graph, request, found) if request.stale else _named(ws, request, as_of)
     changed, besides = _changed(ws, request, as_of), () if request.stale else found
     with ws.ledger.read() as tx:
         graph, accepted = chooser.reach(tx), {name: frozenset(tx.versions.claims(name)) for name in ws.graph.tables}
         keeping = [node.name for node in ws.graph.tables.values() if node.keeps_state]
         expired = {name: frozenset(tx.versions.expired(name)) for name in keeping}
+    stale = stale_ones(ws.graph, request, found) if request.stale else _named(ws, request, as_of, accepted, expired)
     keep = partitions_with_chosen_references(ws) if request.stale else KEEP_NOTHING
     reached = partial(impact, graph, changed, accepted, rebuild=stale.rebuild, if_complete=stale.if_complete, keep=keep)
     whole, rebuilds = reached(), reached(expired=expired)
@@ -150,12 +150,25 @@ def write_set(
     )
 
 
-def _named(ws: Workspace, request: SetRequest, as_of: datetime) -> StaleOnes:
-    """The partitions that a request names to be built again with what depends on them."""
+def _named(
+    ws: Workspace,
+    request: SetRequest,
+    as_of: datetime,
+    accepted: Mapping[str, frozenset[date]],
+    expired: Mapping[str, frozenset[date]],
+) -> StaleOnes:
+    """The partitions that a request names to be built again with what depends on them, also what never was built."""
     if not request.with_dependents or request.table is None or request.days is None:
         return NOTHING_STALE
     name = ws.domain.derived_table(request.table, days=request.days).name
-    return StaleOnes(if_complete={name: ws.graph.partitions_in(name, request.days, as_of=as_of.date())})
+    asked = ws.graph.partitions_in(name, request.days, as_of=as_of.date())
+    named: dict[str, Sequence[date]] = {name: asked}
+    there = {**accepted, name: accepted[name].union(asked)}
+    for some in never_built(ws.graph, {name: asked}, there):
+        gone = expired.get(some.table, frozenset())
+        inside = (p for p in some.partitions if any(day in request.days for day in days_of(some.grain, p)))
+        named[some.table] = [p for p in inside if p not in gone]
+    return StaleOnes(if_complete=named)
 
 
 def _changed(ws: Workspace, request: SetRequest, as_of: datetime) -> Mapping[str, set[date]]:

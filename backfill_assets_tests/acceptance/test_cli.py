@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets.core.settings import EXAMPLE_REFERENCE, PROJECT_ROOT
 from backfill_assets.main import app
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 
@@ -62,7 +62,7 @@ class Terminal:
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Terminal]:
     home = tmp_path_factory.mktemp("cli")
-    shutil.copytree(PROJECT_ROOT / "data" / "reference", home / "reference")
+    shutil.copytree(EXAMPLE_REFERENCE, home / "reference")
     with pytest.MonkeyPatch.context() as patch:
         # Dagster reads it from the process, and a session of this process is used, not one of the command's.
         patch.delenv("DAGSTER_HOME", raising=False)
@@ -210,7 +210,7 @@ def test_a_file_that_was_landed_before_adds_nothing(terminal: Terminal) -> None:
 
 def test_an_impossible_reference_is_refused_naming_the_file(terminal: Terminal, tmp_path: Path) -> None:
     reference = tmp_path / "reference"
-    shutil.copytree(PROJECT_ROOT / "data" / "reference", reference)
+    shutil.copytree(EXAMPLE_REFERENCE, reference)
     calendar = reference / "jurisdiction_calendar.yaml"
     calendar.write_text(calendar.read_text("utf-8").replace("Europe/Rome", "Europe/Atlantis"), encoding="utf-8")
     person = Terminal(environment={**terminal.environment, "BACKFILL_REFERENCE": str(reference)})

@@ -15,7 +15,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets.core.settings import EXAMPLE_REFERENCE
 from backfill_assets.examples.enforcement_sla.generator import deliveries
 from backfill_assets.main import app
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
@@ -65,7 +65,7 @@ def environment(home: Path) -> Mapping[str, str]:
 def seed(home: Path) -> Terminal:
     """Fills a home by the commands, with the Spark session of this process."""
     home.mkdir(parents=True)
-    shutil.copytree(PROJECT_ROOT / "data" / "reference", home / "reference")
+    shutil.copytree(EXAMPLE_REFERENCE, home / "reference")
     files = home / "files"
     files.mkdir()
     names = []

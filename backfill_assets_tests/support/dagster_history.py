@@ -76,7 +76,7 @@ def record_run(
 ) -> ExecuteInProcessResult:
     """Executes the three assets over the days, without gaps, as one Dagster run."""
     numbers = Numbers(
-        of_run={"run_id": RUN_ID, "publication_id": f"pub-{RUN_ID}", "dagster/uri": "/lake/silver/sums"},
+        of_run={"run_id": RUN_ID, "publication_id": f"pub-{RUN_ID}"},
         by_partition={day: {"rows": 12_345, "added": 5, "removed": 0, "changed": 17} for day in partitions},
     )
     return materialize(

@@ -22,7 +22,8 @@ def follow_page(report: FollowReport) -> Page:
         # Several publications can wait for the same.
         *dict.fromkeys(line for each in report.waiting for line in _waiting(each)),
     )
-    return page("Follow-ups", Items(items=lines or ("no publication waits for its dependents",)))
+    waiting = (run.next_step for run in report.followed)
+    return page("Follow-ups", Items(items=lines or ("no publication waits for its dependents",)), next_steps(*waiting))
 
 
 def _followed(run: FollowedRun) -> Value:

@@ -9,7 +9,7 @@ from datetime import date
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets.core.settings import EXAMPLE_REFERENCE
 from backfill_assets.domain import TransformContext
 from backfill_assets.examples.enforcement_sla import DOMAIN
 from backfill_assets.examples.enforcement_sla.case_histories import generate_events
@@ -27,7 +27,7 @@ EVENT_COLUMNS = "event_id string, case_id string, jurisdiction string, event_typ
 
 @pytest.fixture(scope="module")
 def ctx(spark: SparkSession) -> TransformContext:
-    loaded = load_references(DOMAIN, LocalFiles(PROJECT_ROOT / "data" / "reference"))
+    loaded = load_references(DOMAIN, LocalFiles(EXAMPLE_REFERENCE))
     references = {name: reference.value for name, reference in loaded.items()}
     return TransformContext(
         run_id="run",

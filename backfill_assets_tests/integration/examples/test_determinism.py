@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from backfill_assets.core.settings import PROJECT_ROOT, Settings
+from backfill_assets.core.settings import EXAMPLE_REFERENCE, PROJECT_ROOT, Settings
 from backfill_assets.core.spark import open_spark
 from backfill_assets.domain import TransformContext
 from backfill_assets.examples.enforcement_sla import DOMAIN
@@ -69,7 +69,7 @@ SURROUNDINGS: Mapping[str, Mapping[str, str]] = {
 
 def deadlines(spark: SparkSession, days: DayRange) -> Mapping[str, str]:
     """The content checksum of some days of the reference domain's table, as this session computes it."""
-    loaded = load_references(DOMAIN, LocalFiles(PROJECT_ROOT / "data" / "reference"))
+    loaded = load_references(DOMAIN, LocalFiles(EXAMPLE_REFERENCE))
     references = {name: reference.value for name, reference in loaded.items()}
     ctx = TransformContext(
         run_id="run",

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets.core.settings import EXAMPLE_REFERENCE
 from backfill_assets.domain import RowExpression
 from backfill_assets.examples.enforcement_sla import DOMAIN
 from backfill_assets.examples.enforcement_sla.case_histories import generate_events
@@ -170,7 +170,7 @@ def noon(day: date) -> datetime:
 
 @pytest.fixture(scope="module")
 def kit(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[DomainKit]:
-    reference = {"BACKFILL_REFERENCE": str(PROJECT_ROOT / "data" / "reference")}
+    reference = {"BACKFILL_REFERENCE": str(EXAMPLE_REFERENCE)}
     opened = DomainKit.open(DOMAIN, tmp_path_factory.mktemp("cases"), first_day=FIRST, settings=reference)
     opened.land("case_events", history())
     yield opened

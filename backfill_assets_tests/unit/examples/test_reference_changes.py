@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets.core.settings import EXAMPLE_REFERENCE
 from backfill_assets.examples.enforcement_sla import DOMAIN
 from backfill_assets.examples.enforcement_sla.reference_changes import (
     days_a_calendar_changes,
@@ -190,7 +190,7 @@ class References:
     def __init__(self, folder: Path, change: Mapping[str, Change]) -> None:
         self.folder, self.archive = folder / "reference", folder / "archive"
         self.folder.mkdir()
-        for path in sorted((PROJECT_ROOT / "data" / "reference").glob("*.yaml")):
+        for path in sorted((EXAMPLE_REFERENCE).glob("*.yaml")):
             (self.folder / path.name).write_bytes(path.read_bytes())
         self.before = self.loaded()
         for name, mend in change.items():

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from backfill_assets.core.errors import InvalidReference
-from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets.core.settings import EXAMPLE_REFERENCE
 from backfill_assets.domain import Domain, Reference
 from backfill_assets.examples.enforcement_sla import DOMAIN
 from backfill_assets.examples.enforcement_sla.references import (
@@ -183,7 +183,7 @@ def test_countable_days_are_numbered_past_the_last_day_as_far_as_a_deadline_can_
 
 
 def test_the_committed_reference_files_are_accepted_and_agree() -> None:
-    folder = PROJECT_ROOT / "data" / "reference"
+    folder = EXAMPLE_REFERENCE
     calendar = parse_jurisdiction_calendar(yaml.safe_load((folder / "jurisdiction_calendar.yaml").read_text()))
     policy = parse_sla_policy(yaml.safe_load((folder / "sla_policy.yaml").read_text()))
     DeadlineRules.from_references({"jurisdiction_calendar": calendar, "sla_policy": policy})
@@ -271,7 +271,7 @@ def test_a_larger_version_that_was_used_before_there_was_the_limit_stays_readabl
 @pytest.mark.parametrize("name", ["jurisdiction_calendar", "sla_policy"])
 def test_a_reference_document_with_any_edit_is_read_or_refused_with_one_sentence(tmp_path: Path, name: str) -> None:
     chance = random.Random(20)
-    whole = (PROJECT_ROOT / "data" / "reference" / f"{name}.yaml").read_bytes()
+    whole = (EXAMPLE_REFERENCE / f"{name}.yaml").read_bytes()
     odd = [
         b"~",
         b".nan",
@@ -307,5 +307,5 @@ def test_a_reference_document_with_any_edit_is_read_or_refused_with_one_sentence
 
 def _write(folder: Path, name: str, content: bytes) -> None:
     for reference in DOMAIN.references:
-        shipped = PROJECT_ROOT / "data" / "reference" / f"{reference.name}.yaml"
+        shipped = EXAMPLE_REFERENCE / f"{reference.name}.yaml"
         (folder / shipped.name).write_bytes(content if reference.name == name else shipped.read_bytes())

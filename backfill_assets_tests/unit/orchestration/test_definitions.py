@@ -15,7 +15,7 @@ from pyspark.sql.types import DateType, StructField, StructType
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.people import Sensor
-from backfill_assets.core.settings import PROJECT_ROOT, Settings
+from backfill_assets.core.settings import EXAMPLE_REFERENCE, PROJECT_ROOT, Settings
 from backfill_assets.domain import Domain
 from backfill_assets.examples.enforcement_sla import DOMAIN as ENFORCEMENT
 from backfill_assets.examples.enforcement_sla.sources import case_events as CASE_EVENTS
@@ -146,7 +146,7 @@ def test_a_sensor_targets_what_it_may_start_and_nothing_else(definitions: Defini
 
 
 def test_a_domain_with_more_tables_has_no_more_jobs(tmp_path: Path) -> None:
-    given = {**environment(tmp_path / "home"), "BACKFILL_REFERENCE": str(PROJECT_ROOT / "data/reference")}
+    given = {**environment(tmp_path / "home"), "BACKFILL_REFERENCE": str(EXAMPLE_REFERENCE)}
     large = Settings.from_environment({**given, "BACKFILL_DOMAIN": "backfill_assets_tests.domains.story"})
     small = Settings.from_environment({**given, "BACKFILL_DOMAIN": "backfill_assets_tests.domains.contract"})
     of_large, of_small = ({job.name for job in definitions_of(each).resolve_all_job_defs()} for each in (large, small))
@@ -166,7 +166,7 @@ def test_definitions_load_without_a_ledger_and_say_which_reference_is_missing(tm
     given = {**environment(tmp_path / "home"), "BACKFILL_DOMAIN": "backfill_assets.examples.enforcement_sla"}
     with pytest.raises(MissingInput, match="jurisdiction_calendar"):
         definitions_of(Settings.from_environment(given))
-    definitions_of(Settings.from_environment({**given, "BACKFILL_REFERENCE": str(PROJECT_ROOT / "data/reference")}))
+    definitions_of(Settings.from_environment({**given, "BACKFILL_REFERENCE": str(EXAMPLE_REFERENCE)}))
     assert not (tmp_path / "home" / "ledger.db").exists()
 
 

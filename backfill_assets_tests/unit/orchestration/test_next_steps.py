@@ -13,7 +13,7 @@ import pytest
 import yaml
 from dagster import DagsterInvalidConfigError, DagsterRun, Definitions, validate_run_config
 
-from backfill_assets.core.settings import PROJECT_ROOT, Settings
+from backfill_assets.core.settings import EXAMPLE_REFERENCE, Settings
 from backfill_assets.orchestration.build import definitions_of
 from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of, place_of
 from backfill_assets.orchestration.next_steps import in_dagster, launchpad_of, linked
@@ -48,7 +48,7 @@ def definitions(tmp_path_factory: pytest.TempPathFactory) -> Definitions:
     given = {
         **environment(tmp_path_factory.mktemp("home")),
         "BACKFILL_DOMAIN": "backfill_assets.examples.enforcement_sla",
-        "BACKFILL_REFERENCE": str(PROJECT_ROOT / "data/reference"),
+        "BACKFILL_REFERENCE": str(EXAMPLE_REFERENCE),
     }
     return definitions_of(Settings.from_environment(given))
 
