@@ -89,7 +89,7 @@ help:
 	@echo "make setup    only the set-up: .venv from the locks, Java (PYTHON=... for another interpreter)"
 	@echo "make lint     ruff format --check and ruff check"
 	@echo "make types    mypy --strict"
-	@echo "make docs     write the tables of docs/cli.md and docs/glossary.md from the code"
+	@echo "make docs     write docs/reference/, and the tables of docs/cli.md and docs/glossary.md, from the code"
 	@echo "make docs-site  build the documentation site in build/site; a link that leads nowhere is an error"
 	@echo "make news     move what news/ says of the next release into CHANGELOG.md"
 	@echo "make release  build sdist, wheel and checksums of the tagged commit in dist/"
@@ -172,6 +172,8 @@ bench: setup
 docs: setup
 	$(RUN) .venv/bin/python -m backfill_assets_tests.support.cli_page
 	$(RUN) .venv/bin/python -m backfill_assets_tests.support.glossary_page
+	$(RUN) .venv/bin/python -m backfill_assets_tests.support.declarations_page
+	$(RUN) .venv/bin/python -m backfill_assets_tests.support.messages_page
 
 docs-site: setup
 	@cd "$(ROOT)" && tools/setup.sh site

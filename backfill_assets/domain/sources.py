@@ -152,6 +152,10 @@ class SourceTable:
         upstream: The key of the asset of the same Dagster project that its rows come from, such as `("raw", "orders")`.
         envelope: States that its records are change events of Debezium, of which the row lands.
         replay: Allows that its records are replayed to topics or streams, and says to which.
+        description: What it holds, for the graph and the catalog of Dagster.
+        policy: What needs approval; by default nothing, because its rows are what has landed.
+        gates: What a candidate must satisfy. Schema, unique key and the comparison with the accepted rows are among
+            them.
         place: The file and the line of its declaration.
     """
 
@@ -429,6 +433,9 @@ class Lateness:
 
 def days(count: int) -> Lateness:
     """A lateness of some days; none is the day of the events.
+
+    Args:
+        count: How many days after the day of its event a record may land.
 
     Raises:
         InvalidDeclaration: It is not a number of days.

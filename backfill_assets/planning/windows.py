@@ -58,6 +58,10 @@ class AnyWindow(ABC):
 class Window(AnyWindow):
     """The input days that an output day needs: `[d - days_back, d + days_ahead]`. None more for a monthly table.
 
+    Attributes:
+        days_back: How many days before an output day are read.
+        days_ahead: How many days after it are read.
+
     Raises:
         InvalidDeclaration: A negative number of days.
     """
@@ -83,6 +87,10 @@ class Window(AnyWindow):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Months(AnyWindow):
     """The input months that an output month needs, whole ones: from `back` months before it to `ahead` after it.
+
+    Attributes:
+        back: How many months before an output month are read.
+        ahead: How many months after it are read.
 
     Raises:
         InvalidDeclaration: A negative number of months.
@@ -165,7 +173,7 @@ def _window_of(named: tuple[tuple[str, int], ...]) -> AnyWindow:
 
 def _require_counts(unit: str, **counts: int) -> None:
     found = ", ".join(f"{name}={count!r}" for name, count in counts.items())
-    if not all(isinstance(count, int) for count in counts.values()):
+    if not all(isinstance(count, int) and not isinstance(count, bool) for count in counts.values()):
         raise InvalidDeclaration(f"a window counts {unit}: {found} are not two numbers.")
     if any(count < 0 for count in counts.values()):
         raise InvalidDeclaration(f"a window counts {unit} back and ahead, so neither can be negative: {found}.")

@@ -8,65 +8,33 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import (
     Breakdown,
-    Cursor,
-    Debezium,
-    DerivedTable,
-    Domain,
     HttpApi,
-    IcebergTable,
-    IdRange,
-    KafkaReplay,
-    KafkaTopic,
-    Kept,
-    KinesisReplay,
-    KinesisStream,
-    LakeTable,
-    Months,
-    Operations,
-    PageNumber,
-    Policy,
-    PostgresTable,
     Reference,
-    SchemaFolder,
-    SchemaRegistry,
-    SourceTable,
     TimeWindow,
-    Token,
-    Window,
     accepted,
     compared,
-    daily,
     days,
-    derived_table,
     expression,
-    lifts,
-    merge,
-    monthly,
     moved,
     not_null,
     phases,
-    reads,
-    reads_self,
     row_count,
-    tolerance,
     unique_key,
-    versioned,
-    warm_up_proof,
 )
-from backfill_assets.domain.domain import check_expressions, load_domain
+from backfill_assets.domain.domain import load_domain
 from backfill_assets.domain.gates import name_for
 from backfill_assets_tests.support.advice import advised
-from backfill_assets_tests.support.declared import DAILY, EVENTS, derived, domain, same_arguments, source
+from backfill_assets_tests.support.declarations_tried import API, DECLARED, captured, of_domain, parsed, use_table
+from backfill_assets_tests.support.declared import DAILY, derived, same_arguments, source
 
 KINDS: Mapping[str, tuple[object, ...]] = {
     "int": (3,),
@@ -92,163 +60,6 @@ ALIASES = {
 }
 UNCHECKED = {("Domain", "tables"), ("SourceTable", "place"), ("reads", "table")}
 """Not given by authors; and what is read, which the table that reads it refuses."""
-
-
-def _use_source(**changed: Any) -> object:
-    return domain(sources=(source(**changed),))
-
-
-def _use_table(**changed: Any) -> object:
-    events = source()
-    given = {"breakdown": Breakdown(by=("state",)), **changed}
-    table = derived(events, **given)
-    whole = _whole(table, events)
-    check_expressions(whole)
-    return whole
-
-
-def _parsed(document: object) -> Any:
-    return document
-
-
-CALENDAR = Reference(name="calendar", parse=_parsed)
-
-
-def _whole(table: DerivedTable, events: SourceTable) -> Domain:
-    return replace(domain(sources=(events,)), derived=(table,), references=(CALENDAR,))
-
-
-def _lifted(given: object) -> object:
-    wider = StructType([*EVENTS.fields, StructField("more", LongType())])
-    return _use_source(schema=wider, earlier={1: EVENTS}, lift={1: given})
-
-
-def _merged(mode: Any) -> object:
-    return _use_table(schema=MERGED, key=("name",), publish=mode, breakdown=None)
-
-
-MERGED = StructType(
-    [
-        StructField("day", DateType(), nullable=False),
-        StructField("name", StringType(), nullable=False),
-        StructField("number", LongType(), nullable=False),
-    ]
-)
-
-
-def _version(mode: Any) -> object:
-    events = source()
-    other = replace(derived(events), name="silver.other", publish=mode)
-    return domain(derived(events), other, sources=(events,))
-
-
-def _captured(capture: object) -> object:
-    return _use_source(capture=capture)
-
-
-API = "https://example.org/events"
-
-
-def _paged(pages: Any) -> object:
-    return _captured(HttpApi(url=API, pages=pages))
-
-
-def _operated(given: Any) -> object:
-    schema = StructType([*EVENTS.fields, StructField("lsn", LongType(), False), StructField("op", StringType(), False)])
-    return _use_source(schema=schema, order=("lsn",), operation=given)
-
-
-def _derived(**changed: Any) -> object:
-    events = source()
-    named = {"name": "silver.daily", "inputs": {"events": events}, "key": ("day",), "partition": daily("day")}
-    table = derived_table(**{**named, "schema": DAILY, "version": "1.0.0", **changed})(same_arguments)
-    return _whole(table, events)
-
-
-def _in(use: Callable[[Any], object], make: Callable[..., Any], **usual: Any) -> tuple[Callable[..., object], Any]:
-    return (lambda **changed: use(make(**{**usual, **changed}))), make
-
-
-def _gate(make: Callable[..., Any], **usual: Any) -> tuple[Callable[..., object], Any]:
-    return _in(lambda gate: _use_table(gates=(gate,)), make, **usual)
-
-
-def _domain(**changed: Any) -> object:
-    events = source()
-    usual = {"name": "example", "package": "backfill_assets_tests", "sources": (events,), "derived": (derived(events),)}
-    made = Domain(**{**usual, **changed})
-    check_expressions(made)
-    return made
-
-
-DECLARED: Mapping[str, tuple[Callable[..., object], Any]] = {
-    "SourceTable": (_use_source, SourceTable),
-    "derived_table": (_derived, derived_table),
-    "Domain": (_domain, Domain),
-    "Reference": _in(lambda each: _domain(references=(each,)), Reference, name="calendar", parse=_parsed),
-    "Policy": _in(lambda each: _use_table(policy=each), Policy),
-    "Window": _in(lambda each: _use_table(window=each), Window),
-    "Months": _in(lambda each: _use_table(window=each, partition=monthly("day")), Months),
-    "Kept": _in(lambda each: reads_self(keep=each), Kept, days=30),
-    "phases": _in(lambda each: _use_table(phases=each), phases),
-    "tolerance": _in(lambda each: _use_table(tolerance=each), tolerance, measure="rows", percent=1, owner="finance"),
-    "Breakdown": _in(lambda each: _use_table(breakdown=each), Breakdown),
-    "unique_key": _gate(unique_key),
-    "not_null": _gate(not_null, column="state"),
-    "accepted": _gate(accepted, column="state", values=("OPEN",)),
-    "expression": _gate(expression, name="some", condition="count > 0"),
-    "row_count": _gate(row_count),
-    "compared": _gate(compared),
-    "moved": _gate(moved, measure="rows", percent=1),
-    "warm_up_proof": _gate(warm_up_proof),
-    "reads": _in(lambda each: _use_table(inputs={"events": each}), reads, table=source()),
-    "reads_self": _in(
-        lambda each: derived_table(
-            name="silver.daily",
-            inputs={"state": each, "events": source()},
-            key=("day",),
-            partition=daily("day"),
-            schema=DAILY,
-            version="1.0.0",
-        )(lambda state, events, ctx: state),
-        reads_self,
-    ),
-    "daily": _in(lambda each: _use_table(partition=each), daily, column="day"),
-    "monthly": _in(lambda each: _use_table(partition=each), monthly, column="day"),
-    "days": _in(lambda each: _use_source(lateness=each), days, count=3),
-    "lifts": _in(_lifted, lifts),
-    "merge": _in(_merged, merge, on=("name",)),
-    "versioned": _in(_version, versioned, of="silver.daily"),
-    "Operations": _in(_operated, Operations, column="op", create="c"),
-    "Debezium": _in(lambda each: _use_source(envelope=each), Debezium, table="public.events"),
-    "KafkaTopic": _in(_captured, KafkaTopic, servers="broker:9092", topic="events"),
-    "KinesisStream": _in(_captured, KinesisStream, stream="events", region="eu-west-1"),
-    "LakeTable": _in(_captured, LakeTable, url="/lake/events"),
-    "IcebergTable": _in(_captured, IcebergTable, table="/lake/events/metadata/v1.metadata.json"),
-    "PostgresTable": _in(
-        _captured, PostgresTable, table="public.events", database="d", host="h", user="u", slot="slot"
-    ),
-    "HttpApi": _in(_captured, HttpApi, url=API),
-    "Cursor": _in(_paged, Cursor, parameter="cursor", next="next"),
-    "PageNumber": _in(_paged, PageNumber, parameter="page"),
-    "IdRange": _in(_paged, IdRange, after="after", member="id"),
-    "TimeWindow": _in(
-        lambda each: _captured(HttpApi(url=API, window=each)), TimeWindow, start="from", end="until", of="at"
-    ),
-    "Token": _in(
-        lambda each: _captured(HttpApi(url=API, token=each)), Token, url=API, secrets={"client_secret": "API_SECRET"}
-    ),
-    "SchemaRegistry": _in(
-        lambda each: _captured(KafkaTopic(servers="b:9092", topic="events", values=each)), SchemaRegistry, url=API
-    ),
-    "SchemaFolder": _in(
-        lambda each: _captured(KafkaTopic(servers="b:9092", topic="events", values=each)),
-        SchemaFolder,
-        path=Path("schemas"),
-    ),
-    "KafkaReplay": _in(lambda each: _use_source(replay=each), KafkaReplay, servers="broker:9092"),
-    "KinesisReplay": _in(lambda each: _use_source(replay=each), KinesisReplay, region="eu-west-1"),
-}
 
 
 def _cases() -> Iterator[Any]:
@@ -289,29 +100,29 @@ A_DAY = TimeWindow(start="a", end="b", of="at", **{"step": days(1)})  # type: ig
         (lambda: accepted("state", "OPEN"), r"values must be a tuple, such as \('OPEN',\), not 'OPEN\'"),
         (lambda: accepted("state", ()), "gate accepted_state lists no values"),
         (lambda: moved("rows", by="state", percent=1), r"by must be a tuple, such as \('state',\), not 'state\'"),
-        (lambda: _use_table(gates=(expression("one", "sum(count) > 0"),)), r"over one row, and 'SUM\(count\)' is over"),
+        (lambda: use_table(gates=(expression("one", "sum(count) > 0"),)), r"over one row, and 'SUM\(count\)' is over"),
         (
-            lambda: _use_table(gates=(expression("one", "count > (select 1)"),)),
+            lambda: use_table(gates=(expression("one", "count > (select 1)"),)),
             r"over one row, and .*SELECT 1.* is",
         ),
-        (lambda: _use_table(gates=(expression("one", "count > 0; count < 9"),)), "is not one expression of SQL"),
-        (lambda: _use_table(gates=(expression("one", ""),)), "the condition of gate one is not"),
-        (lambda: _use_table(references="calendar"), r"references must be a tuple of names.*, not 'calendar'"),
-        (lambda: _use_table(references=("calender",)), "'calender', which the domain does not declare.*'calendar'"),
-        (lambda: _use_table(gates=(not_null("State"),)), "'State' is not a column .* 'state': upper and lower case"),
-        (lambda: _use_table(gates=(not_null("staet"),)), "'staet' is not a column of its schema; did you mean 'state'"),
-        (lambda: _use_table(gates=(not_null("state"), not_null("state"))), "two gates are named 'not_null_state'"),
+        (lambda: use_table(gates=(expression("one", "count > 0; count < 9"),)), "is not one expression of SQL"),
+        (lambda: use_table(gates=(expression("one", ""),)), "the condition of gate one is not"),
+        (lambda: use_table(references="calendar"), r"references must be a tuple of names.*, not 'calendar'"),
+        (lambda: use_table(references=("calender",)), "'calender', which the domain does not declare.*'calendar'"),
+        (lambda: use_table(gates=(not_null("State"),)), "'State' is not a column .* 'state': upper and lower case"),
+        (lambda: use_table(gates=(not_null("staet"),)), "'staet' is not a column of its schema; did you mean 'state'"),
+        (lambda: use_table(gates=(not_null("state"), not_null("state"))), "two gates are named 'not_null_state'"),
         (
             lambda: Reference(name="calendar", parse="calendar"),  # type: ignore[arg-type]
             r"Reference\(...\): parse must be a function",
         ),
-        (lambda: Reference(name="a calendar.yaml", parse=_parsed), "named like its file, without .yaml"),
-        (lambda: _domain(sources=source()), r"Domain\(...\): sources must be a tuple, such as \(SourceTable"),
-        (lambda: _domain(derived=(same_arguments,)), r"derived must be a tuple of a DerivedTable"),
-        (lambda: _domain(package="not.there"), "'not.there', which has no source"),
+        (lambda: Reference(name="a calendar.yaml", parse=parsed), "named like its file, without .yaml"),
+        (lambda: of_domain(sources=source()), r"Domain\(...\): sources must be a tuple, such as \(SourceTable"),
+        (lambda: of_domain(derived=(same_arguments,)), r"derived must be a tuple of a DerivedTable"),
+        (lambda: of_domain(package="not.there"), "'not.there', which has no source"),
         (lambda: phases(1), "1 phases, held for 0 hours: at least 2"),
         (
-            lambda: _captured(HttpApi(url=API, window=A_DAY)),
+            lambda: captured(HttpApi(url=API, window=A_DAY)),
             "capture.window.step must be a timedelta",
         ),
     ],
