@@ -25,7 +25,8 @@ def wrong_time(name: str, value: object, *, of: str, positive: bool = False) -> 
     """What is wrong with a length of time, of a capture for example; a positive one may not be nothing."""
     if not isinstance(value, timedelta) or value < timedelta(0) or (positive and not value):
         least = "more than" if positive else "at least"
-        yield f"{name} of its {of} is {value!r:.60}, and has to be a timedelta of {least} nothing"
+        wanted = f"a timedelta of {least} nothing, such as timedelta(hours=1)"
+        yield f"{name} of its {of} is {value!r:.60}, and has to be {wanted}"
 
 
 def unnamed_secrets(secrets: Mapping[str, object], *, of: str, such_as: str) -> Iterator[str]:

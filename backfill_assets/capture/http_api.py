@@ -175,11 +175,13 @@ class HttpApi:
             if self.window.form not in TIME_FORMS:
                 forms = ", ".join(TIME_FORMS)
                 yield f"the form of its window is {self.window.form!r:.60}, and has to be one of {forms}"
-            elif self.window.step < whole or self.window.step % whole:
+            step = self.window.step
+            if not isinstance(step, timedelta):
+                yield from wrong_time("step", step, of="window", positive=True)
+            elif step < whole or step % whole:
                 of = "days" if whole is _DAY else "seconds"
-                yield f"the step of its window is {self.window.step}, and has to be a number of {of}"
-            if self.window.settles_after < timedelta(0):
-                yield f"settles_after of its window is {self.window.settles_after}, and has to be at least nothing"
+                yield f"the step of its window is {step}, and has to be a number of {of}"
+            yield from wrong_time("settles_after", self.window.settles_after, of="window")
         for name in ("attempts", "requests_per_minute"):
             value = getattr(self, name)
             if value is not None and not is_number(value):

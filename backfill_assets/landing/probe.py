@@ -22,17 +22,26 @@ from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.types import DataType
+from pyspark.sql.types import DataType, TimestampType
 
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.json_members import objects_of
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import SourceTable
+from backfill_assets.landing.first_bytes import (
+    SAMPLE_BYTES,
+    OtherEncoding,
+    require_csv_header,
+    require_json_lines,
+    require_kind,
+    require_text,
+)
 from backfill_assets.landing.gzip_text import NotWhole, open_gzip
 from backfill_assets.landing.parquet_types import PhysicalColumn, physical_columns
 from backfill_assets.landing.record_rules import reading_of, required_of_a_file
 from backfill_assets.landing.values import can_become
+from backfill_assets.planning.partitions import count_of
 
 _CHUNK_BYTES = 1 << 20
 _BYTES_OF_A_TASK = 1 << 20
@@ -43,19 +52,17 @@ MOST_VALUES = 20_000
 """Of a row of a CSV."""
 
 _ROWS_AT_ONCE = 64
-_SAMPLE_BYTES = 1 << 16
-_MOST_BINARY = 0.3
 _MOST_COLUMNS, _MOST_CHARACTERS = 12, 60
 """Of a header, so many are quoted in a refusal."""
 _LINE_ENDS = {"\n": "LF", "\r\n": "CR LF", "\r": "CR"}
 _BLANK = b" \t\r\n"
+_FOREIGN_CODECS = {"BROTLI", "LZO"}
 _MAY_BE_SEVERAL = re.compile(rb"\}[ \t]*,?[ \t]*\{")
 """What is between two objects of a line; also where they are elements of an array that is a member."""
 _IN_ARRAY = re.compile(rb"\[[ \t]*\{")
 _FIRST_MEMBER = re.compile(r'[ \t]*\{[ \t]*"([^"\\]*)"')
 _OF_EVENTS = ("payload", "op", "before", "after")
 """Members of change events of Debezium."""
-_CONTROLS = bytes(range(9)) + bytes(range(14, 32)) + b"\x7f"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +103,8 @@ def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str, counted
     if source.envelope is not None and kind.format is not Format.JSONL:
         why = f"is {kind.format.upper()}; {source.name} has change events of Debezium, which land as JSON lines"
         raise BadFile(path=name, fault=Fault.SUFFIX, why=why)
+    if not counted:
+        require_kind(path, kind, name)
     match kind.format:
         case Format.PARQUET:
             return _probe_parquet(path, source, name)
@@ -104,7 +113,7 @@ def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str, counted
         case Format.JSONL:
             look = None if counted else partial(_refuse_other_json, source=source)
             with _text_errors(name):
-                empty, valid_utf8 = _scan_text(path, kind, name, look)
+                empty, valid_utf8 = _scan_text(path, kind, name, look, is_offered=not counted)
             is_small = path.stat().st_size <= _BYTES_OF_A_TASK
             return Probe(empty=empty, valid_utf8=valid_utf8, is_small=is_small)
 
@@ -123,23 +132,32 @@ def _open(path: Path, kind: FileKind) -> IO[bytes]:
 
 
 def _scan_text(
-    path: Path, kind: FileKind, name: str, look: Callable[[bytes, int, str], None] | None = None
+    path: Path,
+    kind: FileKind,
+    name: str,
+    look: Callable[[bytes, int, str], None] | None = None,
+    *,
+    is_offered: bool = True,
 ) -> tuple[bool, bool]:
     """Reads a text file to its end: whether it is blank, and whether it is UTF-8 throughout.
 
     Args:
         look: Called with whole lines, the number of the first of them, and the name of the file.
+        is_offered: Somebody else has written it, perhaps in another encoding.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
+    other = OtherEncoding() if is_offered else None
     empty = valid_utf8 = True
     first = True
     lines, run, rest = 1, 0, b""
     with _open(path, kind) as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             if first:
-                _refuse_binary(chunk[:_SAMPLE_BYTES], name)
+                require_text(chunk[:SAMPLE_BYTES], path, name, kind)
                 chunk, first = chunk.removeprefix(codecs.BOM_UTF8), False
             empty = empty and not chunk.strip(_BLANK)
+            if other is not None:
+                other.add(chunk)
             began = lines
             lines, run = _longest(chunk, lines, run, name)
             if look is not None:
@@ -157,6 +175,8 @@ def _scan_text(
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
             valid_utf8 = False
+    if other is not None and not valid_utf8:
+        other.refuse(name)
     if look is not None:
         look(rest, lines, name)
     return empty, valid_utf8
@@ -166,30 +186,43 @@ def _refuse_other_json(text: bytes, first: int, name: str, *, source: SourceTabl
     """Refuses lines of several records, which would count as one rejected record each, and JSON over several lines."""
     lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     begin = next((line.strip(_BLANK) for line in lines if line.strip(_BLANK)), b"") if first == 1 else b""
+    if first == 1 and begin not in (b"[", b"{"):
+        require_json_lines(text[:SAMPLE_BYTES], name, required_of_a_file(source))
     if begin in (b"[", b"{") or (_IN_ARRAY.match(begin) and not begin.endswith(b"]")):
         what = "array" if begin.startswith(b"[") else "object"
         why = f"is one JSON {what} over several lines, and each record has to be an object on a line of its own"
         raise BadFile(path=name, fault=Fault.LONG_LINE, why=why)
+    members = {*source.file_columns, *(_OF_EVENTS if source.envelope else ())}
+    if begin and begin == text.strip(_BLANK):
+        _refuse_envelope(begin.decode("utf-8", "replace"), members, name, number=1, least=1)
     if not _MAY_BE_SEVERAL.search(text):
         return
-    members = {*source.file_columns, *(_OF_EVENTS if source.envelope else ())}
     for number, line in enumerate(lines, first):
         if not _MAY_BE_SEVERAL.search(line):
             continue
         decoded = line.decode("utf-8", "replace")
-        count, where = len(objects_of(decoded)), ""
-        if not count:
-            count, where = _listed(decoded, members)
-        if count:
-            why = f"holds {count:,} JSON objects in line {number:,}{where}, and each has to be on a line of its own"
-            raise BadFile(path=name, fault=Fault.LONG_LINE, why=why)
+        if count := len(objects_of(decoded)):
+            raise _several(count, number, "", name)
+        _refuse_envelope(decoded, members, name, number=number, least=2)
 
 
-def _listed(line: str, members: Set[str]) -> tuple[int, str]:
+def _several(count: int, number: int, where: str, name: str) -> BadFile:
+    why = f"holds {count_of(count, 'JSON object')} in line {number:,}{where}, and each has to be on a line of its own"
+    return BadFile(path=name, fault=Fault.LONG_LINE, why=why)
+
+
+def _refuse_envelope(line: str, members: Set[str], name: str, *, number: int, least: int) -> None:
+    count, where = _listed(line, members, least)
+    if count:
+        raise _several(count, number, where, name)
+
+
+def _listed(line: str, members: Set[str], least: int) -> tuple[int, str]:
     """How many objects a list in an object has that is no record of its own, and where: the list is the records.
 
     Args:
         members: What a record may have. An object with one of these is a record.
+        least: A shorter list is a value.
     """
     if (begin := _FIRST_MEMBER.match(line)) is not None and begin[1] in members:
         return 0, ""
@@ -203,7 +236,7 @@ def _listed(line: str, members: Set[str]) -> tuple[int, str]:
     for path, value in inner:
         if isinstance(value, dict):
             inner += [(f"{path}.{name}", each) for name, each in value.items()]
-        elif isinstance(value, list) and (count := sum(isinstance(each, dict) for each in value)) > 1:
+        elif isinstance(value, list) and (count := sum(isinstance(each, dict) for each in value)) >= least:
             return count, f" at {visible(path[:_MOST_CHARACTERS])!r}"
     return 0, ""
 
@@ -223,24 +256,13 @@ def _longest(chunk: bytes, lines: int, run: int, name: str) -> tuple[int, int]:
     return lines + chunk.count(b"\n"), len(chunk) - last - 1
 
 
-def _refuse_binary(sample: bytes, name: str) -> None:
-    """Refuses what is no text: UTF-16, pictures, archives. A few odd bytes in a text are the records' problem."""
-    if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise BadFile(path=name, fault=Fault.ENCODING, why="is UTF-16 text; text files are landed as UTF-8")
-    magic = {b"\x1f\x8b": "gzip", b"PAR1": "Parquet", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
-    for start, what in magic.items():
-        if sample.startswith(start):
-            raise BadFile(path=name, fault=Fault.SUFFIX, why=f"holds {what}, not text")
-    odd = len(sample) - len(sample.translate(None, _CONTROLS)) + sample.decode("utf-8", "replace").count("\ufffd")
-    if odd > len(sample) * _MOST_BINARY:
-        raise BadFile(path=name, fault=Fault.NOT_TEXT, why="is not text")
-
-
 def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Probe:
     with _text_errors(name):
         empty, valid_utf8 = _scan_text(path, kind, name)
         if empty:
             return Probe(empty=True, valid_utf8=valid_utf8)
+        with csv_text(_open(path, kind)) as text:
+            require_csv_header(text.read(SAMPLE_BYTES), name, required_of_a_file(source))
         with csv_text(_open(path, kind)) as text:
             header = _scan_rows(text, name)
             line_end = text.newlines
@@ -344,6 +366,7 @@ def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
             names = tuple(file.schema_arrow.names)
             _require(source, names, found=f"its columns are: {_named(names)}", name=name)
             columns = physical_columns(file)
+            _require_readable(file, {column.name for column in columns}, source, name)
             # Every page is decoded once: damage that Spark would find halfway is found before anything is recorded.
             # Few rows at a time: a file of kilobytes can hold gigabytes, as one long value that every row repeats.
             # Columns that the contract does not know are in the text of a rejected record.
@@ -361,6 +384,26 @@ def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
     found = Probe(columns=columns, ignored_columns=_ignored(source, names), missing_columns=_missing(source, names))
     require_types(found, source, name=name, columns=names)
     return found
+
+
+def _require_readable(file: pq.ParquetFile, readable: Set[str], source: SourceTable, name: str) -> None:
+    """Refuses a codec that Spark does not have, and columns of the contract whose type it cannot read."""
+    groups = file.metadata
+    for place in range(groups.num_columns if groups.num_row_groups else 0):
+        chunk = groups.row_group(0).column(place)
+        if chunk.compression in _FOREIGN_CODECS:
+            why = f"is compressed with {chunk.compression.capitalize()}, which Spark cannot read"
+            raise BadFile(path=name, fault=Fault.CODEC, why=why)
+    for field in file.schema_arrow:
+        column = field.name
+        if column in readable or column not in source.file_columns or file.schema_arrow.names.count(column) > 1:
+            continue
+        wanted, is_null = source.schema[column].dataType.simpleString(), pa.types.is_null(field.type)
+        what = "without a type, as null in every record" if is_null else f"as {field.type}, which Spark cannot read"
+        can_be_left = is_null and column not in required_of_a_file(source)
+        fault = Fault.NULLS if can_be_left else Fault.TYPE
+        why = f"holds {column} {what}; the contract says {wanted}"
+        raise BadFile(path=name, fault=fault, why=why, column=column, type_=wanted)
 
 
 def _refuse_cut_instants(path: Path, file: pq.ParquetFile, columns: Sequence[str], name: str) -> None:
@@ -418,7 +461,8 @@ def _refuse_type(source: SourceTable, column: str, found: DataType | None, name:
     if found is not None and can_become(target, found, as_json=as_json, has_zone=bool(source.timezone)):
         return
     says = "a type that cannot be read" if found is None else found.simpleString()
-    zone = " without a zone, so its instants are not known" if says == "timestamp_ntz" else ""
+    is_local = says == "timestamp_ntz" and isinstance(target, TimestampType)
+    zone = " without a zone, so its instants are not known" if is_local else ""
     wanted = target.simpleString()
     why = f"holds {column} as {says}{zone}; the contract says {wanted}"
     raise BadFile(path=name, fault=Fault.ZONE if zone else Fault.TYPE, why=why, column=column, type_=wanted)

@@ -151,6 +151,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return f"put {error.reference}.yaml there, or set BACKFILL_REFERENCE to the place that has it"
         case transforms.SeveralDocuments(reference=reference, sha256=[first, *_]):
             return step("name one by its sha256: ", Option("reference", f"{reference}={first}"))
+        case BadFile(fault=Fault.RENAMED, near=suffix):
+            return f"rename it, so that its name ends in {suffix}"
         case BadFile(column=str()):
             return _of_a_column(error)
         case BadFile() | NoFile() | FileRefused():
@@ -209,6 +211,12 @@ _ABOUT_A_FILE: dict[Fault, Advice] = {
     Fault.PADDED: "remove what follows: gunzip it, which ignores that, and gzip it again",
     Fault.LONG_LINE: "write one record per line",
     Fault.NOT_TEXT: "land JSON lines, CSV or Parquet",
+    Fault.PACKED: "unpack it, and land what is in it",
+    Fault.WORKBOOK: "save each of its sheets as CSV in UTF-8",
+    Fault.PAGE: "get the file itself from its source, which may have answered with an error or a login",
+    Fault.DELIMITER: "write it with commas between its values",
+    Fault.BANNER: "remove the lines before its header",
+    Fault.CODEC: "write it with Snappy, gzip or Zstandard",
     Fault.ENCODING: "save it as UTF-8",
     Fault.COLUMNS: "split its rows, or land it as Parquet",
     Fault.LINE_ENDS: "end every row with the same line break",
@@ -230,6 +238,8 @@ _ABOUT_A_FILE: dict[Fault, Advice] = {
 
 def _of_a_column(error: BadFile) -> Advice | None:
     match error.fault:
+        case Fault.NULLS:
+            return f"leave {error.column} out of the file, or write it as {error.type_}"
         case Fault.NO_COLUMN if error.near:
             return f"if {error.near} is meant, rename it to {error.column} in the file; otherwise add the column"
         case Fault.NO_COLUMN:

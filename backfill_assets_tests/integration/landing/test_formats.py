@@ -170,7 +170,10 @@ def test_csv_rows_that_do_not_fit_the_header_are_rejected_with_their_text(room: 
 
 def test_csv_rows_that_are_not_utf8_are_rejected(room: LandingRoom) -> None:
     content = "event_id,event_time,place\ne1,2024-05-01T10:00:00Z,Forlì\ne2,2024-05-01T10:00:00Z,x\n".encode("latin-1")
-    assert reasons(room.judge(content, "a.csv")) == ["the row is not valid UTF-8", None]
+    with pytest.raises(UnreadableFile, match="line 2 has the byte 0xEC, which is 'ì' in Latin-1"):
+        room.judge(content, "a.csv")
+    damaged = "event_id,event_time,place\ne1,2024-05-01T10:00:00Z,Forl\xec\ne2,2024-05-01T10:00:00Z,".encode("latin-1")
+    assert reasons(room.judge(damaged + "Orléans\n".encode(), "c.csv")) == ["the row is not valid UTF-8", None]
     assert reasons(room.judge(content.decode("latin-1").encode(), "b.csv")) == [None, None]
 
 

@@ -116,13 +116,13 @@ def parquet(tmp_path: Path, table: pa.Table) -> bytes:
     ("content", "name", "says"),
     [
         (gzip.compress(json_lines(event()) * 1000, mtime=0)[:-20], "a.jsonl.gz", "not a complete gzip file"),
-        (json_lines(event()), "a.jsonl.gz", "not a complete gzip file"),
+        (json_lines(event()), "a.jsonl.gz", "is not packed by gzip"),
         (gzip.compress(json_lines(event()), mtime=0), "a.jsonl", "holds gzip, not text"),
         (b"PAR1" + bytes(100), "a.csv", "holds Parquet, not text"),
         ('{"event_id": "1"}\n'.encode("utf-16"), "a.jsonl", "is UTF-16 text"),
         (bytes(range(256)) * 4, "a.jsonl", "is not text"),
-        (b"", "a.parquet", "not a readable Parquet file"),
-        (b"event_id\n", "a.parquet", "not a readable Parquet file"),
+        (b"", "a.parquet", "is empty, and a Parquet file without records is not"),
+        (b"event_id\n", "a.parquet", "is text, not Parquet"),
         (
             b"event_time,place\n2024-05-01T10:00:00Z,x\n",
             "a.csv",
@@ -170,7 +170,10 @@ def test_a_parquet_file_with_a_damaged_page_is_refused_whole(tmp_path: Path) -> 
         (pa.array([1], pa.timestamp("us")), "event_time as timestamp_ntz without a zone"),
         (pa.array([1], pa.timestamp("ns")), "event_time as timestamp_ntz without a zone"),
         (pa.array([1], pa.int64()), "event_time as bigint; the contract says timestamp"),
-        (pa.array([1], pa.time64("us")), "event_time as a type that cannot be read"),
+        (
+            pa.array([1], pa.time64("us")),
+            "event_time as time64.us., which Spark cannot read; the contract says",
+        ),
     ],
 )
 def test_a_parquet_column_whose_values_have_no_one_meaning_is_refused_whole(
@@ -213,7 +216,7 @@ SALE = '{"event_id": "1", "event_time": "2024-05-01T10:00:00Z", "place": "}{ [{}
     [
         (f"{SALE}\n{SALE}{SALE}{SALE}\n", "holds 3 JSON objects in line 2"),
         (f"{SALE}\r\n\r\n{SALE}, {SALE}\r\n", "holds 2 JSON objects in line 3"),
-        (f"[{SALE},{SALE}]", "holds 2 JSON objects in line 1"),
+        (f"[{SALE},{SALE}]", "is a JSON array"),
         (f"{SALE}\n [ {SALE} , {SALE} ]\n", "holds 2 JSON objects in line 2"),
         (f"{SALE}{SALE[:-20]}", "holds 2 JSON objects in line 1"),
         (f"{SALE} \t{SALE} and more\n", "holds 2 JSON objects in line 1"),

@@ -48,6 +48,14 @@ def declared(**changed: Any) -> SourceTable:
         ({"pages": "cursor"}, "have to be Cursor(...), PageNumber(...) or IdRange(...)"),
         ({"window": replace(WINDOW, step=timedelta(seconds=1.5))}, "has to be a number of seconds"),
         ({"window": replace(WINDOW, form="day")}, "has to be a number of days"),
+        *(
+            (
+                {"window": TimeWindow(**{**USUAL, name: wrong})},
+                f"{name} of its window is {wrong!r}, and has to be a timedelta",
+            )
+            for name in ("step", "settles_after")
+            for wrong in (domain.days(1), 1, "1d", None)
+        ),
         ({"window": TimeWindow(**{**USUAL, "form": "year"})}, "has to be one of iso, day"),
         ({"attempts": 0}, "has to be a number of at least 1"),
         ({"answers_within": 3}, "has to be a timedelta of more than nothing"),

@@ -1,0 +1,264 @@
+"""First bytes: what a file is whose name says something else, and which other encoding a text has.
+
+One sentence says what the file is, before anything is recorded of it. What only some records have is their own problem:
+they are rejected, and the others land.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+import zipfile
+from collections.abc import Collection, Iterator
+from itertools import islice
+from pathlib import Path
+
+from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.capture.landed_files import FileKind, Format
+from backfill_assets.core.wording import visible
+
+SAMPLE_BYTES = 1 << 16
+_MOST_BINARY = 0.3
+_MOST_CHARACTERS = 60
+_MOST_LINES = 20
+"""So many lines are looked at for the header of a CSV."""
+
+_CONTROLS = bytes(range(9)) + bytes(range(14, 32)) + b"\x7f"
+_PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\x04\x22\x4d\x18": "LZ4",
+    b"PK\x03\x04": "zip",
+    b"PK\x05\x06": "zip",
+    b"7z\xbc\xaf\x27\x1c": "7-Zip",
+    b"Rar!\x1a\x07": "RAR",
+}
+_OTHERS = {
+    b"ORC": "ORC",
+    b"Obj\x01": "Avro",
+    b"ARROW1": "Arrow",
+    b"%PDF-": "PDF",
+    b"SQLite format 3\x00": "a SQLite database",
+}
+_PARQUET = (b"PAR1", b"PARE")
+_OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_OF_OFFICE = {"[Content_Types].xml", "content.xml"}
+"""Members of the files of office programs, which are archives."""
+
+_MARKUP = re.compile(rb"\s*<(?:!doctype\s|html[\s>]|\?xml\s|!--)", re.IGNORECASE)
+_UTF_32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_NAMES = {Format.JSONL: "JSON lines", Format.CSV: "CSV", Format.PARQUET: "Parquet"}
+_SUFFIXES = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
+_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ":": "colons"}
+
+
+def require_kind(path: Path, kind: FileKind, name: str) -> None:
+    """Refuses a file whose first bytes are those of another format, or packed otherwise, than its name says."""
+    with path.open("rb") as file:
+        head = file.read(SAMPLE_BYTES)
+    if not head and (kind.compression or kind.format is Format.PARQUET):
+        what = "gzip" if kind.compression else "Parquet"
+        why = f"is empty, and a {what} file without records is not: it was not written to its end"
+        raise BadFile(path=name, fault=Fault.DAMAGED, why=why)
+    if kind.compression:
+        if not head.startswith(b"\x1f\x8b"):
+            _require_no_other(head, path, name, kind)
+            if not is_binary(head):
+                unpacked = name[: -len(".gz")] if name.lower().endswith(".gz") else name
+                raise _renamed(name, "is not packed by gzip", Path(unpacked).suffix)
+        return
+    if kind.format is not Format.PARQUET:
+        require_text(head, path, name, kind)
+    elif not head.startswith(_PARQUET):
+        _require_no_other(head, path, name, kind)
+        if not is_binary(head):
+            other = Format.JSONL if head.lstrip().startswith(b"{") else Format.CSV
+            raise _renamed(name, "is text, not Parquet", _SUFFIXES[other])
+
+
+def require_text(head: bytes, path: Path, name: str, kind: FileKind) -> None:
+    """Refuses what is no text: UTF-16, pictures, archives, pages. A few odd bytes in a text are the records' problem.
+
+    Args:
+        head: The first bytes, unpacked.
+    """
+    _require_no_other(head, path, name, kind)
+    if is_binary(head):
+        raise BadFile(path=name, fault=Fault.NOT_TEXT, why="is not text")
+
+
+def is_binary(head: bytes) -> bool:
+    """Whether first bytes have too many controls, and bytes that are no UTF-8, to be those of a text."""
+    odd = len(head) - len(head.translate(None, _CONTROLS)) + head.decode("utf-8", "replace").count("\ufffd")
+    return odd > len(head) * _MOST_BINARY
+
+
+def _require_no_other(head: bytes, path: Path, name: str, kind: FileKind) -> None:
+    said = f"not {_NAMES[kind.format]}"
+    if encoding := _encoding(head):
+        raise BadFile(path=name, fault=Fault.ENCODING, why=f"is {encoding} text; text files are landed as UTF-8")
+    if head.startswith(_OFFICE) or (head.startswith(b"PK") and _is_workbook(path)):
+        raise BadFile(path=name, fault=Fault.WORKBOOK, why=f"is an Excel or Office file, {said}")
+    for start, what in _PACKED.items():
+        if head.startswith(start):
+            if what == "gzip" and kind.format is not Format.PARQUET:
+                raise _renamed(name, "holds gzip, not text", f"{path_suffix(name)}.gz")
+            raise BadFile(path=name, fault=Fault.PACKED, why=f"holds {what}, {said}")
+    if head.startswith(_PARQUET) and kind.format is not Format.PARQUET:
+        raise _renamed(name, "holds Parquet, not text", ".parquet")
+    for start, what in _OTHERS.items():
+        if head.startswith(start):
+            raise BadFile(path=name, fault=Fault.NOT_TEXT, why=f"is {what}, {said}")
+    if _MARKUP.match(head):
+        what = "XML" if head.lstrip()[:5].lower() == b"<?xml" else "an HTML page"
+        raise BadFile(path=name, fault=Fault.PAGE, why=f"is {what}, {said}: it begins with {_quoted(head)}")
+
+
+def path_suffix(name: str) -> str:
+    """The last suffix of a name."""
+    return Path(name).suffix
+
+
+def _renamed(name: str, why: str, suffix: str) -> BadFile:
+    return BadFile(path=name, fault=Fault.RENAMED, why=why, near=suffix)
+
+
+def _quoted(head: bytes) -> str:
+    line = head.lstrip().split(b"\n", 1)[0].decode("utf-8", "replace").strip()
+    return repr(visible(line[:_MOST_CHARACTERS]))
+
+
+def _encoding(head: bytes) -> str:
+    """The encoding of text that is no UTF-8 and has a mark, or a zero beside each byte; empty for others."""
+    if head.startswith(_UTF_32):
+        return "UTF-32"
+    if head.startswith(_UTF_16):
+        return "UTF-16"
+    even, odd = (head[first:200:2] for first in (0, 1))
+    zeros, texts = sorted([even, odd], key=lambda part: part.count(0), reverse=True)
+    is_wide = len(head) > 7 and zeros.count(0) > len(zeros) * 0.8 and not texts.count(0)
+    return "UTF-16" if is_wide else ""
+
+
+def _is_workbook(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return not _OF_OFFICE.isdisjoint(archive.namelist())
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return False
+
+
+def require_json_lines(text: bytes, name: str, columns: Collection[str]) -> None:
+    """Refuses a text that is something else than JSON lines from its first line on.
+
+    Args:
+        text: The first whole lines of the file.
+        columns: Those that a file has to have.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines or any(line.startswith(b"{") for line in lines):
+        return
+    if all(line.startswith(b"[") for line in lines):
+        why = "is a JSON array, and each record has to be an object on a line of its own"
+        if len(lines) > 1:
+            why = "has an array in each line, and each record has to be an object"
+        raise BadFile(path=name, fault=Fault.LONG_LINE, why=why)
+    header = next(_csv_rows(lines[0].decode("utf-8", "replace"), ","), [])
+    if columns and set(columns) <= {each.strip() for each in header}:
+        raise _renamed(name, "is CSV, not JSON lines", ".csv")
+
+
+def require_csv_header(text: str, name: str, columns: Collection[str]) -> None:
+    """Refuses a CSV of which the first row is no header with these columns, where it is known why.
+
+    Args:
+        text: The first lines of the file.
+        columns: Those that a file has to have.
+    """
+    wanted = set(columns)
+    if not wanted or wanted <= _header(text, ","):
+        return
+    if re.match(r'\s*\{\s*"', text):
+        raise _renamed(name, "is JSON lines, not CSV", ".jsonl")
+    for delimiter, what in _DELIMITERS.items():
+        begun = text.partition("\n")[2] if text.lower().startswith("sep=") else text
+        if wanted <= _header(begun, delimiter):
+            why = f"has {what} between its values, and a CSV has commas"
+            raise BadFile(path=name, fault=Fault.DELIMITER, why=why)
+    for before, row in enumerate(islice(_csv_rows(text, ","), _MOST_LINES)):
+        if wanted <= {each.strip() for each in row}:
+            lines = "a line" if before == 1 else f"{before} lines"
+            raise BadFile(path=name, fault=Fault.BANNER, why=f"has {lines} before the header with its columns")
+
+
+def _header(text: str, delimiter: str) -> set[str]:
+    return {each.strip() for each in next(_csv_rows(text, delimiter), [])}
+
+
+def _csv_rows(text: str, delimiter: str) -> Iterator[list[str]]:
+    try:
+        yield from csv.reader(text.splitlines(), delimiter=delimiter)
+    except csv.Error:
+        return
+
+
+_NOT_ASCII = re.compile(rb"[\x80-\xff]+")
+_NOT_ASCII_END = re.compile(rb"(?<![\x80-\xff])[\x80-\xff]+\Z")
+_LETTERS = re.compile(rb"[\xc0-\xd6\xd8-\xf6\xf8-\xfe]{1,2}")
+"""The letters of Latin-1. Two can stand together in a word."""
+
+
+class OtherEncoding:
+    """Whether a text has the letters of Latin-1 throughout, and no character of UTF-8 beyond ASCII.
+
+    One row with a damaged byte, among others in UTF-8, is rejected alone.
+    """
+
+    def __init__(self) -> None:
+        self._rest, self._lines, self._is_mixed = b"", 1, False
+        self._found: tuple[int, int] | None = None
+
+    def add(self, chunk: bytes) -> None:
+        """Reads on."""
+        if self._is_mixed:
+            return
+        if chunk.isascii() and not self._rest:
+            self._lines += chunk.count(b"\n")
+            return
+        text = self._rest + chunk
+        # A character can be cut at the end.
+        whole = len(text) if (cut := _NOT_ASCII_END.search(text)) is None else cut.start()
+        self._rest = text[whole:]
+        self._look(text[:whole])
+
+    def _look(self, text: bytes) -> None:
+        place = 0
+        for run in _NOT_ASCII.finditer(text):
+            if _is_utf8(run[0]) or b"\xff" in run[0]:
+                self._is_mixed = True
+                return
+            if self._found is None and _LETTERS.fullmatch(run[0]):
+                self._found = (self._lines + text.count(b"\n", place, run.start()), run[0][0])
+        self._lines += text.count(b"\n")
+
+    def refuse(self, name: str) -> None:
+        """Refuses the text that was read, if it is in another encoding."""
+        self._look(self._rest)
+        if self._is_mixed or self._found is None:
+            return
+        line, byte = self._found
+        letter = bytes([byte]).decode("latin-1")
+        why = f"is not UTF-8: line {line:,} has the byte 0x{byte:02X}, which is {letter!r} in Latin-1"
+        raise BadFile(path=name, fault=Fault.ENCODING, why=why)
+
+
+def _is_utf8(run: bytes) -> bool:
+    try:
+        run.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
