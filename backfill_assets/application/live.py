@@ -173,7 +173,7 @@ def _planned(ws: Workspace, table: Table) -> RunRecord | str:
     with ws.ledger.write() as tx:
         if others := LedgerState(tx).open_runs(table.name, newest):
             return _others(others)
-        return tx.runs.add(plan.manifest, actor=LIVE, expected_seconds=plan.estimate.seconds)
+        return tx.runs.add(plan.manifest, actor=LIVE, expected_core_seconds=plan.estimate.core_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

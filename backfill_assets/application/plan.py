@@ -75,7 +75,7 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
     proposed = _proposed(ws, request, ws.now())
     (proposed,) = affordable([proposed], request.max_cost, ws.settings.tariff)
     with ws.ledger.write() as tx:
-        tx.runs.add(proposed.manifest, actor=request.by, expected_seconds=proposed.estimate.seconds)
+        tx.runs.add(proposed.manifest, actor=request.by, expected_core_seconds=proposed.estimate.core_seconds)
     return proposed
 
 

@@ -35,7 +35,9 @@ from backfill_assets.core.columns import differing_columns
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
 from backfill_assets.core.lease import LeaseTerms
+from backfill_assets.core.processor_time import ProcessorClock
 from backfill_assets.core.progress import Listener, Progress, no_listener
+from backfill_assets.core.spark import processor_clock
 from backfill_assets.domain import Breakdown, DerivedTable, Gate, Table, WarmUpProof
 from backfill_assets.gates.agreed import gates_of, require_agreed_gates
 from backfill_assets.gates.broken_down import Cells, break_down, breakdown_of, declared_by, row_changes
@@ -99,6 +101,7 @@ class Gating:
         sample: Some rows that would change, before and after.
         took_ms: How long its stages took, by name.
         began: When it began, by a clock that never goes back.
+        clock: The processor time since then.
     """
 
     ws: Workspace
@@ -116,6 +119,10 @@ class Gating:
     took_ms: dict[str, int] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
     evaluated: Evaluated | None = None
+    clock: ProcessorClock = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.clock = processor_clock(self.ws.settings)
 
     @cached_property
     def staged_files(self) -> Mapping[date, FileSet]:
@@ -365,6 +372,7 @@ def _record(work: Gating, *, actor: str) -> None:
             attempt=work.attempt,
             samples=(evaluated.sample, evaluated.failing, found.cells, by_partition, found.changes),
             took_ms=work.took_ms,
+            core_ms=round(work.clock.core_seconds() * 1000),
         )
         tx.runs.move(
             manifest.run_id,

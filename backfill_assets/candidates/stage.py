@@ -44,6 +44,7 @@ from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, attempt_of
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.session_settings import VERSIONS
+from backfill_assets.core.spark import processor_clock
 from backfill_assets.core.tariff import Tariff
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.errors import CodeBroken
@@ -244,6 +245,7 @@ def stage_expiry(work: Staging) -> None:
             candidates=without_rows(manifest),
             attempt=work.token,
             checksum=NO_ROWS,
+            core_ms=0,
         )
     work.ws.reached(Point.STAGE_CHUNK_FINISHED)
 
@@ -285,7 +287,7 @@ def _require_within_limits(manifest: Manifest, tx: ReadTransaction, tariff: Tari
     if limits.max_rows is not None and rows > limits.max_rows:
         raise TooManyRows(run_id=manifest.run_id, rows=rows, most=limits.max_rows)
     if limits.max_cost is not None:
-        spent = tariff.spent(sum(chunk.seconds for chunk in tx.candidates.chunks(manifest.run_id))).core_seconds
+        spent = tariff.spent(sum(tx.candidates.core_seconds(manifest.run_id).values())).core_seconds
         if spent > limits.max_cost.core_seconds:
             raise CostsMore(run_id=manifest.run_id, core_seconds=spent, most=limits.max_cost.core_seconds)
 
@@ -293,6 +295,7 @@ def _require_within_limits(manifest: Manifest, tx: ReadTransaction, tariff: Tari
 def _stage_rows(work: Staging, stage: Compute) -> int:
     """Computes and stages the rows of one chunk; returns how many."""
     ws, manifest, table, chunk = work.ws, work.manifest, work.table, stage.chunk
+    clock = processor_clock(ws.settings)
     with ws.ledger.write() as tx:
         tx.candidates.start_chunk(manifest.run_id, chunk.number, chunk.partitions, attempt=work.token)
     ws.reached(Point.STAGE_CHUNK_STARTED)
@@ -308,6 +311,7 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
                 attempt=work.token,
                 checksum=checksum,
                 seam_checksum="",
+                core_ms=round(clock.core_seconds() * 1000),
             )
         ws.reached(Point.STAGE_CHUNK_FINISHED)
         return kept.rows
@@ -344,6 +348,7 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
     ]
     output_rows = sum(candidate.rows for candidate in candidates)
     found = _observed(content, frame, columns, is_written=bool(staged))
+    spent_ms = round(clock.core_seconds() * 1000)
     with ws.ledger.write() as tx:
         tx.candidates.finish_chunk(
             manifest.run_id,
@@ -354,6 +359,7 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
             attempt=work.token,
             checksum=checksum_of(found) if _is_continued(table) else "",
             seam_checksum=checksum_of(found, prefix="seam_") if chunk.once_more else "",
+            core_ms=spent_ms,
         )
     ws.reached(Point.STAGE_CHUNK_FINISHED)
     return output_rows

@@ -77,7 +77,7 @@ class Settings:
             (`BACKFILL_CLOCK_BEHIND_HOURS`).
         spark_master: `local[*]`, a cluster's URL (`BACKFILL_SPARK_MASTER`).
         spark_remote: A Spark Connect URL, instead of a master (`BACKFILL_SPARK_REMOTE`).
-        tariff: What computing costs, for `plan --max-cost`: how many cores compute a run (`BACKFILL_CORES`; by default
+        tariff: What computing costs, for `plan --max-cost`: how many cores are set aside (`BACKFILL_CORES`; by default
             those of this machine), and the price of a core hour (`BACKFILL_CORE_HOUR_PRICE`, such as `0.05 EUR`).
         spark_memory: The driver's heap (`BACKFILL_SPARK_MEMORY`).
         spark_shuffle_partitions: (`BACKFILL_SPARK_SHUFFLE_PARTITIONS`).

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 from backfill_assets.core import java_classes
 from backfill_assets.core.file_rights import umask_of
+from backfill_assets.core.processor_time import ProcessorClock
 from backfill_assets.core.session_settings import (
     DRIVER,
     JAVA,
@@ -132,6 +133,7 @@ def session_on_server(settings: Settings) -> SparkSession | None:
             _chosen.is_elsewhere = True
             return None
         session = _chosen.sessions[settings.home] = _opened_on(found.fit)
+        _chosen.servers[settings.home] = found.fit.number
     return cast("SparkSession", session)
 
 
@@ -167,14 +169,25 @@ class _Chosen:
 
     Attributes:
         sessions: Its sessions on servers, by home.
+        servers: The processes of these servers, by home.
         is_elsewhere: Whether it began without a server.
     """
 
     sessions: dict[Path, RemoteSession] = field(default_factory=dict)
+    servers: dict[Path, int] = field(default_factory=dict)
     is_elsewhere: bool = False
 
 
 _chosen = _Chosen()
+
+
+def processor_clock(settings: Settings) -> ProcessorClock:
+    """A clock of the processors that compute for this process from now on."""
+    roots: tuple[int, ...] = ()
+    if not settings.spark_remote and settings.spark_master.startswith("local"):
+        server = _chosen.servers.get(settings.home)
+        roots = (os.getpid(), *([server] if server else []))
+    return ProcessorClock(roots=roots, cores=settings.tariff.cores)
 
 
 def give_access(spark: SparkSession, settings: Settings) -> None:

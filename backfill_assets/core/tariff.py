@@ -34,10 +34,10 @@ def sum_of(costs: Sequence[Cost]) -> Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """What computing costs. Costs are core seconds, or money where a core hour has a price.
+    """What computing costs. Costs are core seconds of processor time, or money where a core hour has a price.
 
     Attributes:
-        cores: How many cores compute at once.
+        cores: How many cores are set aside where processor time is not measured; see `core.processor_time`.
         price: Of a core hour; None to count core seconds.
         currency: Of the price, such as `EUR`; may be empty.
     """
@@ -47,19 +47,19 @@ class Tariff:
     currency: str = ""
 
     def cost(self, seconds: float) -> Decimal:
-        """What so many seconds on all cores cost."""
-        core_seconds = Decimal(str(seconds)) * self.cores
+        """What so many seconds of one core cost."""
+        core_seconds = Decimal(str(seconds))
         return core_seconds if self.price is None else core_seconds * self.price / 3600
 
     def seconds(self, cost: Decimal) -> float | None:
-        """How many seconds on all cores a cost pays for; None where they are free."""
+        """How many seconds of one core a cost pays for; None where they are free."""
         price = Decimal(1) if self.price is None else self.price / 3600
-        return float(cost / self.cores / price) if price else None
+        return float(cost / price) if price else None
 
     def spent(self, seconds: float) -> Cost:
-        """What so many seconds on all cores cost, in both."""
+        """What so many seconds of one core cost, in both."""
         amount = None if self.price is None else round(float(self.cost(seconds)), 6)
-        return Cost(core_seconds=round(float(seconds) * self.cores, 1), amount=amount, currency=self.currency)
+        return Cost(core_seconds=round(float(seconds), 1), amount=amount, currency=self.currency)
 
     def text(self, cost: Decimal, *, unlike: Decimal | None = None) -> str:
         """A cost as people read it.

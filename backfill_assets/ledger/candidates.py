@@ -17,6 +17,8 @@ from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import LostWork, NotWhatWasStaged, UnfitState
 from backfill_assets.ledger.events import (
     ALL_GATES,
+    CHUNK_FINISHED,
+    CORE_MS,
     GATES_RECORDED,
     SYSTEM,
     TOOK_MS,
@@ -24,13 +26,14 @@ from backfill_assets.ledger.events import (
     EventLog,
     Step,
     Writes,
+    core_seconds_of_chunks,
     seconds_of_gates,
 )
 from backfill_assets.ledger.findings import NEEDS_COMMENT, GateResult, PassedGate, SampleRow
 from backfill_assets.ledger.provenance import inputs_of, provenance_of
 from backfill_assets.ledger.queries import PAGE, Queries, batches
 from backfill_assets.ledger.recorded_text import first_few
-from backfill_assets.ledger.records import CandidatePartition, ChunkRecord
+from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, EventRecord
 from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.samples import append_with_samples
 from backfill_assets.ledger.schema import (
@@ -62,6 +65,11 @@ def gates_of(results: Iterable[GateResult]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(result.gate for result in results))
 
 
+def _measured(gated: EventRecord) -> float | None:
+    """The processor time of gates."""
+    return gated.payload[CORE_MS] / 1000 if CORE_MS in gated.payload else None
+
+
 class CandidateReads(Queries):
     """Chunks, candidates and gate results of runs."""
 
@@ -84,21 +92,34 @@ class CandidateReads(Queries):
         )
         found = {run_id: self.chunks(run_id) for run_id in self._values(chosen)}
         gates = select(events).where(events.c.entity_id.in_(found), events.c.action == GATES_RECORDED)
-        gating = {
-            row.entity_id: seconds_of_gates(rows.event_record(row))
-            for row in self._rows(gates.order_by(events.c.sequence))
-        }
+        gating = {row.entity_id: rows.event_record(row) for row in self._rows(gates.order_by(events.c.sequence))}
+        spent = {run_id: self.core_seconds(run_id) for run_id in found}
         earlier = tuple(
             EarlierRun(
                 rows=sum(chunk.output_rows or 0 for chunk in chunks),
                 partitions=sum(len(chunk.partitions) for chunk in chunks),
                 chunks=len(chunks),
                 staging_seconds=sum(chunk.seconds for chunk in chunks),
-                gating_seconds=gating[run_id].get(ALL_GATES) or 0.0,
+                gating_seconds=seconds_of_gates(gating[run_id]).get(ALL_GATES) or 0.0,
+                # A run of which a part was not measured tells nothing of the whole.
+                staging_core_seconds=sum(spent[run_id].values())
+                if spent[run_id].keys() >= {chunk.number for chunk in chunks}
+                else None,
+                gating_core_seconds=_measured(gating[run_id]),
             )
             for run_id, chunks in found.items()
         )
         return Pace(runs=earlier) if earlier else None
+
+    def core_seconds(self, run_id: str) -> Mapping[int, float]:
+        """The processor time of the chunks of a run that are there, by number, where it was measured.
+
+        Cost: one index range over the events of the run, and its chunks.
+        """
+        chosen = select(events).where(events.c.entity_id == run_id, events.c.action == CHUNK_FINISHED)
+        found = core_seconds_of_chunks(map(rows.event_record, self._rows(chosen.order_by(events.c.sequence))))
+        there = set(self._values(select(chunk_runs.c.number).where(chunk_runs.c.run_id == run_id)))
+        return {number: seconds for number, seconds in found.items() if number in there}
 
     def of_run(self, run_id: str) -> dict[date, CandidatePartition]:
         """The staged partitions of a run, in order.
@@ -272,6 +293,7 @@ class CandidateWrites(CandidateReads, Writes):
         attempt: str,
         checksum: str,
         seam_checksum: str = "",
+        core_ms: int | None = None,
     ) -> None:
         """A chunk is computed; its candidates take the place of earlier ones of the same partitions.
 
@@ -281,6 +303,7 @@ class CandidateWrites(CandidateReads, Writes):
             output_rows: Of what it staged.
             checksum: Of its rows, if it is a snapshot that the next chunk continues.
             seam_checksum: Of what was computed of its neighbours and not staged, if there is anything.
+            core_ms: The processor time that it took.
         """
         self._runs.require_holder(run_id, attempt)
         self._must_have_started(run_id, number, attempt)
@@ -296,9 +319,10 @@ class CandidateWrites(CandidateReads, Writes):
         }
         files = document_digest([[c.partition.isoformat(), c.files.digest] for c in staged])
         payload = {"number": number, **measured, "partitions": len(staged), "files_digest": files}
+        payload |= {} if core_ms is None else {CORE_MS: core_ms}
         self._log.change(
             _chunk_step(run_id, number, ChunkState.RUNNING, ChunkState.DONE),
-            Event("chunk", run_id, "chunk_finished", actor=SYSTEM, payload=payload),
+            Event("chunk", run_id, CHUNK_FINISHED, actor=SYSTEM, payload=payload),
             also={**measured, "finished_at": self._log.now},
         )
 
@@ -363,6 +387,7 @@ class CandidateWrites(CandidateReads, Writes):
         attempt: str,
         samples: Iterable[Sequence[SampleRow]] = (),
         took_ms: Mapping[str, int] | None = None,
+        core_ms: int | None = None,
     ) -> None:
         """What the gates measured; it takes the place of the run's earlier results.
 
@@ -375,6 +400,7 @@ class CandidateWrites(CandidateReads, Writes):
             attempt: Names the process that has the run.
             samples: By kind, values of rows for reviewers: the only place for them, because it can be erased.
             took_ms: How long the stages of gating took, by name, for the report.
+            core_ms: The processor time that they took together.
         """
         self._runs.require_holder(run_id, attempt)
         self._must_be(run_id, RunState.GATING, "record its gates")
@@ -390,6 +416,7 @@ class CandidateWrites(CandidateReads, Writes):
             "results": len(found),
             "blocking_failures": sum(1 for each in found if each.blocking and not each.passed),
             **({TOOK_MS: dict(took_ms)} if took_ms else {}),
+            **({} if core_ms is None else {CORE_MS: core_ms}),
         }
         event = Event("gates", run_id, GATES_RECORDED, actor=actor, payload=payload)
         append_with_samples(self._log, event, run_id, samples)

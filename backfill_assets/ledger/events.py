@@ -239,8 +239,15 @@ class EventLog(Queries):
         self.append(replace(event, from_state=str(step.begins), to_state=str(step.ends)))
 
 
-EXPECTED_MS = "expected_ms"
-"""In the event of a plan: how long its run is expected to compute and to evaluate its gates."""
+EXPECTED_CORE_MS = "expected_core_ms"
+"""In the event of a plan: the processor time that its run is expected to take until its gates are evaluated."""
+
+CORE_MS = "core_ms"
+"""In the events of a finished chunk and of gates: the processor time that they took. Earlier releases did not measure
+it, and have the times of their beginning and end alone."""
+
+CHUNK_FINISHED = "chunk_finished"
+"""The event of a chunk that is computed."""
 
 GATES_RECORDED = "gates_recorded"
 """The event of the results of a run's gates."""
@@ -255,6 +262,12 @@ ALL_GATES = "gates"
 def seconds_of_gates(recorded: EventRecord) -> Mapping[str, float]:
     """How long the stages of gating took, by the event of its results."""
     return {stage: took_ms / 1000 for stage, took_ms in recorded.payload.get(TOOK_MS, {}).items()}
+
+
+def core_seconds_of_chunks(events: Iterable[EventRecord]) -> Mapping[int, float]:
+    """The processor time of the chunks of a run, by number and as they were computed last, where it was measured."""
+    finished = (event.payload for event in events if event.action == CHUNK_FINISHED)
+    return {payload["number"]: payload[CORE_MS] / 1000 for payload in finished if CORE_MS in payload}
 
 
 STOPPED_BY = "stopped_by"

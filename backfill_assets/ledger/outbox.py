@@ -231,7 +231,7 @@ class OutboxWrites(OutboxReads):
         self._log, self._run_steps, self._steps = log, RunSteps(log), OutboxSteps(log)
 
     def add_follow_up(
-        self, manifest: Manifest, *, actor: str, expected_seconds: float | None = None
+        self, manifest: Manifest, *, actor: str, expected_core_seconds: float | None = None
     ) -> RunRecord | None:
         """Writes the manifest of a follow-up down, if the outbox asks for it at this moment.
 
@@ -254,7 +254,7 @@ class OutboxWrites(OutboxReads):
         taken = self.following(manifest.table, followed)
         if any(not days.isdisjoint(manifest.partitions) for days in taken.values()):
             return None
-        self._run_steps.insert(manifest, actor=actor, expected_seconds=expected_seconds)
+        self._run_steps.insert(manifest, actor=actor, expected_core_seconds=expected_core_seconds)
         return self._runs.get(manifest.run_id)
 
     def mark_delivered(self, publication_id: str, *, actor: str) -> None:

@@ -19,7 +19,7 @@ from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.people import require_person
 from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.bases import without_pins
-from backfill_assets.ledger.events import EXPECTED_MS, Event, EventLog, Step, Writes
+from backfill_assets.ledger.events import EXPECTED_CORE_MS, Event, EventLog, Step, Writes
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.queries import PAGE, Queries, Unreadable, batches, readable
 from backfill_assets.ledger.recorded_text import first_few, one_line, required_text, storable_text
@@ -281,7 +281,7 @@ class RunSteps(Writes):
         super().__init__(log)
         self._leases = LeaseSteps(log)
 
-    def insert(self, manifest: Manifest, *, actor: str, expected_seconds: float | None = None) -> None:
+    def insert(self, manifest: Manifest, *, actor: str, expected_core_seconds: float | None = None) -> None:
         """Writes a manifest down, with how long it is expected to take. Its run is PLANNED and its approval a DRAFT.
 
         Raises:
@@ -322,7 +322,7 @@ class RunSteps(Writes):
             "kind": str(manifest.kind),
             "reason": manifest.reason,
             "requested_by": manifest.requested_by,
-            **({} if expected_seconds is None else {EXPECTED_MS: round(expected_seconds * 1000)}),
+            **({} if expected_core_seconds is None else {EXPECTED_CORE_MS: round(expected_core_seconds * 1000)}),
         }
         state = str(RunState.PLANNED)
         self._log.append(Event("run", run_id, "planned", actor=actor, to_state=state, payload=planned))
@@ -416,7 +416,7 @@ class RunWrites(RunReads, Writes):
         super().__init__(log)
         self._leases, self._steps = LeaseSteps(log), RunSteps(log)
 
-    def add(self, manifest: Manifest, *, actor: str, expected_seconds: float | None = None) -> RunRecord:
+    def add(self, manifest: Manifest, *, actor: str, expected_core_seconds: float | None = None) -> RunRecord:
         """Writes a manifest down, with how long it is expected to take. Its run is PLANNED and its approval a DRAFT.
 
         Cost: two primary key lookups; one row of the manifest, the run and its approval, one per publication that it
@@ -429,7 +429,7 @@ class RunWrites(RunReads, Writes):
             # Policy may publish a follow-up, so only the outbox brings one about (`outbox`).
             why = "is not planned as a follow-up: only what the outbox asks for is"
             raise errors.NotAFollowUp(run_id=manifest.run_id, why=why)
-        self._steps.insert(manifest, actor=actor, expected_seconds=expected_seconds)
+        self._steps.insert(manifest, actor=actor, expected_core_seconds=expected_core_seconds)
         return self.get(manifest.run_id)
 
     def take(

@@ -105,7 +105,8 @@ class NothingExpires(OfTable, Refused):
 
 @sentence
 class CostUnknown(OfTable, Refused):
-    """no run of {table} has ended its gates, so whether it costs at most {most} is not known."""
+    """no run of {table} whose processor time was measured has ended its gates, so whether it costs at most {most} is
+    not known."""
 
     most: str
 

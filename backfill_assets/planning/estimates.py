@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -26,6 +26,9 @@ class EarlierRun:
         chunks: In how many it was computed.
         staging_seconds: How long these took together, waiting between them left out.
         gating_seconds: How long its gates took.
+        staging_core_seconds: The processor time of its chunks; None where it was not measured, as in runs of releases
+            that paid for cores by the time on the wall.
+        gating_core_seconds: That of its gates, or None.
     """
 
     rows: int
@@ -33,6 +36,8 @@ class EarlierRun:
     chunks: int
     staging_seconds: float
     gating_seconds: float
+    staging_core_seconds: float | None = None
+    gating_core_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,12 +53,26 @@ class Pace:
 
     def seconds(self, rows: int, chunks: int) -> float | None:
         """How long a run takes that writes so many rows; None where no earlier run has written any."""
-        known = [run for run in self.runs if run.rows]
-        if not known:
-            return None
-        of_chunk = _line([(run.rows / run.chunks, run.staging_seconds / run.chunks) for run in known])
-        of_gates = _line([(run.rows, run.gating_seconds) for run in known])
-        return chunks * of_chunk(rows / chunks) + of_gates(rows)
+        return _of(((run, run.staging_seconds, run.gating_seconds) for run in self.runs), rows, chunks)
+
+    def core_seconds(self, rows: int, chunks: int) -> float | None:
+        """How much processor time it takes; None where that of no earlier run with rows was measured."""
+        measured = ((run, run.staging_core_seconds, run.gating_core_seconds) for run in self.runs)
+        return _of(
+            ((run, staging, gating) for run, staging, gating in measured if staging is not None and gating is not None),
+            rows,
+            chunks,
+        )
+
+
+def _of(measured: Iterable[tuple[EarlierRun, float, float]], rows: int, chunks: int) -> float | None:
+    """What a run takes, from what the chunks and the gates of earlier runs took."""
+    known = [each for each in measured if each[0].rows]
+    if not known:
+        return None
+    of_chunk = _line([(run.rows / run.chunks, staging / run.chunks) for run, staging, _ in known])
+    of_gates = _line([(run.rows, gating) for run, _, gating in known])
+    return chunks * of_chunk(rows / chunks) + of_gates(rows)
 
 
 def _line(known: Sequence[tuple[float, float]]) -> Callable[[float], float]:
@@ -88,6 +107,7 @@ class Estimate:
         rows: By output partition.
         size_bytes: Of all data files; None when no rows of the table are known.
         seconds: To stage it and to evaluate its gates; None when there is no earlier run.
+        core_seconds: Of processor time, for the same; None when no earlier run was measured.
         based_on: Where the numbers come from.
         runs: Of how many earlier runs the pace is known.
     """
@@ -97,6 +117,7 @@ class Estimate:
     seconds: float | None
     based_on: Basis
     runs: int = 0
+    core_seconds: float | None = None
 
     @property
     def total_rows(self) -> int:
@@ -139,6 +160,7 @@ def estimate(
         rows=rows,
         size_bytes=total * accepted_bytes // known if known else None,
         seconds=pace.seconds(total, chunks(rows)) if pace else None,
+        core_seconds=pace.core_seconds(total, chunks(rows)) if pace else None,
         based_on=based_on,
         runs=len(pace.runs) if pace else 0,
     )
@@ -164,9 +186,9 @@ def require_affordable(
     affordable = None if most is None else tariff.seconds(most)
     if most is None or affordable is None:
         return [None] * len(expected)
-    if unknown := sorted(table for table, each in expected if each.seconds is None):
+    if unknown := sorted(table for table, each in expected if each.core_seconds is None):
         raise CostUnknown(table=unknown[0], most=tariff.text(most))
-    known = [each.seconds or 0.0 for _, each in expected]
+    known = [each.core_seconds or 0.0 for _, each in expected]
     total = sum(known)
     cost = tariff.cost(total)
     if cost > most:

@@ -205,7 +205,9 @@ def _plan(ws: Workspace, follow_up: FollowUp, terms: Terms, *, by: str) -> RunRe
         require_inputs(proposed, first_day=ws.graph.first_day)
         proposed = with_changes(ws, tx, proposed)
     with ws.ledger.write() as tx:
-        return tx.outbox.add_follow_up(proposed.manifest, actor=by, expected_seconds=proposed.estimate.seconds)
+        return tx.outbox.add_follow_up(
+            proposed.manifest, actor=by, expected_core_seconds=proposed.estimate.core_seconds
+        )
 
 
 def _is_wanted(ws: Workspace, tx: ReadTransaction, follow_up: FollowUp) -> bool:

@@ -202,8 +202,8 @@ def together(manifest: Manifest, *, partial: bool = False) -> Invocation:
 def _part(ws: Workspace, plan: Plan, partitions: Iterable[date]) -> Cost | None:
     """What a part of a run is expected to cost, by its share of the expected rows."""
     expected = plan.estimate
-    if expected.seconds is None or not expected.total_rows:
+    if expected.core_seconds is None or not expected.total_rows:
         return None
     chosen = set(partitions)
     rows = sum(count for day, count in expected.rows.items() if day in chosen)
-    return ws.settings.tariff.spent(expected.seconds * rows / expected.total_rows)
+    return ws.settings.tariff.spent(expected.core_seconds * rows / expected.total_rows)

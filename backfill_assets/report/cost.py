@@ -6,7 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from backfill_assets.core.tariff import Cost, Tariff
-from backfill_assets.ledger.events import ALL_GATES, EXPECTED_MS, GATES_RECORDED, seconds_of_gates
+from backfill_assets.ledger.events import (
+    ALL_GATES,
+    CORE_MS,
+    EXPECTED_CORE_MS,
+    GATES_RECORDED,
+    core_seconds_of_chunks,
+    seconds_of_gates,
+)
 from backfill_assets.ledger.records import (
     Action,
     CandidatePartition,
@@ -36,7 +43,8 @@ class CostDocument:
             recorded.
         proving_seconds: Of these, how long the proof of the window took, or null.
         publishing_seconds: How long its last publication took; null before it.
-        spent: What computing and gates have cost.
+        spent: What computing and gates have cost: processor time. Of chunks of earlier releases, which did not measure
+            it, the time that they took on all cores.
         expected: What they were expected to cost when it was planned; null where no earlier run of the table has been
             measured.
     """
@@ -75,8 +83,12 @@ def cost_of(
     rows, staging = sum(chunk.output_rows or 0 for chunk in chunks), sum(chunk.seconds for chunk in chunks)
     planned, gated = _last(events, "planned"), _last(events, GATES_RECORDED)
     of_gates = {} if gated is None else {name: round(took, 1) for name, took in seconds_of_gates(gated).items()}
-    expected_ms = planned.payload.get(EXPECTED_MS) if planned else None
-    computed = staging + of_gates.get(ALL_GATES, 0.0)
+    expected_ms = planned.payload.get(EXPECTED_CORE_MS) if planned else None
+    measured = core_seconds_of_chunks(events)
+    spent = sum(measured.get(chunk.number, chunk.seconds * tariff.cores) for chunk in chunks)
+    if gated is not None:
+        gating_ms = gated.payload.get(CORE_MS)
+        spent += of_gates.get(ALL_GATES, 0.0) * tariff.cores if gating_ms is None else gating_ms / 1000
     return CostDocument(
         chunks=len(chunks),
         input_rows=sum(chunk.input_rows or 0 for chunk in chunks),
@@ -90,7 +102,7 @@ def cost_of(
         comparing_seconds=of_gates.get("measure"),
         proving_seconds=of_gates.get("prove"),
         publishing_seconds=_publishing(publications),
-        spent=tariff.spent(computed),
+        spent=tariff.spent(spent),
         expected=None if expected_ms is None else tariff.spent(expected_ms / 1000),
     )
 

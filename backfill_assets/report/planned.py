@@ -142,11 +142,11 @@ def _work_of(manifest: Manifest) -> tuple[object, ...]:
 
 def expected_cost(plans: Sequence[Plan], tariff: Tariff) -> Cost | None:
     """What runs are expected to cost together; None where nothing is known of one of them."""
-    known = [plan.estimate.seconds for plan in plans if plan.estimate.seconds is not None]
+    known = [each for each in (plan.estimate.core_seconds for plan in plans) if each is not None]
     return tariff.spent(sum(known)) if len(known) == len(plans) else None
 
 
 def unmeasured_tables(plans: Iterable[Plan]) -> tuple[str, ...]:
-    """The tables of runs of which nothing is known, because no run of them has ended its gates."""
-    unknown = (plan.manifest for plan in plans if plan.estimate.seconds is None)
+    """The tables of runs of which nothing is known, because no measured run of them has ended its gates."""
+    unknown = (plan.manifest for plan in plans if plan.estimate.core_seconds is None)
     return tuple(dict.fromkeys(manifest.table for manifest in unknown if manifest.computed))

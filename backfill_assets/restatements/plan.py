@@ -137,7 +137,7 @@ def write_set(
         if proposal:
             proposal.first(tx, manifest.set_id)
         for plan in plans:
-            tx.runs.add(plan.manifest, actor=actor, expected_seconds=plan.estimate.seconds)
+            tx.runs.add(plan.manifest, actor=actor, expected_core_seconds=plan.estimate.core_seconds)
         tx.sets.add(manifest, actor=actor)
         asked = every(demand_of(ws, tx, tx.runs.get(plan.manifest.run_id)) for plan in plans)
     manifests, of = [plan.manifest for plan in plans], manifest.set_id

@@ -13,7 +13,7 @@ from backfill_assets.orchestration.storage import open_instance
 from backfill_assets.workspace import Workspace
 
 IDS = re.compile(r"\b(?:pub-\d{8}-[0-9a-f]{10}|\w+-\d{8}-[0-9a-f]{8})\b")
-OF_THE_MOMENT = frozenset({"attempt", "expected_ms", "place", "took_ms", "versions"})
+OF_THE_MOMENT = frozenset({"attempt", "core_ms", "expected_core_ms", "place", "took_ms", "versions"})
 BY_ITSELF = {"sensor": "BY ITSELF", "follow": "BY ITSELF"}
 """The two names of what follows publications by the ledger's word: the sensor, and the command."""
 

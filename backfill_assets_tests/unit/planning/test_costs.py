@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 
@@ -20,7 +21,11 @@ TWO_CORES = Tariff(cores=2)
 
 
 def of_seconds(seconds: float | None) -> Estimate:
-    return Estimate(rows={DAY: 10}, size_bytes=None, seconds=seconds, based_on=Basis.EARLIER_RUNS)
+    """What two cores are busy with for so long."""
+    core_seconds = None if seconds is None else 2 * seconds
+    return Estimate(
+        rows={DAY: 10}, size_bytes=None, seconds=seconds, core_seconds=core_seconds, based_on=Basis.EARLIER_RUNS
+    )
 
 
 def pace(*runs: tuple[int, float]) -> Pace:
@@ -57,24 +62,24 @@ def test_a_cost_has_the_digits_that_tell_it_from_the_limit_and_from_nothing(most
     expected, tariff = [("silver.a", of_seconds(1_800))], Tariff(cores=2, price=Decimal("0.5"), currency="EUR")
     with pytest.raises(Refused, match=says):
         require_affordable(expected, Decimal(most), tariff)
-    assert cost_words(tariff.spent(0.5)) == "1 core second, 0.00014 EUR"
+    assert cost_words(tariff.spent(1)) == "1 core second, 0.00014 EUR"
     assert TWO_CORES.text(Decimal("0.4")) == "0.40 core seconds"
     assert (TWO_CORES.text(Decimal(1)), TWO_CORES.text(Decimal(2))) == ("1 core second", "2 core seconds")
 
 
 def test_what_was_spent_is_said_in_core_seconds_and_in_money() -> None:
     tariff = Tariff(cores=4, price=Decimal("0.36"), currency="EUR")
-    assert tariff.spent(250) == Cost(core_seconds=1_000.0, amount=0.1, currency="EUR")
-    assert TWO_CORES.spent(250) == Cost(core_seconds=500.0, amount=None, currency="")
+    assert tariff.spent(1_000) == Cost(core_seconds=1_000.0, amount=0.1, currency="EUR")
+    assert TWO_CORES.spent(500) == Cost(core_seconds=500.0, amount=None, currency="")
 
 
 def test_each_run_may_take_what_is_expected_of_it_and_as_much_of_the_rest_as_the_others() -> None:
     expected = [("silver.a", of_seconds(30)), ("silver.b", of_seconds(0))]
-    assert require_affordable(expected, Decimal(160), TWO_CORES) == [TWO_CORES.spent(55), TWO_CORES.spent(25)]
+    assert require_affordable(expected, Decimal(160), TWO_CORES) == [TWO_CORES.spent(110), TWO_CORES.spent(50)]
 
 
 def test_a_limit_on_what_nothing_is_known_of_is_refused() -> None:
-    with pytest.raises(Refused, match=r"no run of silver\.b has ended its gates, so whether it costs at most 5 core"):
+    with pytest.raises(Refused, match=r"no run of silver\.b whose processor time was measured .* at most 5 core"):
         require_affordable([("silver.a", of_seconds(1)), ("silver.b", of_seconds(None))], Decimal(5), TWO_CORES)
 
 
@@ -90,6 +95,15 @@ def test_runs_of_one_size_tell_what_a_row_takes() -> None:
     accepted = {DAY: Claim(version=1, run_id="run", digest="", rows=200, file_count=1, size_bytes=1)}
     found = estimate((DAY,), accepted, own_rows={DAY: 1}, pace=pace((100, 20.0), (100, 30.0)), chunks=len)
     assert found.seconds == 50.0
+
+
+def test_runs_that_paid_for_waiting_tell_how_long_a_run_takes_and_not_what_it_costs() -> None:
+    """Those of earlier releases have no processor time: 20 s on four cores beside others were 80 core seconds."""
+    of_before = earlier(100, 1, 200.0)
+    measured = replace(earlier(100, 1, 20.0), staging_core_seconds=15.0, gating_core_seconds=1.0)
+    assert Pace(runs=(of_before,)).core_seconds(100, 1) is None
+    assert Pace(runs=(of_before, of_before, measured)).core_seconds(200, 1) == pytest.approx(32.0)
+    assert Pace(runs=(of_before, measured)).seconds(100, 1) == pytest.approx(110.0)
 
 
 def test_runs_that_wrote_nothing_tell_nothing() -> None:
