@@ -42,10 +42,19 @@ if TYPE_CHECKING:
 
 Parsed = TypeVar("Parsed")
 
+
+def documentation() -> Path:
+    """The first page of the documentation: of the checkout, or of the wheel that has a copy of it."""
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "documentation"
+    return (inside if inside.exists() else package.parent / "docs") / "README.md"
+
+
 app = typer.Typer(
     name="backfill",
     cls=CommandGroup,
     help="Backfills as controlled production changes: plan, stage, gate, swap, undo, and keep the evidence.",
+    epilog=f"Documentation: {documentation()}",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -92,6 +93,11 @@ def test_the_wheel_has_types_and_the_example_and_nothing_of_the_tests(installed:
     assert "backfill_assets/py.typed" in names
     assert "backfill_assets/examples/enforcement_sla/reference/sla_policy.yaml" in names
     assert [name for name in names if not name.startswith(("backfill_assets/", "backfill_assets-"))] == []
+    (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+    described = ZipFile(installed.wheel).read(metadata).decode()
+    assert re.findall(r"\]\((?!https://)([^)]*)\)", described) == [], "a link that leads nowhere outside of a checkout"
+    shown = re.sub(r"\s+", "", installed.types("--help").stdout)
+    assert "backfill_assets/documentation/README.md" in shown and "backfill_assets/documentation/README.md" in names
     assert installed.types("--version").stdout == f"backfill-assets {__version__}\n"
     assert installed.runs("import backfill_assets; print(backfill_assets.__version__)") == __version__
 

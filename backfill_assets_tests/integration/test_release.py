@@ -15,7 +15,7 @@ import pytest
 from backfill_assets import __version__
 from backfill_assets.core.settings import PROJECT_ROOT
 
-RELEASED = ("backfill_assets", "tools", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".gitignore")
+RELEASED = ("backfill_assets", "docs", "tools", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".gitignore")
 
 
 def git(checkout: Path, *words: str) -> None:

@@ -28,9 +28,13 @@ def text_of(page: Path) -> str:
 
 
 def own_domain() -> str:
-    """The example of docs/own-domain.md."""
-    (example,) = re.findall(r"```python\n(.*?)```", text_of(DOCS / "own-domain.md"), flags=re.DOTALL)
-    return str(example)
+    """The first example of docs/own-domain.md."""
+    return examples_of("own-domain.md")[0]
+
+
+def examples_of(page: str) -> list[str]:
+    """The examples in Python of a page."""
+    return re.findall(r"```python\n(.*?)```", text_of(DOCS / page), flags=re.DOTALL)
 
 
 def typed(page: Path) -> Iterator[list[str]]:
