@@ -178,7 +178,13 @@ def plan_expiry(ws: Workspace, name: str, *, reason: str, by: str) -> Plan:
     table = ws.domain.derived_table(name)
     terms = terms_of(ws, table, table.version, computes=False)
     terms = replace(
-        terms, gates=gate_terms(table, expires=True), code_modules=(), code_archive="", references=(), columns=()
+        terms,
+        gates=gate_terms(table, expires=True),
+        code_modules=(),
+        code_archive="",
+        notes="",
+        references=(),
+        columns=(),
     )
     with ws.ledger.read() as tx:
         tx.acts.require_kept(table.name)

@@ -63,6 +63,7 @@ def _terms(ws: Workspace, table: Table, transform: str, version: str, limits: Li
         code_digest=code.digest,
         code_modules=code.modules,
         code_archive=keep(code, ws.reference_archive),
+        notes=table.release(version).notes if isinstance(table, DerivedTable) else "",
         versions=ws.versions(),
         session_digest=session_digest(),
         gates=gate_terms(table),

@@ -160,10 +160,11 @@ Transform = Callable[..., DataFrame]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """One registered release of a transform: its version and its function."""
+    """One registered release of a transform: its version, its function, and what its author tells reviewers of it."""
 
     version: str
     function: Transform
+    notes: str = ""
 
 
 NOT_READ_YET = Policy(live="auto", backfill="auto", follow="auto")
@@ -373,6 +374,8 @@ class DerivedTable:
         for release in self.releases:
             if not callable(release.function):
                 raise wrong(self, f"the function of version {release.version} is {release.function!r:.60}")
+            if not isinstance(release.notes, str):
+                raise wrong(self, f"the notes of version {release.version} are {release.notes!r:.60}, and not a text")
             found = list(inspect.signature(release.function).parameters)
             if found != expected:
                 takes = f"the function of version {release.version} takes ({', '.join(found)})"
@@ -406,8 +409,8 @@ class DerivedTable:
             raise wrong(self, "its function returns changes, and that of a version has to return rows")
         mode = versioned(of=self.name, differs=differs, explained=explained, clean_days=clean_days)
         gates = tuple(gate for gate in self.gates if not isinstance(gate, AddsOnly | Merged))
-        release = self.release(version)
-        return dataclasses.replace(self, name=name, releases=(release,), publish=mode, gates=gates, policy=policy)
+        releases = (self.release(version),)
+        return dataclasses.replace(self, name=name, releases=releases, publish=mode, gates=gates, policy=policy)
 
     @property
     def stretches(self) -> Stretches | None:
@@ -518,6 +521,7 @@ def derived_table(
     phases: AskedPhases | None = None,
     tolerance: Tolerance | None = None,
     earlier: Mapping[str, Transform] | None = None,
+    notes: str = "",
 ) -> Callable[[Transform], DerivedTable]:
     """Turns a function of input DataFrames and a TransformContext into a derived table.
 
@@ -546,6 +550,7 @@ def derived_table(
         phases: `phases(...)` publishes what a person plans in parts, one after the other; `plan --phases 1` does not.
         tolerance: `tolerance(...)` lets its owner leave accepted rows as they are where a restatement moves little.
         earlier: Earlier releases that can still be run, by version.
+        notes: What reviewers of its runs are told of this version: what changed, and why.
 
     Raises:
         InvalidDeclaration: The declaration contradicts itself.
@@ -555,18 +560,14 @@ def derived_table(
         for what, given in (("inputs", inputs), ("earlier", earlier or {})):
             if not isinstance(given, Mapping):
                 raise InvalidDeclaration(f"{name}: its {what} are {given!r:.60}, and have to be a mapping of names.")
-        own = {
-            argument: read.window
-            for argument, read in inputs.items()
-            if isinstance(read, Input) and read.window is not None
-        }
+        own = {a: read.window for a, read in inputs.items() if isinstance(read, Input) and read.window is not None}
         if window is not SAME_DAYS and len(own) == len(inputs):
             raise InvalidDeclaration(f"{name}: its window counts for none of its inputs, which have their own.")
         others = {name: read for name, read in inputs.items() if not isinstance(read, OwnState)}
         states = {name: read for name, read in inputs.items() if isinstance(read, OwnState)}
         if len(states) > 1:
             raise InvalidDeclaration(f"{name}: it reads its own state as {' and as '.join(map(repr, states))}.")
-        releases = [Release(version=version, function=function)]
+        releases = [Release(version=version, function=function, notes=notes)]
         releases += [Release(version=v, function=f) for v, f in (earlier or {}).items()]
         return DerivedTable(
             name=name,

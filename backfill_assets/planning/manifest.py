@@ -64,6 +64,7 @@ class DeclaredTerms:
         session_digest: The Spark settings that decide what rows mean.
         code_modules: What the code digest is over.
         code_archive: sha256 of the list of these modules in the archive; empty for the code of this project.
+        notes: What the author of that version tells reviewers.
         versions: Of this project, PySpark and Python where the run was planned.
         references: The versions of the reference documents that it reads.
         gates: What is measured before it may be published.
@@ -82,6 +83,7 @@ class DeclaredTerms:
     session_digest: str
     code_modules: tuple[str, ...] = ()
     code_archive: str = ""
+    notes: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     references: tuple[PinnedReference, ...] = ()
     gates: tuple[GateTerm, ...] = ()
@@ -191,6 +193,7 @@ class Manifest(DeclaredTerms):
             "session_settings": self.session_digest,
             "code_modules": list(self.code_modules),
             **({"code_archive": self.code_archive} if self.code_archive else {}),
+            **({"notes": self.notes} if self.notes else {}),
             "versions": dict(self.versions),
             "supersedes": list(self.supersedes),
             **self.terms.document,
@@ -294,6 +297,7 @@ class Manifest(DeclaredTerms):
             session_digest=document["session_settings"],
             code_modules=tuple(document["code_modules"]),
             code_archive=document.get("code_archive", ""),
+            notes=document.get("notes", ""),
             versions=document["versions"],
             policy=terms.policy,
             name_policy=terms.name_policy,

@@ -219,6 +219,7 @@ def _details(report: RunReport) -> Sequence[Block | None]:
         rows = [section("Rows that move", *_rows_that_move(report)), _states(report), _sample(report)]
     return [
         *_borders(report),
+        section("Notes of the author", Note(text=report.run.manifest.notes)),
         code_section(report.code_changes),
         references_section(report.reference_changes),
         section("Alternatives", Items(items=tuple(map(alternative_words, report.instead)))),

@@ -56,6 +56,7 @@ def test_a_reviewer_sees_the_lines_that_differ_from_those_of_the_published_rows(
 ) -> None:
     published = opened().published()
     edit(module, '(sf.sum("amount") * factor)', '(sf.sum("amount") * factor + 1)')
+    edit(module, 'earlier={"0.9.0": _doubled},', 'earlier={"0.9.0": _doubled}, notes="one more of each",')
     shop = opened()
     planned = shop.planned(OUTPUT)
     report = run_report(shop.ws, planned)
@@ -67,7 +68,7 @@ def test_a_reviewer_sees_the_lines_that_differ_from_those_of_the_published_rows(
     added = '+        .agg((sf.sum("amount") * factor + 1).cast("long").alias("amount"))'
     assert [line for line in of_module.lines if line[:1] in "+-"][2:] == [removed, added]
     for page in (markdown_page(run_page(report)), json.dumps(as_json(report))):
-        assert "factor + 1" in page
+        assert "factor + 1" in page and "one more of each" in page
     assert "factor + 1" in html_file(run_page(report))
     document = look.code_difference(shop.ws, published, planned)
     assert document.modules == change.difference.modules
