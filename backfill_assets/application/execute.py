@@ -192,7 +192,7 @@ def _swap(ws: Workspace, run_id: str, *, by: str, listener: Listener) -> Publica
         require_person("the one who publishes", by)
     published = publish_run(ws, run_id, by=by)
     manifest = run.manifest
-    seen = "readers see none of these rows" if manifest.expires else "readers see it"
+    seen = "readers no longer see these rows" if manifest.expires else "readers see the new rows"
     line = f"published {describe(manifest.grain, manifest.partitions)}: {seen}"
     total = len(manifest.partitions)
     listener(Progress(step="publish", done=total, total=total, line=line, table=manifest.table))

@@ -185,7 +185,7 @@ def _stuck(ws: Workspace, tx: ReadTransaction) -> Iterator[Metric]:
     )
     yield _gauge(
         "backfill_given_up",
-        "What sensors have given up and what is still to be done, as `status` lists it.",
+        "The work that sensors have given up or have yet to do, as `status` lists it.",
         (({"sensor": str(sensor)}, sum(work.sensor is sensor for work in given_up)) for sensor in Sensor),
     )
 

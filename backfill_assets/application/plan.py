@@ -132,7 +132,7 @@ def _require_pilot(tx: ReadTransaction, table: DerivedTable, scope: Scope, parti
     columns = tuple(name for name in table.schema.fieldNames() if name != table.partition.column)
     why, option = "", "but" if scope.is_rest else "where"
     if unknown := [column for column, _ in scope.where if column not in columns]:
-        why = f"{', '.join(unknown)} is no column that rows of a partition differ in, which are {', '.join(columns)}"
+        why = f"{', '.join(unknown)} cannot tell rows of a partition apart; these columns can: {', '.join(columns)}"
         raise NoPilot(table=table.name, scope=str(scope), option=option, why=why, unknown=unknown[0], columns=columns)
     if not table.has_pilots:
         why = "only tables that replace whole partitions and keep no state have pilots"
@@ -208,7 +208,7 @@ def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name
     if node.keeps_state or node.publish.keys_move or request.mode in NEVER_PUBLISHED:
         why = f"a run of mode {request.mode} is not published"
         if request.mode not in NEVER_PUBLISHED:
-            why = "a later run of it reads what the one before it has published"
+            why = "a later run reads the rows that the run before it published"
         raise NoPhases(table=table.name, why=why, by_days=False)
     parts = cut(table.name, output_of(replace(request, table=table.name), ws.graph, as_of), asked.count)
     text = f"{as_of.isoformat()}|{request.table}|{request.days}|{request.by}|{request.reason}"

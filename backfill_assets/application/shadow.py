@@ -109,5 +109,5 @@ def cut_over(ws: Workspace, table: str, *, by: str, reason: str) -> ActDocument:
 
 
 def stop(ws: Workspace, table: str, *, by: str, reason: str) -> ActDocument:
-    """A version is not kept up to date any more; one that readers were shown is given up once that is approved."""
+    """A version is no longer kept up to date; one that readers were shown is given up once that is approved."""
     return described_act(ws, table_acts.ask_to_stop(ws, table, by=by, reason=reason))

@@ -133,7 +133,7 @@ class Run:
         If an earlier attempt did not learn its outcome, that is found out first.
         """
         require_person("the one who rolls back", acting.by)
-        said = self._said(acting, "rollback", "checking {} before anything is brought back")
+        said = self._said(acting, "rollback", "checking {} before anything is restored")
         begun = rollback_under_way(self.ws, self.run_id) if with_dependents else None
         landed = undone(resolve_outcomes(self.ws, (self.run_id, *(begun.dependents if begun else ())), acting))
         records: Sequence[PublicationRecord] = ()

@@ -227,8 +227,8 @@ def require_same_contracts(ws: Workspace, manifest: Manifest) -> None:
             table_read(ws, manifest, pinned.table)
     elif table.earlier and ws.contracts[table.name].version_built(manifest.configuration) is None:
         difference = (
-            f"builds {table.name} by a contract that is none of the {table.contract_version} versions which the domain "
-            "declares, or with other code of their lifts"
+            f"builds {table.name} by a contract that is not one of the {table.contract_version} versions that the "
+            "domain declares, or with other code of their lifts"
         )
         raise PlannedOtherwise(run_id=manifest.run_id, difference=difference, manifest=manifest)
 

@@ -48,7 +48,7 @@ def avro_decoder(schema: Schema, schema_id: int) -> Decode:
         for each in _with_inner(schema):
             parsed = fastavro.parse_schema(_named(json.loads(each.text)), named_schemas=known)
     except Exception as error:  # noqa: BLE001 - whatever the library says of it, records of it cannot be read
-        raise BrokenValue(f"schema {schema_id} is no Avro schema: {type(error).__name__}") from None
+        raise BrokenValue(f"schema {schema_id} is not an Avro schema: {type(error).__name__}") from None
 
     def decode(value: bytes) -> Any:
         stream = io.BytesIO(value)

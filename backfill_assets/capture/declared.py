@@ -65,5 +65,5 @@ def _value(name: str, given: Mapping[str, str], home: Path) -> str:
     try:
         return path.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:
-        reason = (error.strerror or "").lower() if isinstance(error, OSError) else "it is no text"
+        reason = (error.strerror or "").lower() if isinstance(error, OSError) else "it is not UTF-8 text"
         raise NoSecret(name=name, why=f"its file {path} cannot be read: {reason}") from None

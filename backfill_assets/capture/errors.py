@@ -10,7 +10,7 @@ from backfill_assets.core.errors import BackfillError, MissingInput, Refused, Re
 
 
 class Fault(StrEnum):
-    """What is wrong with an offered file, as far as different things can be done about it."""
+    """The kinds of faults of an offered file, by what can be done about them."""
 
     PATH = "path"
     NAME = "name"
@@ -184,14 +184,14 @@ class ReadFailed(OfStream, Because, Retryable):
 
 @sentence
 class NothingCaptured(Refused):
-    """nothing of {source} was captured before, so that it is not known where to go on."""
+    """{source} was never captured, so there is no position from which to continue."""
 
     source: str
 
 
 @sentence
 class NoGroup(OfStream, Refused):
-    """the consumer group {group} has committed nothing of {name}, so that it is not known how far it is behind."""
+    """the consumer group {group} has committed no offset of {name}, so its lag is not known."""
 
     group: str
 
@@ -217,7 +217,7 @@ class NotAsCaptured(Refused):
 
 @sentence
 class RecordsMissing(Refused):
-    """of the {captured} records that were captured in {path}, {landed} landed, so that none of them counts."""
+    """of the {captured} records that were captured in {path}, {landed} landed, so none counts."""
 
     path: str
     captured: int
@@ -226,17 +226,17 @@ class RecordsMissing(Refused):
 
 @sentence
 class NothingWhole(OfStream, Refused):
-    """{name} has what happened, and no present state that could be read as a whole."""
+    """{name} holds changes, and no present state that a snapshot could read."""
 
 
 @sentence
 class NoSnapshot(OfStream, Refused):
-    """nothing of {name} was captured before, and its changes begin with a snapshot."""
+    """{name} was never captured, and its changes begin with a snapshot."""
 
 
 @sentence
 class NotByTime(OfStream, Refused):
-    """changes of {name} are not found by their time: they go on where the captures end."""
+    """changes of {name} are not found by their time: a capture continues where the last one ended."""
 
 
 @sentence
@@ -261,7 +261,7 @@ class UnknownValue(OfStream, Refused):
 
 @sentence
 class NotReconciled(OfStream, Refused):
-    """{name} is asked for records by {found}, and days are of {expected}: what it lacks may have only moved."""
+    """{name} is asked for records by {found}, and days are of {expected}: records that it lacks may only have moved."""
 
     expected: str
     found: str
@@ -282,14 +282,14 @@ class NoPeriod(OfStream, Refused):
 
 @sentence
 class BadAnswer(OfStream, Because, Refused):
-    """{name} answered {position} {why}: nothing of it was kept."""
+    """{name} answered {position} {why}: the answer was not kept."""
 
     position: str
 
 
 @sentence
 class PositionGone(OfStream, Refused):
-    """{name} no longer knows {position} (410 Gone), from which its capture has to go on."""
+    """{name} no longer knows {position} (410 Gone), from which its capture has to continue."""
 
     position: str
 
@@ -330,7 +330,7 @@ class VersionGone(OfStream, Refused):
 
 @sentence
 class WentBack(OfStream, Refused):
-    """{name} ends at {position} {found} now, and {position} {captured} of it was captured: it is another history."""
+    """{name} ends at {position} {found} now, and its captures end at {position} {captured}: it has another history."""
 
     captured: int
     found: int

@@ -78,7 +78,7 @@ class FileCapture:
             shown = visible(str(path))[:_MOST_SHOWN]
             raise NoFile(path=shown, why=f"{shown} cannot be read: {str(reason).lower()}") from error
         if mode and not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-            why = f"{path} is no regular file: a pipe, a socket or a device has no content that could be landed again"
+            why = f"{path} is not a regular file: the content of a pipe, a socket or a device cannot be landed again"
             raise FileRefused(fault=Fault.DEVICE, path=str(path), why=why)
         if path.is_dir():
             raise FileRefused(fault=Fault.FOLDER, path=str(path), why=f"{path} is a folder")
@@ -108,7 +108,7 @@ class FileCapture:
                 checked = check(copy, kind)
                 stored_path = place.keep(copy, f"{sha256[:2]}/{sha256}{kind.suffix}")
         except NotRegular as error:  # put in its place since it was looked at
-            why = f"{self.path} is no regular file any more"
+            why = f"{self.path} is no longer a regular file"
             raise FileRefused(fault=Fault.DEVICE, path=str(self.path), why=why) from error
         except PermissionError as error:
             why = f"{error.filename} cannot be read or written: permission denied"

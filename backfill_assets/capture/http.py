@@ -245,7 +245,7 @@ class HttpStream:
         except UnicodeDecodeError:
             raise self._bad(position, "what is not UTF-8") from None
         except (ValueError, RecursionError):
-            raise self._bad(position, "what is no JSON") from None
+            raise self._bad(position, "content that is not JSON") from None
         path = self._declared.records.split(".") if self._declared.records else []
         members = _at(document, path)
         if not isinstance(members, list):
@@ -343,7 +343,7 @@ class HttpStream:
         a capture that anything else ended would leave out what follows, without an error."""
         found = _at(page.document, path.split("."))
         if found not in (None, False) and not isinstance(found, str):
-            raise self._bad(position, f"what is no cursor at {path!r}")
+            raise self._bad(position, f"a value that is not a cursor at {path!r}")
         return _cursor(found)
 
     def _has_more(self, page: _Page, path: str, following: str, position: str) -> bool:
@@ -351,7 +351,7 @@ class HttpStream:
         found = _at(page.document, path.split("."))
         if found in (True, "true"):
             if not following:
-                raise self._bad(position, f"a next page at {path!r}, and no cursor of it")
+                raise self._bad(position, f"a next page at {path!r}, and no cursor")
             return True
         if found in (False, "false") or (found is None and not following):
             return False

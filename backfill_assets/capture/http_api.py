@@ -226,7 +226,7 @@ def _mistakes_of_url(url: object, *, has_secrets: bool) -> Iterator[str]:
         # It may have a password in it.
         yield "the address of its API has to be like 'https://api.example.org/v1/events', without parameters and user"
     elif parts.scheme == "http" and has_secrets and not _is_loopback(parts.hostname or ""):
-        yield f"its API at {parts.hostname} would be told secrets that everybody on the way can read: use https"
+        yield f"its API at {parts.hostname} would receive secrets without encryption: use https"
 
 
 def _is_loopback(host: str) -> bool:

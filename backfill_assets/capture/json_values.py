@@ -38,7 +38,7 @@ def json_decoder(schema: Schema, schema_id: int) -> Decode:
         kind.check_schema(stated)
         validator = kind(stated, registry=Registry().with_resources(inner))
     except Exception as error:  # noqa: BLE001 - whatever the library says of it, records of it cannot be judged
-        raise BrokenValue(f"schema {schema_id} is no JSON Schema: {type(error).__name__}") from None
+        raise BrokenValue(f"schema {schema_id} is not a JSON Schema: {type(error).__name__}") from None
 
     def decode(value: bytes) -> bytes:
         try:

@@ -100,7 +100,7 @@ class KafkaTopic(KafkaCluster):
 
     def mistakes(self) -> Iterator[str]:
         if not is_topic(self.topic):
-            yield f"it is captured from {self.topic!r:.60}, which is no name of a topic"
+            yield f"it is captured from {self.topic!r:.60}, which is not the name of a topic"
         if not is_number(self.chunk):
             yield f"the chunk of its capture is {self.chunk!r:.60}, and has to be a number of offsets"
         yield from wrong_time("lateness", self.lateness, of="capture")
@@ -154,11 +154,11 @@ class KafkaReplay(KafkaCluster):
 
     def mistakes(self) -> Iterator[str]:
         if not is_number(self.partitions):
-            yield f"its replay has {self.partitions!r:.60} partitions, and has to have a number of them"
+            yield f"its replay has {self.partitions!r:.60} partitions, and needs a number of partitions"
         if self.key_format not in ("text", "json"):
             yield f"the key_format of its replay is {self.key_format!r:.60}, and has to be 'text' or 'json'"
         if not isinstance(self.live_topics, tuple) or not all(map(is_topic, self.live_topics)):
-            yield f"its replay allows {self.live_topics!r:.60}, which is no tuple of names of topics"
+            yield f"its replay allows {self.live_topics!r:.60}, which is not a tuple of topic names"
         yield from self.mistakes_in("replay", _OF_THE_REPLAY)
 
 

@@ -225,7 +225,7 @@ class KinesisClient:
             try:
                 return getattr(self._client, what)(**asked)
             except NoCredentialsError:
-                raise StreamDenied(name=self.name, why="there are none") from None
+                raise StreamDenied(name=self.name, why="no credentials are set") from None
             except ClientError as error:
                 code, said = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
                 if expires and code == "ExpiredIteratorException":

@@ -52,7 +52,7 @@ class KinesisService:
         yield from wrong_time("answers_within", self.answers_within, of=what)
         for name in self.secrets:
             if name not in _SECRETS:
-                yield f"its {what} has the secret {name!r:.40}, which is none of {', '.join(_SECRETS)}"
+                yield f"its {what} has the secret {name!r:.40}, which is not one of {', '.join(_SECRETS)}"
         yield from unnamed_secrets(self.secrets, of=what, such_as="KINESIS_KEY")
 
 
@@ -79,7 +79,7 @@ class KinesisStream(KinesisService):
 
     def mistakes(self) -> Iterator[str]:
         if not is_stream(self.stream):
-            yield f"it is captured from {self.stream!r:.60}, which is no name of a stream"
+            yield f"it is captured from {self.stream!r:.60}, which is not the name of a stream"
         yield from wrong_time("lateness", self.lateness, of="capture")
         if not isinstance(self.chunk, timedelta) or self.chunk < timedelta(seconds=1):
             yield f"the chunk of its capture is {self.chunk!r:.60}, and has to be a timedelta of at least a second"
@@ -111,7 +111,7 @@ class KinesisReplay(KinesisService):
 
     def mistakes(self) -> Iterator[str]:
         if not is_number(self.shards):
-            yield f"its replay has {self.shards!r:.60} shards, and has to have a number of them"
+            yield f"its replay has {self.shards!r:.60} shards, and needs a number of shards"
         if self.key_format not in ("text", "json"):
             yield f"the key_format of its replay is {self.key_format!r:.60}, and has to be 'text' or 'json'"
         if not isinstance(self.retention, timedelta) or not (

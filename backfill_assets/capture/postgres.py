@@ -282,14 +282,14 @@ class PostgresStream:
         )
         mistakes = (
             (table["wal_level"] != "logical", f"the wal_level of its server is {table['wal_level']}, and not logical"),
-            (table["relkind"] != "r", "it is no ordinary table: capture a partition of it"),
+            (table["relkind"] != "r", "it is not an ordinary table: capture one of its partitions"),
             (table["relpersistence"] != "p", "it is unlogged or temporary, so that no log has its changes"),
             (lacking, f"it has no column {', '.join(lacking)}"),
             (self._generated, self._generated),
             (unnamed, f"its replica identity has no {', '.join(unnamed)}, which is its key here"),
             (
                 all(set(self._key) != set(names) for _, _, names in unique),
-                f"no unique index of it is over {', '.join(self._key)}, which is its key here",
+                f"it has no unique index over {', '.join(self._key)}, which is its key here",
             ),
             (
                 is_stored_apart and table["relreplident"] != "f",

@@ -96,13 +96,13 @@ def _compiled(schema: Schema, schema_id: int, tools: Path) -> bytes:
             why = next(
                 (line.removeprefix(f"{_MAIN}:") for line in lines if line.startswith(_MAIN)), "protoc refuses it"
             )
-            raise BrokenValue(f"schema {schema_id} is no Protobuf schema: {why}")
+            raise BrokenValue(f"schema {schema_id} is not a Protobuf schema: {why}")
         return wanted.read_bytes()
 
 
 def _write(folder: Path, name: str, schema: Schema) -> None:
     if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-        raise BrokenValue("it refers to a schema by a name that is no path below a folder")
+        raise BrokenValue("it refers to a schema by a name that is not a path below a folder")
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(schema.text, encoding="utf-8")

@@ -83,7 +83,7 @@ class ValueReader:
         else:
             members = None
         if members is None:
-            raise BrokenValue("the value is no record with names that do not begin with kafka_")
+            raise BrokenValue("the value is not a record, or one of its names begins with kafka_")
         if schema_id in self.versions and not _says_version(found):
             version = f'"schema_version": {self.versions[schema_id]}'.encode()
             members = version + (members and b", " + members)
@@ -174,7 +174,7 @@ class RegistrySchemas:
             }
             text, kind = str(found["schema"]), str(found.get("schemaType") or "AVRO")
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise BrokenValue(f"the registry's answer for {what} is no schema") from None
+            raise BrokenValue(f"the registry's answer for {what} is not a schema") from None
         if path in within:
             raise BrokenValue(f"{what} refers to itself")
         inner = {name: self._schema(*where, (*within, path)) for name, where in references.items()}
@@ -205,7 +205,7 @@ class RegistrySchemas:
                 try:
                     return answer.json()
                 except ValueError:
-                    raise ReadFailed(name=name, why="its answer is no JSON") from None
+                    raise ReadFailed(name=name, why="its answer is not JSON") from None
             case 404:
                 raise BrokenValue(f"{what} is not in the registry")
             case 401 | 403:

@@ -316,7 +316,7 @@ class Answer:
     """What a command answers, on standard output.
 
     Attributes:
-        console: For what is no document.
+        console: For what is not a document.
     """
 
     console: Console

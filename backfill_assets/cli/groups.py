@@ -56,7 +56,7 @@ GROUPS: Mapping[str, Mapping[Act, str]] = {
         Act.UP: "start a Spark server that later commands use",
         Act.DOWN: "stop that server",
         Act.RECOVER: "complete or undo the unfinished work of a stopped process",
-        Act.VACUUM: "remove files that nothing needs any more",
+        Act.VACUUM: "remove files that are no longer needed",
         Act.ERASE: "delete row values that were kept for reviewers",
         Act.CLEAR: "let a sensor retry the work that it has given up",
         Act.INIT: "write a project of your own, which runs at once",

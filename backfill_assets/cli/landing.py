@@ -149,12 +149,12 @@ def _extract(
         if where or reason or confirmed_by or dry_run:
             raise NotGiven(
                 why="--where, --reason, --confirmed-by and --dry-run are about complete extracts",
-                add="--replaces DAY..DAY: the days of which the files are all there is",
+                add="--replaces DAY..DAY: the days for which the files are complete",
             )
         return None
     if on_duplicate != "ignore":
         raise NotTogether(
-            why="files of a complete extract land anew, whatever landed before",
+            why="files of a complete extract land again even where equal files landed before",
             leave="--on-duplicate",
             instead="land them as ordinary files, without --replaces",
         )

@@ -220,7 +220,7 @@ def _name_clock(ws: Workspace) -> None:
     seconds = ws.ledger.clock_behind.total_seconds() if "ledger" in ws.__dict__ else 0
     if seconds >= 1:
         said = f"the clock of this machine is {seconds:,.0f} s behind the last event of the ledger"
-        sys.stderr.write(f"note: {said}, whose instant counts in place of it\n")
+        sys.stderr.write(f"note: {said}, whose time counts instead\n")
 
 
 def surroundings() -> Surroundings:

@@ -93,7 +93,7 @@ def _of_column(old: T.StructField | None, new: T.StructField, ruled: Collection[
         narrower = ", which holds less" if widens(new.dataType, old.dataType) else ""
         return (f"{new.name} was {said[0]} and is {said[1]}{narrower}",)
     if old.nullable and not new.nullable:
-        return (f"{new.name} could be null and cannot be any more",)
+        return (f"{new.name} could be null and no longer can",)
     return ()
 
 

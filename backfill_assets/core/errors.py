@@ -184,7 +184,7 @@ class MissingInput(Refused):
 
 
 class UnreadableFile(Refused):
-    """A file for landing that cannot be read at all, and is refused as a whole."""
+    """A file for landing that cannot be read at all, and is refused."""
 
 
 class AmbiguousOrder(Refused):
@@ -305,7 +305,7 @@ class Unexpected(BackfillError):
 
 @sentence
 class Unrecorded(Unexpected):
-    """all of it was done and is in the ledger; only Dagster's record of it could not be written: {why}"""
+    """everything was done and is in the ledger; only Dagster's record could not be written: {why}"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

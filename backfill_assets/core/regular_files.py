@@ -24,14 +24,14 @@ def open_regular(path: str | Path) -> BufferedReader:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.ENXIO:  # a socket
-            raise NotRegular(errno.ENXIO, "it is no regular file", str(path)) from error
+            raise NotRegular(errno.ENXIO, "it is not a regular file", str(path)) from error
         raise
     try:
         mode = os.fstat(handle).st_mode
         if stat.S_ISDIR(mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(mode):
-            raise NotRegular(errno.EINVAL, "it is no regular file", str(path))
+            raise NotRegular(errno.EINVAL, "it is not a regular file", str(path))
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)

@@ -75,7 +75,7 @@ class StoreAccess:
         allows_http = given.pop("AWS_ALLOW_HTTP", "").lower() in ("true", "1", "yes")
         if endpoint and not endpoint.startswith(("https://", "http://")):
             like = "something like https://store.example:9000"
-            raise InvalidSetting(setting="AWS_ENDPOINT_URL", why="is no URL", wanted=like)
+            raise InvalidSetting(setting="AWS_ENDPOINT_URL", why="is not a URL", wanted=like)
         if "@" in endpoint:
             raise InvalidSetting(
                 setting="AWS_ENDPOINT_URL",

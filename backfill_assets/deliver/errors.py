@@ -9,12 +9,12 @@ from backfill_assets.planning.partitions import Partitions
 
 @sentence
 class NotReplayable(OfTable, Refused):
-    """{table} declares no replay: nothing of it leaves."""
+    """{table} declares no replay, so its rows cannot be sent."""
 
 
 @sentence
 class NothingToReplay(MissingInput):
-    """nothing of {subject} is there to be sent{within}."""
+    """{subject} has nothing to send{within}."""
 
     subject: str
     within: str = ""
@@ -43,7 +43,7 @@ class InputsChanged(Refused):
 
 @sentence
 class ReplayFailed(Because, Refused):
-    """replay {replay_id} failed, so that its target does not hold all of it: {why}."""
+    """replay {replay_id} failed, so its target is incomplete: {why}."""
 
     replay_id: str
 
@@ -75,7 +75,7 @@ class LiveTarget(OfTable, NotApproved):
 
 @sentence
 class BadName(Refused):
-    """{target} is no name of a {kind}."""
+    """{target} is not the name of a {kind}."""
 
     target: str
     kind: str
@@ -105,7 +105,7 @@ class TargetGone(Refused):
 
 @sentence
 class ProgressLost(Refused):
-    """the cluster of {name} does not know any more how far replay {replay_id} is."""
+    """the cluster of {name} no longer knows the progress of replay {replay_id}."""
 
     name: str
     replay_id: str

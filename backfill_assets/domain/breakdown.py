@@ -91,10 +91,10 @@ def tolerance(
 def check_tolerance(table: Declared, found: Tolerance, breakdown: Breakdown | None) -> None:
     """Refuses a tolerance that is none, has no owner, or is of a measure that cannot be."""
     if not isinstance(found.owner, str) or not found.owner.strip():
-        raise wrong(table, f"its tolerance is the word of {found.owner!r:.60}, which is no group of approvers")
+        raise wrong(table, f"its tolerance is owned by {found.owner!r:.60}, which is not a group of approvers")
     _check_moved(table, found, breakdown, "its tolerance")
     if not (found.percent or found.at_least):
-        raise wrong(table, "it tolerates 0 % from 0, which is no difference at all")
+        raise wrong(table, "it tolerates 0 % from 0, which allows no difference")
 
 
 def check_breakdown(table: Declared, breakdown: Breakdown | None, *, partition: str) -> None:

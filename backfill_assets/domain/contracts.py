@@ -180,12 +180,12 @@ def _mistakes(old: T.StructType, new: T.StructType, lift: Lift) -> Iterator[str]
             types = before[was].dataType.simpleString(), after[now].dataType.simpleString()
             yield f"it renames {was} to {now}, which was {types[0]} and is {types[1]}"
         elif before[was].nullable and not after[now].nullable:
-            yield f"it renames {was} to {now}, which could be null and cannot be any more"
+            yield f"it renames {was} to {now}, which could be null and no longer can"
     for name, value in lift.defaults.items():
         if name not in after or name in before:
             yield f"it has a default for {name}, which is not a column that the later version adds"
         elif not _is_value(value, after[name].dataType):
-            yield f"the default of {name} is {value!r}, which is no {after[name].dataType.simpleString()}"
+            yield f"the default of {name} is {value!r}, which is not a {after[name].dataType.simpleString()}"
         elif name in lift.renamed.values():
             yield f"it renames a column to {name}, and has a default for it"
     for name in lift.dropped:

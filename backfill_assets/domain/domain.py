@@ -119,7 +119,7 @@ class Domain:
         if table.version_of is None:
             for read in table.inputs.values():
                 if isinstance(read, DerivedTable) and read.version_of:
-                    why = f"it reads {read.name}, a version of {read.version_of}, and is no version itself"
+                    why = f"it reads {read.name}, a version of {read.version_of}, and is not a version itself"
                     raise wrong(table, f"{why}: its readers would see rows of the version before they are cut over")
             return
         other = by_name.get(table.version_of)

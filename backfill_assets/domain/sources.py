@@ -441,5 +441,5 @@ def days(count: int) -> Lateness:
         InvalidDeclaration: It is not a number of days.
     """
     if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise InvalidDeclaration(f"days({count!r:.60}) is no lateness: write a number of days, such as days(3).")
+        raise InvalidDeclaration(f"days({count!r:.60}) is not a lateness: write a number of days, such as days(3).")
     return Lateness(count)

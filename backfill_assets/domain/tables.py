@@ -305,7 +305,7 @@ class DerivedTable:
         if self.state is not None:
             self._check_state()
         if self.phases is not None and (self.state is not None or self.publish.keys_move):
-            raise wrong(self, "a later run of it reads what the one before it has published, so that it has no phases")
+            raise wrong(self, "a later run reads the rows that the run before it published, so that it has no phases")
         self._check_releases()
         proves = 0 if self.state is not None else 1 if self.partition.grain is Grain.MONTHLY else 5
         object.__setattr__(
@@ -314,7 +314,10 @@ class DerivedTable:
         check_breakdown(self, self.breakdown, partition=self.partition.column)
         if self.tolerance is not None:
             if self.state is not None or self.publish.merges:
-                raise wrong(self, "its rows follow from its accepted rows, so that none of these may be off")
+                raise wrong(
+                    self,
+                    "it reads its own accepted rows, so a tolerated difference would remain in later rows",
+                )
             check_tolerance(self, self.tolerance, self.breakdown)
 
     def _merged_by_key(self) -> PublishMode:
@@ -353,7 +356,7 @@ class DerivedTable:
         if self.keep is not None and self.publish.only_adds:
             raise wrong(self, "it only adds partitions, which stay as they were added, so that no snapshot can expire")
         if self.publish.merges:
-            raise wrong(self, "it keeps state and merges changes; a state is replaced as a whole")
+            raise wrong(self, "it keeps state and merges changes; a merge cannot replace a state")
         if any(isinstance(gate, WarmUpProof) for gate in self.gates):
             raise wrong(self, "it keeps state, which is proven from an earlier snapshot, not by a longer window")
         for argument, table in self.inputs.items():
@@ -406,7 +409,7 @@ class DerivedTable:
             InvalidDeclaration: Its function returns changes.
         """
         if self.publish.merges:
-            raise wrong(self, "its function returns changes, and that of a version has to return rows")
+            raise wrong(self, "its function returns changes, and the function of a version has to return rows")
         mode = versioned(of=self.name, differs=differs, explained=explained, clean_days=clean_days)
         gates = tuple(gate for gate in self.gates if not isinstance(gate, AddsOnly | Merged))
         releases = (self.release(version),)
@@ -478,7 +481,7 @@ class DerivedTable:
         days = (28 if self.partition.grain is Grain.MONTHLY else 1) * (1 + sum(window.counts))
         if self.state is None and isinstance(read, DerivedTable) and days < read.every:
             why = f"it reads {argument!r} with {window}, and {read.name} has a snapshot every {read.every} days"
-            raise wrong(self, f"{why}: read at least {read.every} days, so that there is always one")
+            raise wrong(self, f"{why}: read at least {read.every} days, so that each window has a snapshot")
         kept = read.keep if isinstance(read, DerivedTable) else None
         if kept is not None and (needed := self._days_read(window, read)) > kept.days:
             why = f"it reads {argument!r} up to {needed} days before its newest snapshot"

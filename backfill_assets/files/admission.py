@@ -57,7 +57,7 @@ def _judge(files: Files, winners: Mapping[str, Sequence[int]]) -> None:
     # A key without a winner is no fault: the answer to the winner was lost, and it put the key again.
     several = [len(won) for won in winners.values() if len(won) > 1]
     if several:
-        keys = f"of {len(winners)} keys that several writers put at once on condition that there is none yet"
+        keys = f"of {len(winners)} keys that several writers put at once if absent"
         raise SeveralWinners(
             place=str(files.place), why=f"{keys}, {len(several)} were won by up to {max(several)} of them"
         )
@@ -65,7 +65,7 @@ def _judge(files: Files, winners: Mapping[str, Sequence[int]]) -> None:
         with files.open(key) as file:
             content = file.read()
         if won and content != _content(won[0]):
-            why = "a key holds what a writer put that had been told that it lost"
+            why = "a key holds the content of a writer that was answered that it lost"
             raise SeveralWinners(place=str(files.place), why=why)
 
 

@@ -41,7 +41,7 @@ class StoreUnusable(Because, StoreRefused):
 
 @sentence
 class SeveralWinners(Because, StoreRefused):
-    """{place} cannot hold a lake: {why}, so that two publications could both be told that they landed. Nothing was
+    """{place} cannot hold a lake: {why}, so that two publications could both seem to land. Nothing was
     written to the lake."""
 
     place: str

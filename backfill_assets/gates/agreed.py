@@ -57,7 +57,7 @@ def require_agreed_gates(manifest: Manifest, table: Table) -> None:
     differences = [
         f"{what} {', '.join(sorted(names))}"
         for what, names in (
-            ("not declared any more:", agreed_names - declared_names),
+            ("no longer declared:", agreed_names - declared_names),
             ("new:", declared_names - agreed_names),
             (
                 "changed:",

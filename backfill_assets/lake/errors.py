@@ -51,7 +51,7 @@ class RowsUnreadable(OfTable, Because, errors.MissingInput):
 
 @sentence
 class NoValueOfKey(errors.InvalidRange):
-    """{value!r} is no value of the key column {column}, which holds {type_}."""
+    """{value!r} is not a value of the key column {column}, which has the type {type_}."""
 
     value: str
     column: str

@@ -121,7 +121,7 @@ def complaint(source: SourceTable) -> Column:
             F.when(
                 F.col(LINE)["kafka_tombstone"].isNotNull(),
                 "the record has no value, and no event after it says where in the feed it is",
-            ).otherwise("the record is no change event of Debezium"),
+            ).otherwise("the record is not a Debezium change event"),
         ),
         F.when(
             connector != "postgresql",

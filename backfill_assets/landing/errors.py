@@ -53,7 +53,7 @@ class StoppedAmongFiles(errors.BackfillError):
 
 @sentence
 class TiedRecords(errors.AmbiguousOrder):
-    """two records of {key} have the same {order} and different values, so nothing says which of them is later; one
+    """two records of {key} have the same {order} and different values, so their order is not known; one
     is record {row} of the file."""
 
     source: str
@@ -99,8 +99,8 @@ class WithdrawsTooMuch(errors.Refused):
 
 @sentence
 class ExtractOvertaken(OfTable, errors.Refused):
-    """{import_id} ({path}) has landed on days of {table} since {scope} was read once more: what that lacks may have
-    come with it, so that it lands no more."""
+    """{import_id} ({path}) has landed on days of {table} since {scope} was read again: records missing there may
+    have come with it, so the extract is not landed."""
 
     scope: str
     import_id: str
@@ -141,7 +141,7 @@ class UnknownColumn(OfTable, errors.UnknownName):
 
 @sentence
 class WrongValue(OfTable, errors.Refused):
-    """{value!r} is no value of {column} of {table}, which is a {type_}."""
+    """{value!r} is not a value of {column} of {table}, which has the type {type_}."""
 
     column: str
     value: str

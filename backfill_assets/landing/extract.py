@@ -437,8 +437,8 @@ def _require_keys(work: Landing, records: DataFrame) -> None:
         rejected = f"{count_of(many, 'rejected record')} of the extract"
         raise FileRefused(
             fault=Fault.REJECTED_KEYS,
-            why=f"{rejected} {'has' if many == 1 else 'have'} no readable key, so that it is not known which keys are "
-            f"missing; the first is record {first[ROW]}: {first[REASON]}",
+            why=f"{rejected} {'has' if many == 1 else 'have'} no readable key, so the missing keys are not "
+            f"known; the first is record {first[ROW]}: {first[REASON]}",
             source=work.source.name,
         ).record_as(f"{rejected} without a readable key")
 

@@ -248,7 +248,7 @@ def _longest(chunk: bytes, lines: int, run: int, name: str) -> tuple[int, int]:
     """
     ends = [place for place in (chunk.find(b"\n"), chunk.find(b"\r")) if place >= 0]
     if run + min(ends, default=len(chunk)) > MOST_RECORD_BYTES:
-        why = f"has a line of more than {MOST_RECORD_BYTES >> 20} MiB (line {lines:,}), which is no record"
+        why = f"has a line of more than {MOST_RECORD_BYTES >> 20} MiB (line {lines:,}), which is not a record"
         raise BadFile(path=name, fault=Fault.LONG_LINE, why=why)
     if not ends:
         return lines, run + len(chunk)

@@ -113,7 +113,7 @@ def restore(work: Landing, import_id: str, key: Mapping[str, str], *, reason: st
             record = tx.imports.get(import_id)
             statements = [each for each in tx.imports.records(work.source.name, COUNTING) if each.format == STATEMENT]
         if record not in statements:
-            why = f"({record.original_path}) withdrew nothing of {work.source.name}"
+            why = f"({record.original_path}) is not a withdrawal of {work.source.name}"
             raise NothingToRestore(import_id=import_id, why=why)
         chosen = columns_condition(work, key)
         keys = work.records.valid(statements)

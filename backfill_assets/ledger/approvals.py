@@ -126,7 +126,7 @@ class ApprovalWrites:
         found = self._runs.get(run_id)
         set_id = found.manifest.member_of
         if set_id is not None:
-            why = f"belongs to set {set_id}, which is only approved as a whole"
+            why = f"belongs to set {set_id}, and only the whole set can be approved"
             raise errors.PartOfSet(run_id=run_id, set_id=set_id, act="approve", why=why)
         approver = another_person(by, found.manifest.requested_by, kind="run", name=run_id)
         self._steps.give(found, approver, note, grounds, place=place)

@@ -67,7 +67,7 @@ class OutboxReads(Queries):
         for publication_id in followed:
             entry = entries.get(publication_id)
             if entry is None:
-                found[publication_id] = "it asks nothing of its dependents"
+                found[publication_id] = "it has no dependents to notify"
             elif publication_id not in standing:
                 found[publication_id] = "it was undone"
             elif entry.withdrawn_at is not None:
@@ -189,7 +189,7 @@ class OutboxSteps(OutboxReads):
         for followed in self.followed_by(run.run_id for run in followers).values():
             others.update(followed)
         for run in followers:
-            note = f"it follows {publication_id}, which asks for nothing any more: {why}"
+            note = f"it follows {publication_id}, which no longer asks for anything: {why}"
             self._run_steps.move(run.run_id, run.state, RunState.CANCELLED, actor=actor, note=note, payload={})
         for other in self.of_publications(sorted(others - {publication_id})).values():
             if other.delivered_at is not None and other.withdrawn_at is None:
@@ -298,7 +298,7 @@ class OutboxWrites(OutboxReads):
             raise NotInLedger(kind="publication", name=publication_id, which=which)
         if not entry.is_open:
             how = "withdrawn" if entry.withdrawn_at else "followed"
-            why = f"asks for nothing any more: it was {how} already"
+            why = f"no longer asks for anything: it was {how} already"
             raise Ended(kind="publication", name=publication_id, why=why)
         self._steps.withdraw(publication_id, actor=person, why=f"cancelled by {person}: {why}")
         return self.of_publications([publication_id])[publication_id]
@@ -339,7 +339,7 @@ class StuckWork(GivenUp):
 
 
 class StuckReads(Queries):
-    """What sensors have given up."""
+    """Work that sensors have given up."""
 
     def work(self, sensor: Sensor | None = None) -> tuple[StuckWork, ...]:
         """What was given up and not cleared since, the first given up first; also what is done by now.

@@ -21,7 +21,7 @@ def storable_text(what: str, text: str) -> str:
         Refused: It holds NUL or half a character.
     """
     if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise BadText(what=what, why=f"holds characters that are no text: {text[:200]!r}")
+        raise BadText(what=what, why=f"holds characters that are not text: {text[:200]!r}")
     return text
 
 

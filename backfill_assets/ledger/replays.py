@@ -27,7 +27,7 @@ _replay = read_as(ReplayRecord)
 
 def gone_on(replay_id: str) -> LostWork:
     """The error of a process that may not send any more."""
-    why = "another process went on with it, or closed it"
+    why = "another process continued or closed it"
     return LostWork(name=f"replay {replay_id}", why=why, of={"replay_id": replay_id})
 
 

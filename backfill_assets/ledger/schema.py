@@ -162,7 +162,7 @@ events = Table(
     Column("hash", SHA256, nullable=False),
     Index("events_by_entity", "entity_id", "sequence"),
 )
-"""What happened, chained by hash, with the digests of the rows that were changed (`row_digests`). Triggers refuse to
+"""Events, chained by hash, with the digests of the rows that were changed (`row_digests`). Triggers refuse to
 update or delete a row."""
 
 samples = Table(

@@ -308,7 +308,7 @@ class SetWrites(SetReads, Writes):
         found = self.get(set_id)
         runs = self._runs.named(member.run_id for member in found.manifest.members)
         if not is_replaceable(found, runs):
-            why = "is not replaced: it is no proposal, or was approved or staged meanwhile"
+            why = "is not replaced: it is not a proposal, or was approved or staged meanwhile"
             raise errors.Ended(kind="set", name=set_id, why=why)
         decision = Cancellation(by=one_line("the name", actor), reason=one_line("the reason", why))
         self._cancel(found, decision)

@@ -305,7 +305,7 @@ class TableActWrites(TableActReads, Writes):
         """
         found = self.get(act_id)
         if found.act is not TableAct.CUT_OVER:
-            raise NotTheLast(act_id=act_id, name=found.name, why="is no cut-over")
+            raise NotTheLast(act_id=act_id, name=found.name, why="is not a cut-over")
         if found.state is ActState.DONE:
             last = self.last_cut_over(found.name)
             if last is None or last.act_id != act_id:

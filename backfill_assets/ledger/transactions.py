@@ -49,7 +49,7 @@ class ReadTransaction:
         bases: What accepted partitions were computed from.
         outbox: What publications ask of dependents, and which runs follow it.
         sets: Runs that were agreed together.
-        stuck: What sensors have given up.
+        stuck: Work that sensors have given up.
         freezes: Partitions over which runs wait.
         captures: Periods of streams that were captured, and the files that hold them.
         replays: What was sent to topics again.
@@ -57,7 +57,7 @@ class ReadTransaction:
         agreements: Under which declaration the rows of a table were last agreed to.
         acts: Which tables the readers of names are shown, and which versions are kept up to date.
         comparisons: How versions of a table differ from the one that readers are shown.
-        events: What happened, as a chain, and whether that is as it was written.
+        events: Events, as a chain, and whether that is as it was written.
         row_checks: Whether the rows are as the events left them.
         views: Runs and publications as other programs read them.
     """

@@ -156,11 +156,11 @@ class PublicationWrites(PublicationReads, Writes):
         if record is None:
             return
         phases = members_of(self._runs, record) if record.manifest.phases else ()
-        is_turn, why = record.state is turn, "the runs of a set are published and brought back together"
+        is_turn, why = record.state is turn, "the runs of a set are published and rolled back together"
         if phases:
             # Which phase is next is decided here, whoever asks; a set that is brought back as a whole has begun with
             # the last one.
-            why = "its phases are published in their order, and the last one is brought back first"
+            why = "its phases are published in their order, and rolled back from the last one"
             due, open_one = next_phase(phases), last_phase(phases)
             if intent.action is Action.PUBLISH:
                 is_turn = is_turn and due is not None and due.run_id == intent.run_id

@@ -92,7 +92,7 @@ def source(table: SourceTable) -> str:
 def captures(table: SourceTable) -> str:
     """The description of the asset of a source's captures."""
     return (
-        f"What was captured for `{table.name}`: read once, kept as files, landed from there. Each partition is a "
+        f"Captures of `{table.name}`: read once, kept as files, landed from there. Each partition is a "
         f"capture, by `{words_of(do(Act.CAPTURE, table.short_name))}` or by the schedule `live`."
     )
 
@@ -111,7 +111,7 @@ def candidate(table: DerivedTable) -> str:
 def validation(table: DerivedTable) -> str:
     """The description of a validation asset."""
     return (
-        f"What the gates of `{table.name}` found in the staged rows, and how these differ from the accepted ones. "
+        f"The gate results of `{table.name}` for the staged rows, and their difference from the accepted ones. "
         f"Materialized whether the gates pass or fail; a blocking gate that fails keeps `{table.name}` as it is."
     )
 

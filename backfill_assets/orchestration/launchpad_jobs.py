@@ -275,7 +275,7 @@ def _of_table(table: DerivedTable, days: Enum) -> Entry:
         "requester": _name("who asks; another person approves"),
         "transform_version": _optional(releases, f"{' or '.join(versions)}; the first by default."),
         **(of_references if table.references else {}),
-        "mode": _optional(MODES, "What may become of the run; `backfill` by default."),
+        "mode": _optional(MODES, "How the run may be published; `backfill` by default."),
         "with_dependents": _optional(bool, "Also what depends on it, as one set by the present releases."),
     }
 

@@ -182,7 +182,7 @@ def dagster_job(work: SensorJob, *, pool: str | None = None) -> JobDefinition:
         with refusals_as_failures(session, context):
             subjects = [subject for subject in work.asked(ws) if only in (None, subject)]
         if not subjects:
-            context.log.info(f"{work.nothing if only is None else f'Nothing is asked for {only} (any more).'}")
+            context.log.info(f"{work.nothing if only is None else f'No work is requested for {only}.'}")
         failed = [said for subject in subjects if (said := _carried_out(work, context, ws, subject))]
         if failed:
             said = "\n".join(failed)

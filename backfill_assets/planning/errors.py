@@ -34,7 +34,7 @@ class OutsideDays(OfTable, InvalidRange):
 
 @sentence
 class NoSnapshot(OfTable, InvalidRange):
-    """{table} has a snapshot every {every} days since {since}, and none of {days}; the nearest: {days_near}."""
+    """{table} has a snapshot every {every} days since {since}, and no snapshot of {days}; the nearest: {days_near}."""
 
     days: DayRange
     every: int
@@ -137,7 +137,7 @@ class ReferencesNotUsed(Refused):
         tables = ", ".join(self.tables)
         if not self.known:
             return f"no reference is used by {tables}, so there is no version of one to choose"
-        return f"{' and '.join(self.asked)} is no reference of {tables}; used are {', '.join(self.known)}"
+        return f"{' and '.join(self.asked)} is not a reference of {tables}; used are {', '.join(self.known)}"
 
 
 @sentence

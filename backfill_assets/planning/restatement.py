@@ -56,7 +56,7 @@ class SetRequest:
         if self.stale:
             causes.append(f"stale {self.table or 'tables'}" + (f" {self.days}" if self.days else ""))
         if self.with_dependents:
-            causes.append(f"{self.table}:{self.days} with what depends on it")
+            causes.append(f"{self.table}:{self.days} with its dependents")
         return ", ".join(causes)
 
 

@@ -335,7 +335,7 @@ def grounds_to_leave(
         if moved := [
             p for p, each in staged.items() if p not in accepted or accepted[p].version != each.compared_version
         ]:
-            why = f"{moved[0]} was compared with rows that are not accepted any more"
+            why = f"{moved[0]} was compared with rows that are no longer accepted"
             raise NotTolerated(run_id=run.run_id, table=table, why=why)
         groups = ((tolerance.owner,), *_to_loosen_tolerance(ws, tx, run, by))
         found[run.run_id] = _grounds(ws, _require_member_of(ws, run, groups, by, MayNotLeave), groups, by)
@@ -452,7 +452,7 @@ def is_agreed(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
     try:
         require_agreed(ws, run, demand_of(ws, tx, run))
     except Refused:
-        # The file of approvers cannot be used, or the table is not declared any more: publication is refused as well.
+        # The file of approvers cannot be used, or the table is no longer declared: publication is refused as well.
         return False
     return True
 
@@ -473,13 +473,13 @@ def approve_run(ws: Workspace, run_id: str, *, by: str, note: str, place: str = 
 
 
 def renewed_grounds(ws: Workspace, tx: WriteTransaction, run: RunRecord, by: str) -> ApprovalGrounds | None:
-    """Why the person may approve the run; one that is not valid any more is withdrawn to make room for theirs."""
+    """Why the person may approve the run; one that is no longer valid is withdrawn to make room for theirs."""
     asked = demand_of(ws, tx, run)
     loaded = _require_may_approve(ws, run, asked, by)
     found = None if loaded is None else _grounds(ws, loaded, asked.groups, by)
     is_void = run.approval is ApprovalState.APPROVED and not has_valid_approval(ws, run, asked)
     if is_void and run.state not in VISIBLE:
-        tx.approvals.withdraw(run.run_id, by=by, reason=f"the approval by {run.approved_by} is not valid any more")
+        tx.approvals.withdraw(run.run_id, by=by, reason=f"the approval by {run.approved_by} is no longer valid")
     return found
 
 

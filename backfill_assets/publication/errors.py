@@ -43,7 +43,7 @@ class NotPublishable(OfRun, errors.IllegalTransition):
 
 @sentence
 class StoppedForGood(OfRun, Because, errors.IllegalTransition):
-    """run {run_id} is {state} because of its {cause}, so that nothing of it can be approved or published: {why}"""
+    """run {run_id} is {state} because of its {cause}, so it cannot be approved or published: {why}"""
 
     state: RunState
     by: StoppedBy
@@ -195,8 +195,8 @@ class RefusedButNotRecorded(OfRun, OfPublication, OfTable, Because, errors.Outco
 
 @sentence
 class NotAmongApprovers(OfTable, Named, errors.NotApproved):
-    """{kind} {name} changes {table}, which is approved by a member {whom}, and {person} is none: {file} (version
-    {version})."""
+    """{kind} {name} changes {table}, which is approved by a member {whom}, and {person} is not a member:
+    {file} (version {version})."""
 
     groups: Groups
     person: str
@@ -210,14 +210,14 @@ class NotAmongApprovers(OfTable, Named, errors.NotApproved):
 
 @sentence
 class MayNotRollBack(NotAmongApprovers):
-    """{kind} {name} has changed {table}, which is rolled back by a member {whom}, and {person} is none: {file} (version
-    {version})."""
+    """{kind} {name} has changed {table}, which is rolled back by a member {whom}, and {person} is not a
+    member: {file} (version {version})."""
 
 
 @sentence
 class MayNotSet(NotAmongApprovers):
-    """{kind} {name} is set to what the ledger holds by a member {whom}, and {person} is none: {file} (version
-    {version})."""
+    """{kind} {name} is set to what the ledger holds by a member {whom}, and {person} is not a
+    member: {file} (version {version})."""
 
 
 @sentence
@@ -233,7 +233,7 @@ class NotLikeBefore(OfTable, errors.Retryable):
 @sentence
 class MayNotLeave(NotAmongApprovers):
     """the difference of {kind} {name} may only be accepted by a member {whom}, which owns {table}, and {person} is
-    none: {file} (version {version})."""
+    not a member: {file} (version {version})."""
 
 
 @sentence
@@ -243,7 +243,8 @@ class NotTolerated(OfRun, OfTable, Because, errors.Refused):
 
 @sentence
 class MayNotApproveAsked(NotAmongApprovers):
-    """{kind} {name} of {table} is approved by a member {whom}, and {person} is none: {file} (version {version})."""
+    """{kind} {name} of {table} is approved by a member {whom}, and {person} is not a member: {file}
+    (version {version})."""
 
 
 @sentence
@@ -328,8 +329,8 @@ class WouldLeaveOrphans(errors.LeavesOrphans):
 
 @sentence
 class DependentChangedSince(ChangedAfterPublication):
-    """{table} {partition} was changed by {changed_by} after publication {publication_id}, which would have to be rolled
-    back as a whole."""
+    """{table} {partition} was changed by {changed_by} after publication {publication_id}, all of which would have to be
+    rolled back."""
 
 
 @sentence
@@ -342,7 +343,7 @@ class BeingPublished(OfRun, errors.IllegalTransition):
 
 @sentence
 class NoVersions(OfTable, errors.UnknownName):
-    """{table} is no version of a table, and has none."""
+    """{table} is not a version of a table, and has no versions."""
 
 
 @sentence
@@ -363,7 +364,7 @@ class VersionLacks(OfTable, OfPartitions, errors.TargetChanged):
 
 @sentence
 class VersionIsStale(OfTable, OfPartitions, errors.InputsMovedOn):
-    """readers of {name} cannot be cut over to {table}: {partitions} of it no longer follow from what there is now."""
+    """readers of {name} cannot be cut over to {table}: its partitions {partitions} are stale."""
 
     name: str
     of_code: bool = False
@@ -390,7 +391,7 @@ class NotCleanLongEnough(OfTable, errors.GateFailed):
 
 @sentence
 class OfOtherTable(OfRun, OfTable, errors.UnknownName):
-    """run {run_id} is of {other}, which is no version of {table}."""
+    """run {run_id} is of {other}, which is not a version of {table}."""
 
     other: str
 

@@ -204,7 +204,7 @@ def undo(ws: Workspace, act_id: str, *, by: str, reason: str) -> ActRecord:
     Raises:
         UnknownName: No such act.
         NotApproved: The policy names groups, and the person is in none.
-        IllegalTransition: It is no cut-over that holds, or the earlier table was given up.
+        IllegalTransition: It is not a cut-over that holds, or the earlier table was given up.
     """
     require_person("the one who rolls back", by)
     with ws.ledger.write() as tx:

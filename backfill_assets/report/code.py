@@ -176,7 +176,7 @@ def code_named(ws: Workspace, named: str) -> ArchivedCode:
         raise CannotUse(what=f"the digest {named}", why="several digests begin like this", instead=instead)
     found = archived(like[0], files) if like else None
     if found is None:
-        why = f"no code of it is archived in {files.place}"
+        why = f"none of its code is archived in {files.place}"
         raise CannotUse(what=named, why=why, instead="a run of a derived table, or the code digest in its manifest")
     return found
 
@@ -219,7 +219,7 @@ def sources_of(ws: Workspace, code: ArchivedCode) -> Iterator[tuple[str, str]]:
     for module in code.modules:
         text = text_of_module(module.source, ws.reference_archive)
         if text is None or not _is_below(module.path):
-            why = f"the text of {module.name} is not in {ws.reference_archive.place} any more"
+            why = f"the text of {module.name} is no longer in {ws.reference_archive.place}"
             raise CannotUse(what=code.digest[:12], why=why, instead="a copy of the archive that has it")
         yield module.path, text
 

@@ -147,7 +147,7 @@ def as_json(value: object) -> Any:
     if isinstance(value, (tuple, list)):
         return [as_json(part) for part in value]
     if not is_dataclass(value) or isinstance(value, type):
-        raise TypeError(f"{type(value).__name__} is no document")
+        raise TypeError(f"{type(value).__name__} is not a document")
     found: dict[str, Any] = {}
     grain = getattr(value, "grain", None)
     days = {each.name for each in fields(value) if each.type == DAYS and isinstance(grain, Grain)}

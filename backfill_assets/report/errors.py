@@ -39,7 +39,7 @@ class NotOfKey(OfTable, Refused):
 
 @sentence
 class WordWithoutValue(OfTable, Refused):
-    """{word!r} is no column with a value: a row of {table} is named by {listed}."""
+    """{word!r} is not COLUMN=VALUE: a row of {table} is named by {listed}."""
 
     word: str
     example: tuple[tuple[str, str], ...]
@@ -59,7 +59,7 @@ class NotTogether(Because, Refused):
 
 @sentence
 class NotDoneWith(Refused):
-    """{name} is no run and no set, and cannot be {deed}."""
+    """{name} is neither a run nor a set, and cannot be {deed}."""
 
     name: str
     deed: str
@@ -85,7 +85,7 @@ class Malformed(Refused):
 
 @sentence
 class NotOneOf(Refused):
-    """{what} is {value!r}, which is none of {listed}."""
+    """{what} is {value!r}, which is not one of {listed}."""
 
     what: str
     value: str

@@ -307,11 +307,11 @@ MEANINGS = {
     "rolled back": "undone: the rows from before are what readers see again",
     "staged": "computed and written aside, not visible to readers",
     "superseded": "replaced by a later publication",
-    "swap": "one commit that exchanges files of the table for others: readers see all of it or nothing",
+    "swap": "one commit that exchanges files of the table for others: readers see the whole change or nothing",
     "verified": "computed again, found equal to what readers see, and left as it is",
     "warm-up": "earlier days that are read because rows depend on them, and that are not written",
     "window": "the days of input that one day of output needs",
-    "withdrawn": "taken back: an approval that no longer counts, or a record that its source no longer has",
+    "withdrawn": "revoked: an approval that no longer counts, or a record that its source no longer has",
 }
 
 

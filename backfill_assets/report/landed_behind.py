@@ -72,7 +72,7 @@ class LandedBehind:
             node = self.ws.graph.table(table)
             (edge,) = (edge for edge in node.inputs if edge.argument == pinned.argument)
         except (Refused, ValueError):
-            return None  # The table, or this input of it, is not declared any more: everything that the run has read.
+            return None  # The table, or this input of it, is no longer declared: everything that the run has read.
         return frozenset(self.ws.graph.needed(edge, node, (partition,)))
 
     def _manifest(self, run_id: str) -> Manifest:

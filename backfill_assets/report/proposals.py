@@ -90,7 +90,7 @@ class DaysNotProposed:
         why: WITHIN_LATENESS: they follow by policy; INPUT_MISSING: an input of what rests on them has no accepted
             version; ONE_DECISION: keys moved between them and days that wait; IN_OPEN_PLAN: an open plan restates
             them; BEHIND_OPEN_PLAN: an open plan has some of the same partitions and does not read the change;
-            NOT_LOADED: the source is not built from what has landed.
+            NOT_LOADED: the source is not built from its landed files.
         plan: The run or the set for which they wait, or null.
         next_step: What can be done about it; null when nothing has to be.
     """

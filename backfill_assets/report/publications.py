@@ -88,7 +88,7 @@ class Moment:
     Attributes:
         at: When.
         by: Who did it, or on whose behalf.
-        what: What happened, in words.
+        what: Events, in words.
         note: What was written with it, such as the comment of an approval; empty when there is nothing.
     """
 
@@ -111,7 +111,7 @@ _ACTS = {Action.PUBLISH: "publication", Action.ROLLBACK: "rollback"}
 
 
 def timeline(events: Iterable[EventRecord], publications: Sequence[PublicationHeader]) -> tuple[Moment, ...]:
-    """What happened to a run, in order: request, approval, staging, gates, publication and rollback."""
+    """Events to a run, in order: request, approval, staging, gates, publication and rollback."""
     found = [moment for event in events if (moment := _moment(event)) is not None]
     found += [
         Moment(

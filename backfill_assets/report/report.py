@@ -1,4 +1,4 @@
-"""Reports for a reviewer and an auditor: of a run with what depends on its changes, and of a set with its totals."""
+"""Reports for a reviewer and an auditor: of a run with its dependentss changes, and of a set with its totals."""
 
 from __future__ import annotations
 
@@ -150,10 +150,10 @@ class RunReport:
         failing_keys: Keys of some rows that fail a gate; empty once they are erased.
         samples_erased: Who erased these rows; null when they were not erased.
         dependents: What its publication makes stale downstream, table by table.
-        unpublished: What depends on it downstream and has no accepted rows yet, table by table; it follows where its
+        unpublished: Dependents downstream and has no accepted rows yet, table by table; it follows where its
             inputs are complete.
         cost: What it has cost so far.
-        timeline: What happened to it, in order.
+        timeline: Events to it, in order.
         chunks: What was computed at once, in order.
         publications: Every publication and rollback of it, in order.
     """

@@ -158,7 +158,7 @@ def keys_of(ws: Workspace, table: str, day: date) -> KeyList:
         if keys:
             chosen = tuple(dict(zip(columns, key, strict=True)) for key in keys)
             return KeyList(history=history, key_columns=columns, keys=chosen, problem=None)
-    return KeyList(history=history, key_columns=columns, keys=(), problem=problem or "no version of it has rows")
+    return KeyList(history=history, key_columns=columns, keys=(), problem=problem or "no version has rows")
 
 
 def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) -> RowHistory:

@@ -14,7 +14,7 @@ UNFIT: Mapping[Unfit, str] = {
     Unfit.OTHER_HOME: "it was started for another home",
     Unfit.OTHER_VERSIONS: "it was started by another version of this project, PySpark or Python",
     Unfit.OTHER_SETTINGS: "it was started with other settings of Spark",
-    Unfit.UNREADABLE: "what the home says of it cannot be read",
+    Unfit.UNREADABLE: "its file in the home cannot be read",
 }
 """Why a command does not use it."""
 

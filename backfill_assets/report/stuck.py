@@ -58,7 +58,7 @@ class ClearedDocument:
 
 
 def still_stuck(ws: Workspace, tx: ReadTransaction, sensor: Sensor | None = None) -> tuple[StuckWork, ...]:
-    """What sensors have given up and what is still to be done: a person may have done it since by hand."""
+    """Work that sensors have given up and what is still to be done: a person may have done it since by hand."""
     found = tx.stuck.work(sensor)
     dropped = _dropped(ws) if any(work.sensor is Sensor.DROP for work in found) else frozenset()
     return tuple(work for work in found if _is_open(tx, work, dropped))

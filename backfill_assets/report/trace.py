@@ -156,7 +156,7 @@ class Trace:
         values: The values of the row by column, as text or null; empty when they cannot be read.
         problem: Why they cannot be read, or null.
         asked_day: The day that was asked for, where it is a day of a longer partition; null otherwise.
-        causes: What changed the number last, the rollback that restored it first; empty for a first publication.
+        causes: Last change of the number, the rollback that restored it first; empty for a first publication.
         periods: Every version that readers saw of the partition, in order; one that was restored is there twice.
         publications: The publication of the version, that of the run that computed the row if another one did, and
             those that they follow, up to what a person asked for.

@@ -64,7 +64,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
     if waits := _waits(ws, tx, [run]):
         return waits
     if not _is_held(ws, run) and run.state in NOT_MEASURED and not is_declared(ws, run):
-        why = f"release {run.manifest.transform_version} is not declared any more, so that it cannot be computed: "
+        why = f"release {run.manifest.transform_version} is no longer declared, so it cannot be computed: "
         return step(why, cancel(named))
     if run.state in _OPEN and run.manifest.member_of is None and _keeps_earlier_rows(tx, run):
         why = f"{run.manifest.table} changed since {run.run_id} was planned with its rows: "
@@ -194,7 +194,7 @@ def next_step_of_set(
         if (by := tx.events.stopped_by(member)) or member.state is RunState.BLOCKED:
             return fix_and_plan_again(member.manifest, by)
     if gone := next((each for each in members if each.state in NOT_MEASURED and not is_declared(ws, each)), None):
-        why = f"release {gone.manifest.transform_version} of {gone.manifest.table} is not declared any more: "
+        why = f"release {gone.manifest.transform_version} of {gone.manifest.table} is no longer declared: "
         return step(why, cancel(set_id))
     if waits := _waits(ws, tx, members):
         return waits
@@ -297,7 +297,7 @@ def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Se
     asked = comment(named) if needs_comment else approve(named)
     if any(run.approval is ApprovalState.DRAFT for run in lacking):
         return step(asked)
-    return step(f"the approval by {lacking[0].approved_by} is not valid any more: ", asked)
+    return step(f"the approval by {lacking[0].approved_by} is no longer valid: ", asked)
 
 
 def how_to_undo(tx: ReadTransaction, named: str, run_ids: Iterable[str]) -> NextStep:
@@ -309,7 +309,7 @@ def how_to_undo(tx: ReadTransaction, named: str, run_ids: Iterable[str]) -> Next
     later = next(filter(None, map(tx.versions.replaced_by, run_ids)), None)
     if later is None:
         return step(undo(named))
-    return step("first undo what has replaced some of it: ", undo(tx.sets.whole_of(later)))
+    return step("first roll back the publication that replaced some of its partitions: ", undo(tx.sets.whole_of(later)))
 
 
 def published_together(tx: ReadTransaction, run: RunRecord) -> Sequence[str]:

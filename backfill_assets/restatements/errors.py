@@ -46,7 +46,7 @@ class MemberNotPublishable(OfRun, OfSet, errors.IllegalTransition):
 
 @sentence
 class AnotherPhaseFirst(OfRun, OfSet, errors.IllegalTransition):
-    """run {run_id} is no next phase of set {set_id}: that is {due}."""
+    """run {run_id} is not the next phase of set {set_id}: that is {due}."""
 
     due: str
 
@@ -172,7 +172,7 @@ _WHY: Mapping[WhyLeftOut, str] = {
     WhyLeftOut.CODE_CHANGED: "only the code changed, and the version is the same",
     WhyLeftOut.CHOSEN_REFERENCES: "its references were chosen on purpose",
     WhyLeftOut.DIFFERENCE_ACCEPTED: "its owner accepted the difference",
-    WhyLeftOut.BLOCKED: "an input has no accepted version any more",
+    WhyLeftOut.BLOCKED: "an input no longer has an accepted version",
     WhyLeftOut.INPUT_EXPIRED: "an input has expired",
     WhyLeftOut.ONLY_ADDS: "the table only adds partitions, and these have an accepted version",
     WhyLeftOut.INCOMPLETE: "never built",

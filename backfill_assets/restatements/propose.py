@@ -132,7 +132,7 @@ def _why_replaced(found: Situation, name: str, successor: str | None) -> str:
         return f"its days wait for {', '.join(waiting)}"
     if days & decision.automatic:
         return "its days follow automatically"
-    return "nothing of it is left to restate"
+    return "nothing remains to restate"
 
 
 def _news_in_short(found: Situation, days: AbstractSet[SourceDay]) -> str:

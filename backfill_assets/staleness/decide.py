@@ -412,7 +412,7 @@ class Staleness:
         ranges: Which partitions are stale, and why.
         waiting: Partitions that were never built and cannot be built yet, because an input does not exist.
         waits_for: The input partitions that these read and that do not exist, by input.
-        blocked: Stale partitions that cannot be rebuilt, because an input has no accepted version any more.
+        blocked: Stale partitions that cannot be rebuilt, because an input no longer has an accepted version.
         kept: Partitions that differ from the present in nothing but references whose version a person chose, or in
             what an owner accepted. They are not stale.
         on_purpose: Stale partitions that were computed with such a reference: only a person decides with which one they

@@ -482,7 +482,7 @@ class SourceChanges:
 
     Attributes:
         dependents: By changed day, the tables that read it directly and have accepted partitions that did.
-        blocked: Partitions that cannot be built again, because an input has no accepted version any more, by table.
+        blocked: Partitions that cannot be built again, because an input no longer has an accepted version, by table.
         otherwise: Partitions that would change for other reasons than their inputs too, such as references, by table.
         not_loaded: Days of sources that are not built from what has landed.
     """

@@ -131,7 +131,7 @@ def check_resumes_after_death(kit: DomainKit, table: str, days: Days) -> None:
     finally:
         dying.close()
     recover(kit.ws, by=kit.asks, only=run_id, now=True)
-    _require_equal(_staged(kit, run_id), clean, table, "staged by a run that died and went on")
+    _require_equal(_staged(kit, run_id), clean, table, "staged by a run that died and was resumed")
 
 
 class _Died(BaseException):

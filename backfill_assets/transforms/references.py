@@ -66,7 +66,7 @@ def _read(reference: Reference, files: Files, path: str, *, is_named: bool) -> L
             content = file.read(MOST_BYTES + 1)
             size_bytes = file.seek(0, SEEK_END)
     except NotRegular as error:
-        why = "is no regular file: a pipe, a socket or a device holds no document that a run could name"
+        why = "is not a regular file: a pipe, a socket or a device holds no document that a run could name"
         raise errors.ReferenceBroken(reference=reference.name, place=place, why=why) from error
     except OSError as error:
         raise errors.ReferenceNotRead(reference=reference.name, place=place, is_named=is_named) from error

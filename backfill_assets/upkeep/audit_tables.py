@@ -73,10 +73,10 @@ def earlier_files_against_ledger(
     if missing_files(ws.lake, name, (each.files for each in kept)):
         for version in kept:
             for problem in missing_files(ws.lake, name, [version.files]):
-                yield f"{name} {version.partition}: {problem}; version {version.version} cannot be brought back."
+                yield f"{name} {version.partition}: {problem}; version {version.version} cannot be restored."
     if not is_quick:
         for problem in changed_files(ws.lake, name, (each.files for each in kept)):
-            yield f"{name}: {problem}; the version that it is of cannot be brought back."
+            yield f"{name}: {problem}; its version cannot be restored."
 
 
 def commits_against_ledger(

@@ -162,7 +162,7 @@ def _java(ws: Workspace) -> str | None:
     done = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - no shell
     version = _VERSION.search(done.stderr + done.stdout)
     if version is None or int(version[1]) < OLDEST_JAVA:
-        found = version[0] if version else "a program that is none"
+        found = version[0] if version else "a program that is not Java"
         needed = f"Spark needs Java {OLDEST_JAVA} or newer"
         raise NotSound(fault=Fault.NO_JAVA, found=f"{program} is {found}, and {needed}.")
     return f"{version[0]} ({program})"
@@ -172,7 +172,7 @@ def _ledger(ws: Workspace) -> str:
     with ws.ledger.read() as tx:
         head = tx.events.head()
     ws.ledger.try_writing()
-    return f"opened, head of its chain {head[:12]}, and an event written and taken back"
+    return f"opened, head of its chain {head[:12]}, and an event written and rolled back"
 
 
 def _free_space(ws: Workspace) -> str:
@@ -264,7 +264,7 @@ def _clock(ws: Workspace) -> str:
         raise NotSound(
             fault=Fault.CLOCKS_APART, found=f"the clocks of this machine and of Spark's driver are {seconds}."
         )
-    return f"{apart.total_seconds():.1f} s from that of Spark's driver"
+    return f"{apart.total_seconds():.1f} s from the clock of Spark's driver"
 
 
 def _with_spark(ws: Workspace, place: Place) -> str:

@@ -56,7 +56,7 @@ def wait_until_followed(ws: Workspace, *, within_s: float = 180) -> None:
 
 
 def events_after(ws: Workspace, sequence: int) -> Sequence[Mapping[str, Any]]:
-    """What happened since an event: who did what, from which state to which, with which payload."""
+    """Events since an event: who did what, from which state to which, with which payload."""
     story = Story()
     with ws.ledger.read() as tx:
         return [_told(story, event) for event in tx.events.entries() if event.sequence > sequence]

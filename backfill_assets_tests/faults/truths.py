@@ -255,7 +255,7 @@ def living_work_is_left_alone(actors: Sequence[Actor]) -> Iterator[str]:
     """Only a cancellation, of the run or of what it follows, takes a run from a process whose lease has not ended."""
     for actor in actors:
         told = str(actor.outcome)
-        is_ended = "was cancelled by cleo" in told or "asks for nothing any more" in told
+        is_ended = "was cancelled by cleo" in told or "no longer asks for anything" in told
         if isinstance(actor.outcome, TakenOver) and not is_ended:
             yield f"{actor.name} was alive and lost its run: {actor.outcome}"
 

@@ -36,7 +36,7 @@ class CaseAlerts:
 
         Args:
             key: The case.
-            value: What happened; None deletes the case.
+            value: Events; None deletes the case.
             sent_at: The timestamp of the record, which a replay keeps.
             headers: Those of the record; a replay adds its own.
         """

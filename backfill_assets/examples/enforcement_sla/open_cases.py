@@ -65,7 +65,7 @@ OPEN_CASES = StructType(
         StructField(
             "last_event_id", StringType(), nullable=False, metadata={"comment": "The last event that moved the clock."}
         ),
-        StructField("last_event_type", StringType(), nullable=False, metadata={"comment": "What that event was."}),
+        StructField("last_event_type", StringType(), nullable=False, metadata={"comment": "The kind of that event."}),
         StructField("last_event_at", TimestampType(), nullable=False, metadata={"comment": "When it was, in UTC."}),
         StructField(
             "paused", BooleanType(), nullable=False, metadata={"comment": "Whether that event has left it paused."}

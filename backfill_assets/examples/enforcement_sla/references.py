@@ -241,7 +241,7 @@ def _clock(unnamed: _Part) -> Clock:
     both = sorted(pauses_on & resumes_on)
     if both:
         raise ValueError(
-            f"{entry.place} names {both[0]!r} in both pauses_on and resumes_on; an event can do only one of them"
+            f"{entry.place} names {both[0]!r} in both pauses_on and resumes_on; an event can be in only one"
         )
     day_kind = entry["day_kind"].text()
     if day_kind not in tuple(DayKind):

@@ -8,7 +8,7 @@ from backfill_assets.domain import SourceTable, daily
 
 case_events = SourceTable(
     name="bronze.case_events",
-    description="""What happened to enforcement cases, as the authorities reported it.
+    description="""Events of enforcement cases, as the authorities reported them.
 
     Grain: one row per event; the latest arrival of an `event_id` wins, so a correction is the same id sent again.
     Key: event_id.
@@ -33,7 +33,7 @@ case_events = SourceTable(
                 metadata={"comment": "Whose time zone, holidays and deadlines apply."},
             ),
             StructField(
-                "event_type", StringType(), nullable=False, metadata={"comment": "What happened, such as NOTICE_SENT."}
+                "event_type", StringType(), nullable=False, metadata={"comment": "Events, such as NOTICE_SENT."}
             ),
             StructField(
                 "event_time", TimestampType(), nullable=False, metadata={"comment": "When it happened, in UTC."}

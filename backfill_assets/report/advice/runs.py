@@ -65,7 +65,7 @@ _ONE_VERSION = Option("reference", "NAME=VERSION")
 
 FIXED: Mapping[type[BackfillError], Advice] = {
     SeveralWinners: step("use a store that honours conditional puts (If-None-Match), and ask it by ", do(Act.DOCTOR)),
-    NoAnswer: "the same command goes on where this one stopped once the store is there again",
+    NoAnswer: "once the store answers again, repeat the command: it continues where this one stopped",
     lake.RowsUnreadable: do(Act.AUDIT),
     lake.NoCommitOfPublication: do(Act.AUDIT),
     lake.NoValueOfKey: "write it as the page shows the values of other keys",
@@ -75,12 +75,12 @@ FIXED: Mapping[type[BackfillError], Advice] = {
         "set BACKFILL_LEDGER_URL to something like sqlite:////srv/backfill/ledger.db or postgresql://user@host/database"
     ),
     ledger.ClockBehind: (
-        "set the clock of this machine right; if that event is of a clock that was ahead, set "
-        "BACKFILL_CLOCK_BEHIND_HOURS to more: until then whatever is written has the instant of that event"
+        "set the clock of this machine right; if the clock that wrote that event was ahead, set "
+        "BACKFILL_CLOCK_BEHIND_HOURS to more: until then everything written has the time of that event"
     ),
     ledger.ReadOnly: (
         "let this user write it: a SQLite file with its folder, or the tables of a PostgreSQL database that "
-        "is no standby"
+        "is not a standby"
     ),
     ledger.Unavailable: "check that its database is up and not locked by another program, then try again",
     ledger.LostWhileCommitting: do(Act.RECOVER),
@@ -112,7 +112,7 @@ FIXED: Mapping[type[BackfillError], Advice] = {
     publication.BeingPublished: WAIT_OR_RECOVER,
     publication.LandedButNotRecorded: do(Act.RECOVER),
     publication.RefusedButNotRecorded: do(Act.RECOVER),
-    publication.NoVersions: "declare a version of it first, or name a table that has one",
+    publication.NoVersions: "declare a version of this table first, or name a table that has one",
     restatements.NoChangeNamed: step("add ", Option("because", "TABLE:DAY..DAY"), ", or ", Option("stale")),
     restatements.StaleNeedsPresent: step(
         *("leave ", Option("references"), " out; or name what changed, instead of ", Option("stale"), ": "),
@@ -395,14 +395,14 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
         case restatements.OnlyUndoneWithSet():
             return do(Act.ROLLBACK, error.set_id, with_dependents=True, by=NAME, reason=WHY)
         case restatements.SetWouldBeOrphaned():
-            return step("a set is undone as a whole, so undo it first: ", undo(error.set_id))
+            return step("a set is rolled back in one act, so roll it back first: ", undo(error.set_id))
         case restatements.HalfPublished():
             why = following(error.cause)
             completes = step(do(Act.RECOVER), ", which completes the set or reverses it")
             return step(completes, "; or first ", why) if why else completes
         case restatements.HalfRolledBack():
             return step(
-                *(do(Act.RECOVER), ", which goes on with it; or, to give the rollback up: "),
+                *(do(Act.RECOVER), ", which continues the rollback; or, to give it up: "),
                 *(approve(error.set_id), ", then "),
                 publish(error.set_id),
             )

@@ -29,7 +29,7 @@ from backfill_assets.report.requests import (
 )
 from backfill_assets.transforms import errors as transforms
 
-_AGAIN = "give the same command again: it goes on where it stopped"
+_AGAIN = "repeat the command: it continues where it stopped"
 
 FIXED: Mapping[type[BackfillError], Advice] = {
     capture.SecretInHome: "keep it in a file outside of the home",
@@ -60,7 +60,7 @@ FIXED: Mapping[type[BackfillError], Advice] = {
     ),
     capture.WentBack: "declare another source for it: its positions begin anew",
     capture.AnswerHoldsSecret: "ask the API in a way in which it does not repeat the request",
-    **dict.fromkeys((capture.NotAsCaptured, capture.RecordsMissing), "bring the file back from a copy"),
+    **dict.fromkeys((capture.NotAsCaptured, capture.RecordsMissing), "restore the file from a copy"),
     deliver.NotReplayable: (
         "declare replay=KafkaReplay(servers=...) or KinesisReplay(region=...) if its records may be sent"
     ),
@@ -188,7 +188,7 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
         case landing.NothingLanded():
             return _land_or_declare_empty(error)
         case landing.ConformedChanged(is_statement=True) | landing.RawFileChanged():
-            return "bring the file back from a copy"
+            return "restore the file from a copy"
         case landing.LandingUnfinished() | landing.ConformedChanged():
             return do(Act.LAND, error.source, error.path, on_duplicate="reprocess", by=NAME)
         case _:
@@ -223,10 +223,10 @@ _ABOUT_A_FILE: dict[Fault, Advice] = {
     Fault.OPEN_QUOTE: "look for a quote that is never closed",
     Fault.QUOTES: "put a value with a quote into quotes, and double the quotes inside",
     Fault.LANDED_BEFORE: step("land it with ", Option("on_duplicate", "ignore"), ", reprocess or correct"),
-    Fault.NO_KEY: step("state of which days it is all there is: ", _REPLACES),
+    Fault.NO_KEY: step("name the days for which it is complete: ", _REPLACES),
     Fault.ROWS_WITHOUT_KEY: step("leave out ", Option("where")),
     Fault.SAME_NAME: step(
-        "if it takes the place of that one, state of which days it is all there is: ",
+        "if it takes the place of that one, name the days for which it is complete: ",
         _REPLACES,
         "; otherwise give it another name",
     ),

@@ -82,7 +82,7 @@ def calendar_page(
     return page(
         f"Calendar {calendar.year}",
         Note(text=words(joined(years, " "), Toned(value=" coloured by ", tone=Tone.SOFT), joined(ways, " "))),
-        Note(text=f"What is stale could not be found out: {problem}", tone=Tone.BAD) if problem else None,
+        Note(text=f"Staleness could not be computed: {problem}", tone=Tone.BAD) if problem else None,
         None if is_current else _not_current(stale_as_of),
         None if calendar.tables else Note(text="No table has a partition yet."),
         *(_table(each, calendar, colours, linked, legend if n == 0 else ()) for n, each in enumerate(calendar.tables)),
@@ -94,8 +94,8 @@ def _choice(address: str, text: str, is_chosen: bool) -> Value:
 
 
 def _not_current(as_of: datetime | None) -> Note:
-    known = words("What is stale is as of ", as_of, ", and is being found out again.")
-    text = known if as_of else "What is stale is being found out."
+    known = words("Staleness is as of ", as_of, ", and is being computed again.")
+    text = known if as_of else "Staleness is being computed."
     return Note(text=words(text, " This page shows it in a moment."), tone=Tone.ATTENTION)
 
 

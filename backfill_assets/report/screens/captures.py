@@ -34,8 +34,8 @@ def captured_page(report: CaptureReport) -> Page:
         *_blocks(plan),
         Note(text=said),
         Note(
-            text=f"{report.overtaken} does not land any more: others have landed on its days since it was asked for, "
-            f"and {report.capture_id} is asked for in its place"
+            text=f"{report.overtaken} is not landed: other files have landed on its days since it was requested, "
+            f"and {report.capture_id} is requested instead"
         )
         if report.overtaken
         else None,
@@ -123,11 +123,11 @@ def _blocks(plan: CapturePlan) -> tuple[Block | None, ...]:
         "first record",
         "expires",
     ]
-    compacted = "it is compacted: it keeps the last record of a key, and what it has dropped cannot be told or counted"
+    compacted = "it is compacted: it keeps only the last record of a key, and dropped records cannot be counted"
     if plan.resolution.is_compacted and plan.resolution.is_whole:
         compacted = (
-            "it is compacted: this is the last value of every key, with the earlier ones that are still there; what a "
-            "key was in between cannot be told, nor when a key ended whose tombstone is gone: it is withdrawn"
+            "it is compacted: it keeps the last value of every key, and some earlier ones; the values between them are "
+            "lost, and a key whose tombstone is gone is withdrawn without the time of its end"
         )
         if plan.has_change_events:
             compacted += "; rows that were truncated stay until they are deleted one by one"
@@ -136,9 +136,7 @@ def _blocks(plan: CapturePlan) -> tuple[Block | None, ...]:
             "positions", table(heads, rows, numbers=["from", "to (not included)", "records left", "files"], most=_MOST)
         ),
         Note(text=compacted, tone=Tone.ATTENTION) if plan.resolution.is_compacted else None,
-        Note(
-            text=f"the retention may take some of it from {plan.expires_at:%Y-%m-%d %H:%M} UTC on", tone=Tone.ATTENTION
-        )
+        Note(text=f"retention may remove records from {plan.expires_at:%Y-%m-%d %H:%M} UTC on", tone=Tone.ATTENTION)
         if plan.expires_at is not None and plan.expires_soon
         else None,
     )

@@ -30,7 +30,7 @@ def code_page(found: CodeDocument) -> Page:
     return page(
         "Code",
         facts(("code", Code(found.digest)), ("written to", found.folder)),
-        section("Modules whose lines count", table(["module", "what counts of it", "file"], rows, whole=["module"])),
+        section("Modules whose lines count", table(["module", "counted parts", "file"], rows, whole=["module"])),
         section("Values that count", Items(items=found.values), folded=True),
         *(
             section(each.module, Listing(lines=tuple(each.text.splitlines())))
@@ -48,7 +48,7 @@ def difference_page(found: CodeDifference) -> Page:
 
 def code_section(changes: Sequence[CodeChange]) -> Section | None:
     """How the code of a run differs from that of the rows that it replaces."""
-    return section("What changed in the code", *(block for each in changes for block in _change(each)))
+    return section("Changes of the code", *(block for each in changes for block in _change(each)))
 
 
 def _change(found: CodeChange) -> Iterator[Block]:

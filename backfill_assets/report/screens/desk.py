@@ -141,7 +141,7 @@ def happened(name: str, events: Iterable[EventRecord]) -> tuple[Block | None, ..
     ]
     heads = ["event", "when", "who", "what", "state"]
     return (
-        section("What happened", table(heads, rows, numbers=["event"], whole=["when"])),
+        section("Events", table(heads, rows, numbers=["event"], whole=["when"])),
         Note(text=Ref(place=Place.REPORT, id=name, text="The same report as one file, for its reviewer")),
     )
 
@@ -167,7 +167,7 @@ def _audited(audit: RecordedAudit) -> Iterable[Block | None]:
         text=words(
             "This verdict is what ",
             do(Act.AUDIT),
-            " wrote into the home when it ended. It is no evidence by itself: run the audit again to verify it, and "
+            " wrote into the home when it ended. It is not evidence by itself: run the audit again to verify it, and "
             "keep its head elsewhere.",
         ),
         tone=Tone.SOFT,

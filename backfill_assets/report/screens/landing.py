@@ -64,7 +64,7 @@ def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
     if not landed.is_new:
         yield f"{record.name} was landed before as {record.import_id}; nothing new."
     elif not counts.landed and record.family != Family.STATEMENT:
-        yield f"{record.name} ({record.import_id}) holds no records, so that there is no day to build from it"
+        yield f"{record.name} ({record.import_id}) holds no records, so no day has to be built"
     yield from _rejected(record, landed.rejected, quarantine)
     if counts.are_mostly_rejected:
         valid = counts.landed - counts.rejected
@@ -264,7 +264,7 @@ def period_page(period: LocatedPeriod) -> Page:
         or Note(text="no published partition rests on these days"),
         Note(text=not_loaded) if period.not_loaded else None,
         next_steps(period.next_step),
-        Note(text=words("what the stream has of it now: ", period.ask_the_stream)) if period.ask_the_stream else None,
+        Note(text=words("the stream holds now: ", period.ask_the_stream)) if period.ask_the_stream else None,
     )
 
 
@@ -290,7 +290,7 @@ def _located(imports: Iterable[LocatedImport]) -> Table:
 def _days(each: LocatedImport) -> str:
     holding = [found.day.event_date for found in each.days if found.day.events]
     if not holding:
-        return "none: it moved, took back or restored rows, or has rejected records of them"
+        return "none: it moved, withdrew or restored rows, or has rejected records of them"
     return str(DayRange.inclusive(min(holding), max(holding)))
 
 

@@ -69,7 +69,7 @@ def _lacks(plan: Plan) -> str:
         for partition in each.partitions:
             if gone := plan.expired.get(each.table, {}).get(partition):
                 by_run.setdefault(gone.run_id, []).append(partition)
-        found += [f"{describe(each.grain, some)} of it expired by run {run_id}" for run_id, some in by_run.items()]
+        found += [f"{describe(each.grain, some)} expired by run {run_id}" for run_id, some in by_run.items()]
     return ", and ".join(found)
 
 
@@ -84,7 +84,7 @@ def plan_page(plan: PlanDocument) -> Page:
             ("kind", f"{manifest.kind}: {manifest.reason} (asked by {manifest.requested_by})"),
             ("mode", mode_text(manifest.mode)),
             ("policy", policy_words(manifest.policy)),
-            ("asked for", f"{run.widened}: every {run.grain.noun} is built as a whole" if run.widened else None),
+            ("asked for", f"{run.widened}: every {run.grain.noun} is built completely" if run.widened else None),
             ("output range", manifest.output),
             ("left as they are", f"{Partitions(run.grain, run.between)} between them" if run.between else None),
             ("builds", _part_of(len(manifest.output), run.asked_for)),
@@ -167,7 +167,7 @@ def _same_as(set_id: str, other: str | None) -> Sequence[Note]:
     """That an open set does the same, which is gone on with."""
     if other is None:
         return ()
-    same = f"The open set {other} does the same, from the same inputs, code and references; go on with that one: "
+    same = f"The open set {other} does the same, from the same inputs, code and references; continue with that one: "
     then = step(do(Act.STATUS, other), "; and give this one up: ", cancel(set_id))
     return [Note(text=words(same, then), tone=Tone.ATTENTION)]
 

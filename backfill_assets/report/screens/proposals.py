@@ -53,7 +53,7 @@ def _why(found: DaysNotProposed) -> str:
         case WhyNotProposed.WITHIN_LATENESS:
             return "came within the lateness of the source, and follows automatically."
         case WhyNotProposed.INPUT_MISSING:
-            return "cannot be restated: an input of what rests on it has no accepted version any more."
+            return "cannot be restated: an input of what rests on it no longer has an accepted version."
         case WhyNotProposed.ONE_DECISION:
             return (
                 f"is not proposed, because keys moved between it and days that wait for {found.plan}: "
@@ -63,9 +63,9 @@ def _why(found: DaysNotProposed) -> str:
             return f"is in {found.plan}, which is open."
         case WhyNotProposed.BEHIND_OPEN_PLAN:
             return (
-                f"is not proposed, because {found.plan} has some of the same partitions: it does not read what "
-                "changed, and is kept because a person planned, approved or began it."
+                f"is not proposed, because {found.plan} has some of the same partitions: it does not read the "
+                "change, and is kept because a person planned, approved or began it."
             )
         case WhyNotProposed.NOT_LOADED:
-            return "is not built from what has landed."
+            return "is not built from its landed files."
     assert_never(found.why)

@@ -170,7 +170,9 @@ def _what_changes(found: RunReport) -> str:
     run, measured = found.run, (len(found.new.partitions) if found.new else 0)
     measured += len(found.restated.partitions) if found.restated else 0
     if not measured:
-        return f"{run.manifest.output} of {run.record.table}; nothing is measured yet, so it is not known what differs."
+        return (
+            f"{run.manifest.output} of {run.record.table}; nothing is measured yet, so the differences are not known."
+        )
     is_past = run.record.state in EVER_PUBLISHED
     verb = "changed" if is_past else "would change"
     parts = [
@@ -280,8 +282,9 @@ def _on_yes(found: RunReport) -> str:
     waiting = "; ".join(map(str, found.unpublished))
     if run.manifest.expires and run.record.state not in EVER_PUBLISHED:
         return (
-            f"One commit takes the files of {count_of(len(run.manifest.partitions), found.noun)} of {run.record.table} "
-            "away; a rollback of this run brings exactly these back. What was computed from them stays as it is."
+            f"One commit removes the files of {count_of(len(run.manifest.partitions), found.noun)} of "
+            f"{run.record.table}; a rollback of this run restores exactly these. Tables that were computed from them "
+            "stay as they are."
         )
     if run.record.state in EVER_PUBLISHED:
         depends = f" Published and dependent on it: {followers}." if followers else _none_depends(waiting)
@@ -341,7 +344,7 @@ def review_of_set(report: SetReport) -> Review:
         changed=changed_by_table(each.run.manifest for each in reports),
         why=" ".join(
             [
-                f"Because {manifest.because}. Requested by {manifest.requested_by}: {manifest.reason}.",
+                f"Cause: {manifest.because}. Requested by {manifest.requested_by}: {manifest.reason}.",
                 *dict.fromkeys(f"{each.run.record.table}: {_rows_come_from(each)}." for each in reports),
             ]
         ),
@@ -364,7 +367,7 @@ def _headline_of_set(report: SetReport, warnings: Sequence[str]) -> str:
     found, reports, tables = report.set, report.reports, report.tables
     blocked = [report.run.record.table for report in reports if report.is_blocked]
     if blocked:
-        return f"Blocked: a gate of {' and '.join(dict.fromkeys(blocked))} failed, so nothing of it can be published"
+        return f"Blocked: a gate of {' and '.join(dict.fromkeys(blocked))} failed, so the set cannot be published"
     with_warnings = f", with {count_of(len(warnings), 'warning')}" if warnings else ""
     if found.record.state is SetState.VERIFIED:
         return (

@@ -446,7 +446,7 @@ def _reach(report: RunReport) -> Section | None:
         for each in dependents
         if each.cells
     )
-    return section("What depends on it", table(heads, rows), none, _seen_together(report), *figures)
+    return section("Dependents", table(heads, rows), none, _seen_together(report), *figures)
 
 
 def _seen_together(report: RunReport) -> Note | None:

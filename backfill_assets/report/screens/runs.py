@@ -244,7 +244,7 @@ def changed_reference_notes(found: Iterable[ChangedReference]) -> Sequence[Note]
 
 def set_files(found: SetDocument) -> Section | None:
     """The landed files behind a proposed set."""
-    counts = ["rows", "moved away", "taken back", "restored", "most days late"]
+    counts = ["rows", "moved away", "withdrawn", "restored", "most days late"]
     rows = [
         (
             each.record.import_id,

@@ -28,7 +28,7 @@ def down_page(down: ServerDown) -> Page:
 
 def _down_words(server: ServerDocument | None) -> str:
     if server is None:
-        return "there was none; nothing was ended"
+        return "no server was running; nothing was stopped"
     if server.unfit is None:
         return f"{server_line(server)} is ended"
     if server.unfit is Unfit.ENDED:

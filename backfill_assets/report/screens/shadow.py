@@ -38,7 +38,7 @@ _MOST = 30
 
 _DONE = {
     TableAct.START: "{table} is kept up to date, and compared with what readers of {name} are shown every day",
-    TableAct.STOP: "{table} is not kept up to date any more",
+    TableAct.STOP: "{table} is no longer kept up to date",
     TableAct.CUT_OVER: "readers of {name} are shown {table}",
     TableAct.RETIRE: "{table} was given up for good: it is not kept up to date, and readers are not shown it again",
 }

@@ -47,7 +47,7 @@ def stale_page(document: StaleDocument) -> Page:
     never = [each.table for each in tables if not each.ranges and not each.accepted]
     looked = count_of(sum(each.accepted for each in tables), "accepted partition")
     return page(
-        "What is stale",
+        "Stale partitions",
         None if document.is_stale else Note(text=f"nothing is stale: {looked} looked at", tone=Tone.GOOD),
         *(block for each in tables for block in _of_table(each)),
         Note(text=f"not stale: {', '.join(fresh)}") if fresh and document.is_stale else None,
@@ -62,7 +62,7 @@ def _of_table(found: Staleness) -> Iterator[Block | None]:
     yield _ranges(found, f"{len(found.partitions):,} stale, {found.accepted:,} accepted", found.ranges)
     if found.blocked:
         yield Note(
-            text="cannot be built again, because an input has no accepted version any more: "
+            text="cannot be built again, because an input no longer has an accepted version: "
             f"{name} {describe(found.grain, found.blocked)}. Build the input, or roll back what depends on it."
         )
     if found.waiting:

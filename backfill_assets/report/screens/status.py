@@ -71,7 +71,7 @@ def status_page(status: StatusDocument) -> Page:
             "Publications that are not followed by their dependents yet",
             map(waiting_words, status.to_follow),
         ),
-        _listed("What sensors have given up", map(stuck_words, status.stuck)),
+        _listed("Work that sensors have given up", map(stuck_words, status.stuck)),
         *problem_notes(status.problems),
     )
 

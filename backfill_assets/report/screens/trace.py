@@ -59,7 +59,7 @@ def trace_page(found: Trace, *, more: Value = _MORE) -> Page:
         ),
         Note(text=f"Its values cannot be shown: {found.problem}", tone=Tone.ATTENTION) if found.problem else None,
         times_shown(found.table, found.name, found.shown),
-        section("What changed the number last", _causes(found)),
+        section("Last change of the number", _causes(found)),
         section("Publications, back to the request", _publications(found)),
         section(
             f"Every version in {found.table}" if found.name else "Every version that readers saw",

@@ -43,7 +43,7 @@ WHY: Mapping[Why, str] = {
     Why.WRITING: "its run is being staged or gated",
     Why.TRIAL: "candidate of a trial run, within the rollback horizon",
     Why.ROLLED_BACK: "rolled back, within the rollback horizon",
-    Why.REPLACED: "a rollback would bring it back",
+    Why.REPLACED: "a rollback would restore it",
     Why.INPUT: "input of a run that can still be published",
     Why.REPLAYED: "a replay has still to send it",
     Why.EVIDENCE: "published within the reproduction horizon",
@@ -61,7 +61,7 @@ WHY: Mapping[Why, str] = {
 
 LEFT_ALONE: Mapping[LeftAlone, str] = {
     LeftAlone.OPEN_PUBLICATION: "a publication is open",
-    LeftAlone.UNREADABLE_MANIFEST: "a manifest that may need files of it cannot be read",
+    LeftAlone.UNREADABLE_MANIFEST: "a manifest that may need its files cannot be read",
     LeftAlone.MOVED_ON: "it was published or taken up again meanwhile; vacuum it again",
 }
 """Why a table was left alone."""

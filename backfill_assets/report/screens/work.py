@@ -49,13 +49,13 @@ def _waiting(publication: WaitingPublication) -> Iterator[str]:
             yield (
                 f"{wanted.table}: {ready:,} of {count_of(asked, 'partition')} asked for can follow. "
                 f"{Partitions(wanted.grain, wanted.waiting)} waits: it needs input partitions that have no accepted "
-                "version; what readers see of it, if anything, is from before"
+                "version; any rows that readers see there are older"
             )
 
 
 def cancelled_page(cancelled: FollowCancellation) -> Page:
     """That nothing follows a publication."""
-    text = f"nothing follows {cancelled.publication_id} any more; what depends on it is as it was"
+    text = f"the dependents of {cancelled.publication_id} stay as they are"
     return page("Follow-ups", Note(text=text))
 
 

@@ -54,7 +54,7 @@ def publish_words(manifest: Manifest) -> str:
             what = "the accepted rows with changes" if mode.keeps_withdrawn else "what changes give"
             moves = ", which can move between partitions" if mode.keys_move else ""
             is_planned = mode.is_whole and manifest.cause.kind is CauseKind.PERSON
-            whole = ", so that it takes all of the table" if is_planned else ""
+            whole = ", so that it covers the whole table" if is_planned else ""
             return f"{what} by {', '.join(mode.on)}{moves}{whole} (merge)"
         case PublishKind.PILOT:
             return f"only rows of {mode.scope}; all others stay exactly as they are accepted"
@@ -127,7 +127,7 @@ def _alternative(found: Alternative) -> str:
         case Instead.BY_KEY:
             return f"a correction by key: only its rows change, and every other row stays exactly as it is{cost}"
         case Instead.TOGETHER:
-            return f"with {'; '.join(map(str, found.dependents))}, to see what becomes of it before anybody approves"
+            return f"with {'; '.join(map(str, found.dependents))}, to measure them before anybody approves"
         case Instead.LEAVE:
             assert found.tolerated is not None, "what is left is tolerated"
             return f"leave {found.stays} as it is{cost}: {tolerated_words(found.tolerated)}. An owner accepts it"
@@ -145,8 +145,8 @@ def tolerated_words(found: Tolerance) -> str:
     by = f" by {' and '.join(found.by)}" if found.by else ""
     small = f", or by less than {found.at_least:,}" if found.at_least else ""
     return (
-        f"changes of {found.measure} in the rows of each month{by} add up to at most {found.percent:f} % of it{small}, "
-        f"which the table tolerates by the word of {found.owner}"
+        f"changes of {found.measure} in the rows of each month{by} add up to at most {found.percent:f} % of its "
+        f"total{small}, which the table tolerates (owner: {found.owner})"
     )
 
 
@@ -217,4 +217,4 @@ def duration_words(seconds: int) -> str:
 def phase_words(phases: Phases) -> str:
     """How the phases of a set are published."""
     held = f", each {duration_words(phases.hold_s)} after the one before it" if phases.hold_s else ""
-    return f"one after the other{held}; approved {'one by one' if phases.each else 'as a whole'}"
+    return f"one after the other{held}; approved {'one by one' if phases.each else 'all at once'}"

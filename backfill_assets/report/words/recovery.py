@@ -28,21 +28,21 @@ def outcome_words(outcome: RecoveryOutcome) -> str:
         case RecoveryEnd.PUBLISHED_SINCE:
             return "was published by another process meanwhile"
         case RecoveryEnd.PUBLISHED:
-            return "was half-way; now all of it is published"
+            return "was half-way; now it is published completely"
         case RecoveryEnd.PHASE_PUBLISHED:
             return "had begun its next phase; now that is published"
         case RecoveryEnd.PHASE_STOPPED:
             return f"had begun its next phase, which could not be published; those before it are as they were: {cause}"
         case RecoveryEnd.NOTHING_PUBLISHED:
-            return f"could not be published, and nothing of it has changed: {cause}"
+            return f"could not be published, and nothing has changed: {cause}"
         case RecoveryEnd.HALF_WAY:
             return f"is still half-way: {error}"
         case RecoveryEnd.ROLLED_BACK:
-            return f"{instead}all of it has been rolled back"
+            return f"{instead}it has been rolled back completely"
         case RecoveryEnd.ROLLED_BACK_TOGETHER:
             return "was half-way; now it is rolled back with its dependents"
         case RecoveryEnd.NOT_ROLLED_BACK:
-            return f"{instead}cannot be rolled back as a whole: {error}"
+            return f"{instead}cannot be rolled back completely: {error}"
         case RecoveryEnd.ABANDONED:
             return f"could not be completed, and is abandoned: {error}"
     assert_never(outcome.ended)
@@ -69,9 +69,7 @@ def set_words(done: WasSet) -> str:
     if done.lost_runs:
         said.append(f"accepted as lost: {', '.join(done.lost_runs)}")
     if done.unreadable:
-        said.append(
-            f"{count_of(done.unreadable, 'earlier version')} cannot be brought back, because the files are gone"
-        )
+        said.append(f"{count_of(done.unreadable, 'earlier version')} cannot be restored, because the files are gone")
     if done.gone:
         said.append(f"the files of {count_of(len(done.gone), 'partition')} are gone, the first is {done.gone[0]}")
     return "; ".join(said)

@@ -82,4 +82,4 @@ def changed_reference_words(found: ChangedReference) -> str:
 
 def taken_back_words(rows: int) -> str:
     """Rows of a merge whose input was taken back."""
-    return f"{count_of(rows, 'accepted row')} that no input gives any more"
+    return f"{count_of(rows, 'accepted row')} that no input gives"

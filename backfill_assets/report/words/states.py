@@ -48,9 +48,9 @@ def meaning_of_set(state: SetState, runs: Iterable[RunState]) -> str:
     if state is SetState.PUBLISHED and RunState.CANCELLED in states:
         return _IN_PART
     if state is SetState.PENDING and RunState.BLOCKED in states:
-        return "a blocking gate of one of its runs failed; nothing of it is published"
+        return "a blocking gate of one of its runs failed; nothing is published"
     if state is SetState.PENDING and states == {RunState.PASSED}:
-        return "every blocking gate of its runs passed; nothing of it is published"
+        return "every blocking gate of its runs passed; nothing is published yet"
     return MEANING[state]
 
 
@@ -67,7 +67,7 @@ MEANING: Mapping[State, str] = {
     RunState.VERIFIED: "every row was the one that readers saw then: nothing was published, and no approval is needed",
     RunState.SUPERSEDED: "a later publication replaced all of its rows",
     RunState.ROLLED_BACK: "its publication was undone; the rows before it are back",
-    RunState.CANCELLED: "it was decided against: readers do not see it and will not, and its files may be removed",
+    RunState.CANCELLED: "it was cancelled: readers never see its rows, and its files may be removed",
     ApprovalState.DRAFT: "no other person than the requester has approved it yet",
     ApprovalState.APPROVED: "another person than the requester agreed to exactly this manifest",
     PublicationState.PUBLISHING: "intended; the table may or may not have changed yet",
@@ -81,21 +81,21 @@ MEANING: Mapping[State, str] = {
     ImportState.LANDING: "being copied and checked",
     ImportState.LANDED: "copied, checked and counted; its days are not in bronze yet",
     ImportState.LOADED: "its days are in bronze",
-    ImportState.FAILED: "landing stopped; nothing of it is used",
+    ImportState.FAILED: "landing stopped; no record is used",
     ChunkState.RUNNING: "being computed",
     ChunkState.DONE: "its files and checksums are recorded",
-    SetState.PENDING: "its manifests are written; nothing of it is published",
+    SetState.PENDING: "its manifests are written; nothing is published",
     SetState.PUBLISHING: "its tables, or its next phase, are being published; recovery completes or reverses it",
-    SetState.PARTLY_PUBLISHED: "some of its phases are what readers see; those after them wait",
-    SetState.PUBLISHED: "every table of it is what readers see",
+    SetState.PARTLY_PUBLISHED: "readers see some of its phases; the later ones wait",
+    SetState.PUBLISHED: "readers see all of its tables",
     SetState.VERIFIED: "the rows of all its runs were those that readers saw then: nothing was published or has to be",
-    SetState.ROLLING_BACK: "its tables are being brought back one after the other; recovery goes on with it",
-    SetState.ROLLED_BACK: "every table of it is as it was before",
-    SetState.CANCELLED: "it was decided against, and so was each of its runs: readers see nothing of it and will not",
+    SetState.ROLLING_BACK: "its tables are being rolled back one after the other; recovery continues this",
+    SetState.ROLLED_BACK: "all of its tables are as they were before",
+    SetState.CANCELLED: "it was cancelled with all of its runs: readers never see its rows",
     ReplayState.ASKED: "its inputs are recorded; nothing was sent",
     ReplayState.SENDING: "its topic or stream is there, and it is known how far it is",
     ReplayState.SENT: "all of its records are in the topic or stream",
-    ReplayState.FAILED: "not all that was planned can be sent; its topic or stream lacks some of it",
+    ReplayState.FAILED: "some planned records cannot be sent; its topic or stream is incomplete",
     ReplayState.CLOSED: "it is ended; a topic or stream that was created for it is deleted",
     ActState.ASKED: "asked for; nothing is done yet",
     ActState.DONE: "done: of a cut-over, readers are shown the version",

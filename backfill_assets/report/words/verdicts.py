@@ -57,7 +57,7 @@ def verdict_words(result: GateResult | Verdict) -> str:
         case Finding.STATE_AGAIN:
             start = f"from the snapshot of {seen['earlier']}" if seen["earlier"] else "from a cold start"
             same = "is the same" if result.passed else "differs"
-            return f"{seen['partition']} {same} {start} as from that of {seen['snapshot']}"
+            return f"{seen['partition']} {same} {start} as from the snapshot of {seen['snapshot']}"
         case Finding.COLD_START:
             return "computed from a cold start, with no snapshot to compare"
         case Finding.EXPIRING:

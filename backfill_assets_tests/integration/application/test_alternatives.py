@@ -76,7 +76,7 @@ def test_a_run_whose_release_is_no_longer_declared_is_advised_to_be_given_up(han
         tx.runs.add(manifest, actor="ana")
     with hand.ws.ledger.read() as tx:
         assert worded(next_step(hand.ws, tx, tx.runs.get("silver-gone"))) == (
-            "release 0.0.1 is not declared any more, so that it cannot be computed: "
+            "release 0.0.1 is no longer declared, so it cannot be computed: "
             "backfill cancel silver-gone --by NAME --reason WHY"
         )
 

@@ -66,7 +66,7 @@ def test_a_late_event_is_restated_from_the_snapshot_before_it_and_stops_where_th
     assert newest.inputs[0].partitions[0] == APRIL
     office.through(newest)
     assert office.verdict(newest.manifest.run_id) == (
-        "2026-04-01 is the same from the snapshot of 2026-02-01 as from that of 2026-03-01"
+        "2026-04-01 is the same from the snapshot of 2026-02-01 as from the snapshot of 2026-03-01"
     )
     assert office.rows() == [
         (JANUARY, "a", 10, 1),
@@ -145,7 +145,7 @@ def test_a_state_for_which_it_matters_where_it_begins_is_blocked(office: Office)
     assert wrong.manifest.base is not None
     assert office.gated(wrong.manifest.run_id) is RunState.BLOCKED
     assert office.verdict(wrong.manifest.run_id) == (
-        "2026-04-01 differs from the snapshot of 2026-02-01 as from that of 2026-03-01"
+        "2026-04-01 differs from the snapshot of 2026-02-01 as from the snapshot of 2026-03-01"
     )
 
 

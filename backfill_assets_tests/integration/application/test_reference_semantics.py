@@ -269,7 +269,7 @@ def test_a_correction_names_versions_that_exist_of_references_that_are_used(home
         plan(ws, FIRST, asked("tariff", "9"))
     with pytest.raises(UnknownName, match="there is no reference 'tarif'; the references are tariff, tax"):
         plan(ws, FIRST, asked("tarif", "1"))
-    with pytest.raises(Refused, match=r"tax is no reference of silver.charges; used are tariff"):
+    with pytest.raises(Refused, match=r"tax is not a reference of silver.charges; used are tariff"):
         plan(ws, FIRST, asked("tax", "1"))
     write(home, "tariff", "1", factor=9)
     with pytest.raises(MissingInput, match="cannot be read from"):
@@ -464,7 +464,7 @@ def test_what_is_stale_is_planned_with_the_present_references_only(ws: Workspace
 def test_a_set_in_which_nothing_uses_the_named_reference_is_refused(ws: Workspace) -> None:
     asked = AskedReferences(semantics=CORRECTED, named=(("tariff", "1"),))
     request = SetRequest(reason="why not", by="ana", because=((CHARGES, FIRST),), references=asked)
-    with pytest.raises(Refused, match=r"tariff is no reference of gold.bills; used are tax"):
+    with pytest.raises(Refused, match=r"tariff is not a reference of gold.bills; used are tax"):
         operations.plan_set(ws, request)
     planned = plan_set(ws, asked, january(5, 5))
     assert [versions(each) for each in planned.plans] == [[("tariff", "1", CORRECTED)], [("tax", "1", CURRENT)]]

@@ -110,7 +110,7 @@ def test_a_late_event_between_two_snapshots_is_restated_from_the_one_before_it_a
     assert list(newest.inputs[0].partitions) == dates(WEEKS[2] + timedelta(days=1), WEEKS[3])
     office.through(newest)
     assert office.verdict(newest.manifest.run_id) == (
-        "2026-01-30 is the same from the snapshot of 2026-01-16 as from that of 2026-01-23"
+        "2026-01-30 is the same from the snapshot of 2026-01-16 as from the snapshot of 2026-01-23"
     )
     rows = [
         (WEEKS[0], "a", 10, 1),
@@ -158,7 +158,7 @@ def test_days_without_a_snapshot_are_refused_with_the_nearest_that_have_one(offi
     with pytest.raises(NoSnapshot) as refused:
         office.planned(WEEKS[0] + timedelta(days=1), WEEKS[1] - timedelta(days=1))
     assert refused.value.message == (
-        "silver.balances has a snapshot every 7 days since 2026-01-03, and none of 2026-01-10..2026-01-15; "
+        "silver.balances has a snapshot every 7 days since 2026-01-03, and no snapshot of 2026-01-10..2026-01-15; "
         "the nearest: 2026-01-09 and 2026-01-16."
     )
     with pytest.raises(NoSnapshot, match="the nearest: 2026-01-09"):

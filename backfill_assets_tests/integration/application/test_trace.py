@@ -117,7 +117,7 @@ def test_what_changed_a_number_is_reached_however_few_rows_are_followed(late: Sh
         bronze = found.inputs[1]
         assert (bronze.changed, [row.values["sale_id"] for row in bronze.rows if row.is_changed]) == (1, ["late"])
     shown = shown_of(found)
-    assert shown.index("What changed the number last") < shown.index("Publications, back to the request")
+    assert shown.index("Last change of the number") < shown.index("Publications, back to the request")
 
 
 def test_a_day_of_a_month_is_answered_for_the_month_and_says_so(month: Shop) -> None:
@@ -297,7 +297,7 @@ def test_a_day_without_a_version_is_refused_with_the_first_and_the_last_that_the
 def test_a_word_of_a_key_without_a_value_is_refused_with_an_example(month: Shop) -> None:
     days = DayRange.inclusive(CARNIVAL, CARNIVAL)
     refused = look.word_without_value(month.ws, RECENT, days, "only")
-    assert refused.message == "'only' is no column with a value: a row of silver.recent_sales is named by shop=VALUE."
+    assert refused.message == "'only' is not COLUMN=VALUE: a row of silver.recent_sales is named by shop=VALUE."
     assert advised(refused) == "write it like shop=only"
 
 

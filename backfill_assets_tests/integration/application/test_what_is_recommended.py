@@ -52,7 +52,9 @@ def test_a_rollback_is_recommended_when_no_later_publication_has_replaced_some_o
     assert undoing(hand, first, FIFTH) == {rollback_of(first)}
     second = hand.silver({SIXTH: 20})
     hand.publish(second)
-    assert undoing(hand, first, FIFTH) == {f"first undo what has replaced some of it: {rollback_of(second)}"}
+    assert undoing(hand, first, FIFTH) == {
+        f"first roll back the publication that replaced some of its partitions: {rollback_of(second)}"
+    }
     with refused(TargetChanged, match=f"undo that first: {rollback_of(second)}"):
         operations.rollback(hand.ws, first, by="ben", reason="was right before")
     for run_id in (second, first):

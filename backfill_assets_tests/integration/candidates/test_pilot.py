@@ -255,10 +255,10 @@ def test_a_pilot_is_planned_again_when_other_rows_were_published_since(meter: Me
             TABLE,
             Scope(where=(("tennant", "a"),)),
             DAYS,
-            "tennant is no column that rows of a partition differ in, which are reading_id, tenant, used. "
+            "tennant cannot tell rows of a partition apart; these columns can: reading_id, tenant, used. "
             "Next: name rows by one of these columns, such as tenant=VALUE",
         ),
-        (TABLE, Scope(where=(("day", "2026-01-01"),)), DAYS, "day is no column that rows of a partition differ in"),
+        (TABLE, Scope(where=(("day", "2026-01-01"),)), DAYS, "day cannot tell rows of a partition apart"),
         ("silver.closed_usage", ACME, DAYS, "only tables that replace whole partitions and keep no state have pilots"),
         (TABLE, ACME, [*DAYS, date(2026, 1, 4)], "2026-01-04, 1 day has no accepted rows that could stay"),
     ],

@@ -105,7 +105,7 @@ def test_a_run_is_not_measured_by_other_gates_than_were_agreed(shop: Shop, gated
     )
     with pytest.raises(ContractBroken) as refusal:
         operations.gate(changed.ws, run_id, actor="ana")
-    assert "not declared any more: usual; new: cheap; changed: plausible" in refusal.value.message
+    assert "no longer declared: usual; new: cheap; changed: plausible" in refusal.value.message
     assert advised(refusal.value) == (
         "run it with what it was planned with, or plan it again: "
         f"backfill plan recent_sales --reason WHY --from {OUTPUT.start} --to {OUTPUT.last} --by NAME"

@@ -225,12 +225,12 @@ def test_an_answer_that_says_again_what_an_earlier_one_said_holds_again(shop_of:
 @pytest.mark.parametrize(
     ("following", "more", "said"),
     [
-        (None, True, "a next page at 'more', and no cursor of it"),
+        (None, True, "a next page at 'more', and no cursor"),
         ("1", 1, "neither true nor false at 'more'"),
         ("1", "yes", "neither true nor false at 'more'"),
         ("1", None, "neither true nor false at 'more'"),
-        ({"at": 1}, True, "what is no cursor at 'next'"),
-        (True, False, "what is no cursor at 'next'"),
+        ({"at": 1}, True, "a value that is not a cursor at 'next'"),
+        (True, False, "a value that is not a cursor at 'next'"),
     ],
 )
 def test_an_answer_that_does_not_say_whether_it_is_the_last_one_is_refused(
@@ -406,12 +406,12 @@ FAULTS: list[tuple[Fault, type[BackfillError], str]] = [
     ((401, {}, b""), StreamDenied, "does not accept the credentials: 401 Unauthorized"),
     ((404, {}, b""), NoStream, "has no /v1/sales"),
     ((410, {}, b""), PositionGone, "no longer knows 2026-01-02T00:00:00Z"),
-    ((302, {"Location": "http://127.0.0.1:9/"}, b""), BadAnswer, "with 302 Found: nothing of it was kept"),
+    ((302, {"Location": "http://127.0.0.1:9/"}, b""), BadAnswer, "with 302 Found: the answer was not kept"),
     ((400, {}, b"limit: too many"), BadAnswer, "with 400 Bad Request"),
     ((500, {}, b"trace"), ReadFailed, "it answered 500 Internal Server Error, tried 2 times"),
     ((429, {"Retry-After": "3600"}, b""), AsksToWait, "asks to wait for 3600 s, and its capture waits for at most 300"),
-    ((200, {}, b"<html>"), BadAnswer, "with what is no JSON"),
-    ((200, {}, b'{"data": {"items": [NaN]}}'), BadAnswer, "with what is no JSON"),
+    ((200, {}, b"<html>"), BadAnswer, "with content that is not JSON"),
+    ((200, {}, b'{"data": {"items": [NaN]}}'), BadAnswer, "with content that is not JSON"),
     ((200, {}, b"\xff"), BadAnswer, "with what is not UTF-8"),
     ((200, {}, b'{"data": {"items": null}}'), BadAnswer, "with no array at 'data.items', where its records"),
     ((200, {}, b'{"data": {"items": [], "next": "a\\u0000b"}}'), BadAnswer, "a next page that cannot be written down"),

@@ -348,7 +348,7 @@ def test_a_capture_waits_while_a_consumer_group_is_behind_and_changes_nothing_of
     shop = shop_of(chunk=100)
     broker.write(shop.topic, sale_records(300))
     group = f"alerts-{shop.topic}"
-    with pytest.raises(NoGroup, match=f"the consumer group {group} has committed nothing of the topic {shop.topic}"):
+    with pytest.raises(NoGroup, match=f"the consumer group {group} has committed no offset of the topic {shop.topic}"):
         shop.capture(pace=Pace(group=group))
     assert shop.files() == ()
     consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": group, "enable.auto.commit": False})

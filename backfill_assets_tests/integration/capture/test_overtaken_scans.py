@@ -68,7 +68,7 @@ def test_a_scan_withdraws_nothing_that_a_person_has_landed_since_it_was_read(sho
     asked = len(shop.api.asked)
     found = shop.capture(FIRST, LAST, is_whole=True, builds=True, confirmed_by="ben")
     assert (len(shop.api.asked) > asked, found.overtaken, found.capture_id) == (True, "cap-000002", "cap-000003")
-    assert "cap-000002 does not land any more" in plain_text(page_of(found))
+    assert "cap-000002 is not landed: other files" in plain_text(page_of(found))
     assert sales(shop) == shop.api.sales.keys()
     again = shop.capture(FIRST, LAST, is_whole=True)
     assert again.overtaken is None

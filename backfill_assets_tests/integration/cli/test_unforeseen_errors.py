@@ -177,17 +177,17 @@ def test_a_set_is_published_and_undone_whole_where_dagster_cannot_record_it(
     published = types("publish", set_id, "--by", "ben")
     said = " ".join(published.stderr.split())
     assert published.exit_code == 1
-    assert "stopped: all of it was done and is in the ledger; only Dagster's record of it could not be written" in said
+    assert "stopped: everything was done and is in the ledger; only Dagster's record could not be written" in said
     assert "file is not a database" in said
     assert "next: repair what is named; then backfill recover" in said
     assert "PUBLISHED" in types("status", set_id).stdout
     assert hand.total() == 40
     undone = types("rollback", set_id, "--by", "ben", "--reason", "too early")
-    assert "all of it was done" in " ".join(undone.stderr.split())
+    assert "everything was done" in " ".join(undone.stderr.split())
     assert hand.total() == before
     # What stopped a command is said, and nothing about its record.
     refused = types("rollback", set_id, "--by", "ben", "--reason", "too early")
-    assert (refused.exit_code, "all of it was done" in refused.output) == (1, False)
+    assert (refused.exit_code, "everything was done" in refused.output) == (1, False)
     whole.rename(whole.with_suffix(".db"))
     assert types("recover").exit_code == 0
     hand.ws.close()

@@ -305,7 +305,7 @@ def test_a_stream_that_is_gone_or_another_one_and_another_kind_of_sink_are_refus
         other = replace(ws, domain=replace(ws.domain, sources=(replace(shop.source(), replay=kafka),)))
         with pytest.raises(OtherSink, match="sends to a stream, and the replay that"):
             close_replay(other, "rep-000001", by="ana", reason="another")
-        with pytest.raises(BadName, match="'a stream' is no name of a stream"):
+        with pytest.raises(BadName, match="'a stream' is not the name of a stream"):
             sent_by(ws, "sales", "a stream")
     kinesis.delete("backfill-gone")
     with pytest.raises(TargetGone, match=r"the stream backfill-gone of replay rep-000001 is gone\.$"):

@@ -159,7 +159,7 @@ STORIES = {
     "started on a saturday": (("S", "10-06 09:00"),),
     "breached": (("S", "10-08 09:00"), ("P", "10-15 09:00"), ("X", "10-17 09:00")),
 }
-"""What happened in Rome, by local time; every story is a case of its own."""
+"""Events in Rome, by local time; every story is a case of its own."""
 
 Told = Callable[..., list[SlaRow]]
 

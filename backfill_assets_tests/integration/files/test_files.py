@@ -234,4 +234,4 @@ def test_a_store_that_is_away_is_asked_again_for_a_while_and_then_named(store: S
     files = StoreFiles.at(StoreUrl("there", "lake"), access, patience=timedelta(seconds=1))
     with pytest.raises(StoreAway, match="the store of s3://there/lake does not answer as it should") as away:
         files.put_if_absent("a", b"x")
-    assert "goes on where this one stopped" in advised(away.value)
+    assert "continues where this one stopped" in advised(away.value)

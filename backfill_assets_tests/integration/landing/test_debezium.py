@@ -159,7 +159,7 @@ def test_a_line_that_is_no_change_of_the_table_is_rejected_with_the_reason(room:
     ]
     content = "".join(f"{json.dumps(line)}\n" for line in lines).encode()
     judged = narrow(room, "amount", "photo").judge(content, "events.jsonl")
-    no_event = "the record is no change event of Debezium"
+    no_event = "the record is not a Debezium change event"
     assert reasons(judged) == [
         None,
         "the line is not a JSON object",

@@ -247,7 +247,7 @@ def test_a_key_that_is_none_is_refused(room: LandingRoom) -> None:
         withdraw(room.work(), {"event_id": "k1", "place": "p0"}, reason="r")
     with pytest.raises(UnknownName, match="no column 'town'"):
         extract(room, content(on(1)), where={"town": "x"})
-    with pytest.raises(Refused, match="'two' is no value of schema_version"):
+    with pytest.raises(Refused, match="'two' is not a value of schema_version"):
         extract(room, content(on(1)), where={"schema_version": "two"})
     for refused in (
         lambda: withdraw(room.work(), {"event_id": "x" * 5_000}, reason="r"),

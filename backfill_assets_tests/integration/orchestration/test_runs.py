@@ -256,7 +256,7 @@ def test_a_manifest_is_executed_over_exactly_its_partitions_or_not_at_all(loaded
 
 def test_a_run_that_claims_to_follow_or_to_be_live_is_not_approved_by_policy(loaded: Bench) -> None:
     live = loaded.materialize([CANDIDATE], *FEBRUARY, by="uma", kind="LIVE")
-    assert "is 'LIVE', which is none of BACKFILL" in failures(live)[0]
+    assert "is 'LIVE', which is not one of BACKFILL" in failures(live)[0]
     with loaded.workspace.ledger.read() as reader:
         load = next(p for p in reader.publications.records() if p.table == "bronze.sales").publication_id
     claimed = {"because": load, "transform_version": "0.9.0", "by": "x"}

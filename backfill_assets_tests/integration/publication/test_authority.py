@@ -40,7 +40,7 @@ from backfill_assets_tests.support.waiting_runs import AUTO, declared, run_of
 
 PLATFORM = Policy(approvers=("Platform ", "audit"))
 APPROVE = "backfill approve {run} --by ANOTHER_PERSON"
-FURTHER = f"the approval by ben is not valid any more: {APPROVE}"
+FURTHER = f"the approval by ben is no longer valid: {APPROVE}"
 PUBLISH = "backfill publish {run} --by NAME"
 
 
@@ -121,7 +121,7 @@ def test_a_member_of_a_group_approves_and_the_event_says_on_what_grounds(shop: S
                 advised(refusal.value)
                 == f'write {path}: version: "1", and below groups: the line finance: [NAME, NAME]'
             )
-    assert "is approved by a member of finance, and ben is none" in refusal.value.message
+    assert "is approved by a member of finance, and ben is not a member" in refusal.value.message
     with pytest.raises(NotApproved, match="cannot approve it as well"):
         operations.approve(shop.ws, run_id, by="ana")
     operations.approve(shop.ws, run_id, by="Ben2")
@@ -143,7 +143,9 @@ def test_a_person_of_no_group_rolls_nothing_back_and_the_event_has_the_group_of_
     before = shop.amounts()
     subject = Run(shop.ws, run_id)
     for with_dependents in (False, True):
-        with pytest.raises(NotApproved, match="is rolled back by a member of finance, and eve is none") as refusal:
+        with pytest.raises(
+            NotApproved, match="is rolled back by a member of finance, and eve is not a member"
+        ) as refusal:
             subject.rollback(Acting(by="eve", recorder=Unrecorded()), reason="mine", with_dependents=with_dependents)
     assert advised(refusal.value) == f"let one of them roll it back: backfill rollback {run_id} --by NAME --reason WHY"
     # The policy of the present counts as well, and so does the pinned one where it was loosened since.
@@ -184,7 +186,7 @@ def test_each_publication_of_a_run_names_the_person_who_had_approved_it_then(han
     first = Run(hand.ws, run_id).publish(acting).header.publication_id
     assert told == [
         "checking 2026-01-06, 1 day before anything is swapped",
-        "published 2026-01-06, 1 day: readers see it",
+        "published 2026-01-06, 1 day: readers see the new rows",
     ]
     hand.undo(first)
     operations.approve(hand.ws, run_id, by="cara")
@@ -285,7 +287,7 @@ def test_a_pipe_as_the_file_of_approvers_is_one_sentence_and_keeps_nobody_waitin
     path = says(shop, finance="ben")
     path.unlink()
     os.mkfifo(path)
-    with pytest.raises(InvalidReference, match="is no regular file"):
+    with pytest.raises(InvalidReference, match="is not a regular file"):
         operations.approve(shop.ws, run_of(shop.ws, "finance"), by="ben")
 
 

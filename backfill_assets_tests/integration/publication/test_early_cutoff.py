@@ -235,7 +235,7 @@ def test_a_damaged_partition_is_seen_as_drift_and_replaced(shop: Shop) -> None:
     assert shop.amounts()[FIFTH] == 40
     assert [change.partition for change in last_publication(shop).changes] == [FIFTH]
     (left,) = audit(shop.ws).problems
-    assert "not those that were recorded; the version that it is of cannot be brought back" in left
+    assert "not those that were recorded; its version cannot be restored" in left
 
 
 @pytest.mark.long

@@ -337,7 +337,7 @@ def test_a_plan_leaves_out_what_reads_an_expired_snapshot_and_says_so(office: Of
     assert {each.table: each.partitions for each in found.rebuilds} == {DUE: (MAY,)}
     days = DayRange.inclusive(APRIL, date(2026, 5, 31))
     alone = operations.plan(office.ws, PlanRequest(table=DUE, days=days, reason="late", by="ana", partial=True))
-    said = f"2026-04, 1 month: {CASES} lacks 2026-04, 1 month, and 2026-04, 1 month of it expired by run {expiry}"
+    said = f"2026-04, 1 month: {CASES} lacks 2026-04, 1 month, and 2026-04, 1 month expired by run {expiry}"
     assert said in markdown_page(page_of(described_plan(office.ws, alone))).replace("\\", "")
     assert (DUE, (APRIL,), WhyLeftOut.INPUT_EXPIRED) in [
         (each.table, each.partitions, each.why) for each in found.left_out

@@ -232,7 +232,7 @@ def test_a_withdrawn_key_makes_a_merge_stale_asks_for_an_approval_and_is_gone(
         # A release that gives no row of the account takes it back as well.
         earlier = story.book.planned(LATEST, [DAYS[0]], version="0.9.0")
         assert story.book.gated(earlier) is RunState.PASSED
-        assert merged(ws, earlier) == ["0 changes and 0 deletes; 1 accepted row that no input gives any more: removed"]
+        assert merged(ws, earlier) == ["0 changes and 0 deletes; 1 accepted row that no input gives: removed"]
 
 
 @pytest.mark.long

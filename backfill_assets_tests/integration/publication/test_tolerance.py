@@ -94,7 +94,7 @@ def test_what_an_owner_leaves_is_not_stale_until_its_inputs_change_again(shop: S
     assert (instead.instead, instead.stays.days) == (Instead.LEAVE, REACHED)
     assert worded(alternative_words(instead)) == (
         "leave 2026-01-04..2026-01-07, 4 days as it is; it costs nothing: changes of sold in the rows of each month "
-        "add up to at most 15.5 % of it, which the table tolerates by the word of finance. An owner accepts it: "
+        "add up to at most 15.5 % of its total, which the table tolerates (owner: finance). An owner accepts it: "
         f"backfill cancel {set_id} --leave --reason WHY --by NAME"
     )
     assert "Alternatives" in [
@@ -153,7 +153,7 @@ def test_what_was_compared_with_earlier_rows_cannot_be_left(shop: Shop) -> None:
     set_id, _ = restated(shop, 5, "late")
     run_id = shop.ready(reason="meanwhile")
     shop.publish(run_id)
-    with pytest.raises(Refused, match="was compared with rows that are not accepted any more"):
+    with pytest.raises(Refused, match="was compared with rows that are no longer accepted"):
         leave(shop, set_id, by="cleo", reason="too small")
 
 
@@ -166,8 +166,8 @@ def test_a_plan_says_that_what_it_finds_may_be_left_before_it_has_found_it(shop:
     assert (perhaps.stays.days, perhaps.next_step) == (REACHED, None)
     assert "as it is" in worded(alternative_words(perhaps))
     assert worded(alternative_words(perhaps)).endswith(
-        "if its gates find that changes of sold in the rows of each month add up to at most 15.5 % of it, which the "
-        "table tolerates by the word of finance: the report of the run says so, and how an owner accepts it"
+        "if its gates find that changes of sold in the rows of each month add up to at most 15.5 % of its total, "
+        "which the table tolerates (owner: finance): the report of the run says so, and how an owner accepts it"
     )
 
 

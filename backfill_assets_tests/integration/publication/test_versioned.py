@@ -95,7 +95,7 @@ def test_readers_see_a_version_once_they_are_cut_over_and_the_earlier_table_agai
     asked = look.status(shop.ws, act_id)
     assert isinstance(asked, ActDocument)
     assert (asked.act.table, asked.act.state) == (V2, ActState.ASKED)
-    with pytest.raises(NotDoneWith, match=f"{act_id} is no run and no set, and cannot be reproduced"):
+    with pytest.raises(NotDoneWith, match=f"{act_id} is neither a run nor a set, and cannot be reproduced"):
         named(shop.ws, act_id).reproduce(Acting(by="ana", recorder=Unrecorded()), sample=None)
     for nobody in ("ana", "Ana"):
         with pytest.raises(NotApproved, match="requested by ana"):
@@ -286,9 +286,9 @@ def test_what_readers_saw_on_a_day_is_resolved_and_what_was_not_there_is_refused
             shadow.resolve(shop.ws, RECENT, ahead)
     with pytest.raises(InvalidRange, match="'2026-01-01T99:00' is not a time in UTC"):
         shadow.resolve(shop.ws, RECENT, "2026-01-01T99:00")
-    with pytest.raises(UnknownName, match=r"is no version of bronze\.sales"):
+    with pytest.raises(UnknownName, match=r"is not a version of bronze\.sales"):
         shadow.resolve(shop.ws, SALES, shop_run(shop))
-    with pytest.raises(UnknownName, match=r"gold\.sales_monthly is no version of a table, and has none"):
+    with pytest.raises(UnknownName, match=r"gold\.sales_monthly is not a version of a table, and has no versions"):
         shadow.status(shop.ws, "gold.sales_monthly")
 
 

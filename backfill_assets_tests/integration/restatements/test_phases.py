@@ -111,7 +111,7 @@ def test_the_last_phase_is_undone_alone_and_no_other_one(hand: Hand) -> None:
     for _ in PARTS:
         publish(hand, set_id)
     runs = runs_of(hand, set_id)
-    with pytest.raises(IllegalTransition, match=f"belongs to set {set_id}; .*the last one is brought back first"):
+    with pytest.raises(IllegalTransition, match=f"belongs to set {set_id}; .*and rolled back from the last one"):
         operations.rollback(hand.ws, runs[1], by="cara", reason="wrong")
     assert state(hand, set_id) is SetState.PUBLISHED
     operations.rollback(hand.ws, runs[2], by="cara", reason="wrong")
@@ -138,7 +138,9 @@ def test_a_phase_that_fails_stops_those_after_it_and_leaves_those_before_it(hand
         assert (state(hand, set_id), rows(hand)) == (SetState.PARTLY_PUBLISHED, [11, 40, 10])
     runs = runs_of(hand, set_id)
     acting = Acting(by="ben", recorder=Unrecorded())
-    with pytest.raises(IllegalTransition, match=f"run {runs[2]} is no next phase of set {set_id}: that is {runs[1]}"):
+    with pytest.raises(
+        IllegalTransition, match=f"run {runs[2]} is not the next phase of set {set_id}: that is {runs[1]}"
+    ):
         Run(hand.ws, runs[2]).publish(acting)
     # Nor by the way of a single run, whatever the process thinks.
     with pytest.raises(IllegalTransition, match="its phases are published in their order"):

@@ -84,14 +84,14 @@ def test_a_run_and_what_depends_on_it_can_be_seen_together_as_its_plan_says(shop
     asked = PlanRequest(table=RECENT, days=days, reason="is it right?", by="ana")
     (found,) = (each for each in described_plan(shop.ws, plan(shop.ws, asked)).alternatives if each.dependents)
     assert worded(alternative_words(found)) == (
-        f"with {TOTALS} 2026-02, 1 month, to see what becomes of it before anybody approves: backfill plan {RECENT} "
+        f"with {TOTALS} 2026-02, 1 month, to measure them before anybody approves: backfill plan {RECENT} "
         "--with-dependents --from 2026-02-16 --to 2026-02-17 --reason 'is it right?' --by NAME"
     )
     planned = operations.plan_set(shop.ws, replace(WITH_DEPENDENTS, days=days))
     assert isinstance(planned, PlannedSet)
     built = [(each.manifest.table, each.manifest.partitions) for each in planned.plans]
     assert (built, planned.left_out) == ([(RECENT, tuple(days)), (TOTALS, (FEBRUARY.start,))], ())
-    assert planned.manifest.because == f"{RECENT}:{days} with what depends on it"
+    assert planned.manifest.because == f"{RECENT}:{days} with its dependents"
 
 
 def test_named_days_with_what_depends_on_them_are_planned_whole_or_in_the_part_that_was_asked_for(shop: Shop) -> None:
@@ -201,7 +201,7 @@ def test_a_set_is_approved_by_a_person_who_may_approve_every_run_of_it(late: Sho
     reference.write_text('version: "1"\ngroups: {finance: [ben, dora], platform: [cara, dora]}\n', encoding="utf-8")
     set_id = planned.manifest.set_id
     for either in ("ben", "cara"):
-        with pytest.raises(NotApproved, match=f"^set {set_id} changes .* and {either} is none"):
+        with pytest.raises(NotApproved, match=f"^set {set_id} changes .* and {either} is not a member"):
             operations.approve_set(shop.ws, set_id, by=either)
     operations.approve_set(shop.ws, set_id, by="dora")
     assert set_document(shop.ws, set_id).approved_by == "dora"
@@ -212,7 +212,7 @@ def test_a_set_is_approved_by_a_person_who_may_approve_every_run_of_it(late: Sho
     with pytest.raises(NotApproved, match=f"^the approval of set {set_id} by dora is not valid: set {set_id} cha"):
         operations.publish_set(shop.ws, set_id, by="ben")
     document = set_document(shop.ws, set_id)
-    further = f"the approval by dora is not valid any more: backfill approve {set_id} --by ANOTHER_PERSON"
+    further = f"the approval by dora is no longer valid: backfill approve {set_id} --by ANOTHER_PERSON"
     assert worded(document.next_step) == further
     assert [worded(member.run.next_step) for member in document.runs] == [further, further]
     with shop.ws.ledger.read() as reader:

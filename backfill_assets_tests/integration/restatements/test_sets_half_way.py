@@ -96,7 +96,7 @@ def test_a_set_killed_between_its_tables_is_completed_by_recover(late: Shop) -> 
     assert (late.amounts()[CARNIVAL], total(late)) == (45, 28 * 40), "half of it is visible, and the ledger says so"
     assert set_state(late, set_id) is SetState.PUBLISHING
     (found,) = operations.recover(late.ws, by="ops")
-    assert (found.what, found.outcome) == ("set", "was half-way; now all of it is published")
+    assert (found.what, found.outcome) == ("set", "was half-way; now it is published completely")
     assert total(late) == 28 * 40 + 4 * 5
     assert operations.recover(late.ws, by="ops") == ()
     assert audit(late.ws).problems == ()
@@ -383,7 +383,7 @@ def test_what_a_set_has_brought_in_is_read_at_once_and_agrees_with_its_publicati
 def test_a_part_of_a_set_cannot_be_approved_and_the_refusal_names_the_set(late: Shop) -> None:
     manifest = planned_set(late).manifest
     set_id, one = manifest.set_id, manifest.members[0].run_id
-    words = f"belongs to set {set_id}, which is only approved as a whole"
+    words = f"belongs to set {set_id}, and only the whole set can be approved"
     with pytest.raises(IllegalTransition, match=words) as refusal:
         operations.approve(late.ws, one, by="ben")
     assert advised(refusal.value) == f"backfill approve {set_id} --by ANOTHER_PERSON"

@@ -67,7 +67,7 @@ def test_chance_is_refused_by_every_check_as_by_a_plan(kit: DomainKit, check: Ch
 @pytest.mark.long
 def test_a_row_that_depends_on_the_chunk_it_was_computed_in_is_found(kit: DomainKit) -> None:
     """In eight days: of four, both chunks would be computed with all of the others as their neighbours."""
-    with pytest.raises(AssertionError, match="staged by a run that died and went on has other rows on 2026-01-03"):
+    with pytest.raises(AssertionError, match="staged by a run that died and was resumed has other rows on 2026-01-03"):
         check_resumes_after_death(kit, "of_the_call", "2026-01-03..2026-01-10")
 
 

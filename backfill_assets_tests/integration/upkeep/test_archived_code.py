@@ -74,7 +74,7 @@ def test_a_reviewer_sees_the_lines_that_differ_from_those_of_the_published_rows(
     assert document.modules == change.difference.modules
     look.code(shop.ws, published, texts=False, folder=tmp_path / "written")
     assert "factor + 1" not in (tmp_path / "written" / MODULE / "__init__.py").read_text(encoding="utf-8")
-    with pytest.raises(Refused, match="no code of it is archived"):
+    with pytest.raises(Refused, match="none of its code is archived"):
         look.code(shop.ws, "0" * 12, texts=False, folder=None)
     # What is edited between a plan and its run is named.
     edit(module, "factor + 1", "factor + 2")

@@ -194,8 +194,8 @@ def test_rows_whose_files_no_backup_has_are_refused_to_readers_until_their_run_i
         run = max((each for each in tx.runs.headers() if each.table == RECENT), key=lambda each: each.sequence)
     operations.rollback(shop.ws, run.run_id, by="ben", reason="no backup has its files")
     assert seen(shop) == times["publication"].seen_before
-    assert all("cannot be brought back" in each for each in audit(shop.ws).problems)
-    assert "7 earlier versions cannot be brought back" in set_to_ledger(shop, RECENT).outcome
+    assert all("cannot be restored" in each for each in audit(shop.ws).problems)
+    assert "7 earlier versions cannot be restored" in set_to_ledger(shop, RECENT).outcome
     require_sound(shop)
 
 

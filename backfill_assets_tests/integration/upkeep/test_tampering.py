@@ -157,11 +157,11 @@ def test_files_that_a_rollback_would_bring_back_are_looked_at_as_well(shop: Shop
     content = bytearray(before)
     content[10] ^= 1
     path.write_bytes(content)
-    assert "the version that it is of cannot be brought back" in problems(shop)
+    assert "its version cannot be restored" in problems(shop)
     with pytest.raises(MissingInput, match="not as they were gated"):
         operations.rollback(shop.ws, published, by="ben", reason="back")
     path.unlink()
-    assert "version 1 cannot be brought back" in "\n".join(audit(shop.ws, is_quick=True).problems)
+    assert "version 1 cannot be restored" in "\n".join(audit(shop.ws, is_quick=True).problems)
     path.write_bytes(before)
     found = audit(shop.ws)
     with shop.ws.ledger.read() as tx:

@@ -100,6 +100,6 @@ def test_a_partition_that_ends_before_what_was_captured_of_it_has_given_its_offs
         return
     with pytest.raises(WentBack) as refused:
         stream.resolve(period, known)
-    said = "partition 0 of the topic orders ends at offset 50 now, and offset 59 of it was captured"
+    said = "partition 0 of the topic orders ends at offset 50 now, and its captures end at offset 59"
     assert said in refused.value.message
     assert "declare another source" in explained(refused.value)

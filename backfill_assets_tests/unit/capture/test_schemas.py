@@ -215,15 +215,15 @@ def test_json_is_as_it_was_written(tmp_path: Path) -> None:
         (of_schema(70, b""), "schema 70 is not in the folder of schemas"),
         (of_schema(7, b""), "it is not what schema 7 says"),
         (of_schema(7, b"\x02\x02"), "it is longer than schema 7 says"),
-        (of_schema(6, b"\x02"), "the value is no record"),
-        (of_schema(5, b"\x02"), "names that do not begin with kafka_"),
+        (of_schema(6, b"\x02"), "the value is not a record"),
+        (of_schema(5, b"\x02"), "one of its names begins with kafka_"),
         (of_schema(8, b"\x00\x0a\x05"), "it is not what schema 8 says"),
         (protobuf(8, b"", (7,)), "it names a message that schema 8 does not have"),
         (of_schema(8, b"\xff" * 12), "it does not say which message it is"),
-        (of_schema(9, b"[1]"), "the value is no record"),
-        (of_schema(9, b'{"kafka_offset": 1}'), "the value is no record"),
-        (of_schema(10, b""), "schema 10 is no Avro schema"),
-        (of_schema(11, b"\0"), "schema 11 is no Protobuf schema: "),
+        (of_schema(9, b"[1]"), "the value is not a record"),
+        (of_schema(9, b'{"kafka_offset": 1}'), "the value is not a record"),
+        (of_schema(10, b""), "schema 10 is not an Avro schema"),
+        (of_schema(11, b"\0"), "schema 11 is not a Protobuf schema: "),
         (of_schema(12, b"\0"), "is there several times"),
     ],
 )
@@ -283,7 +283,7 @@ def test_a_schema_that_a_registry_does_not_know_breaks_a_value_and_a_registry_th
     with pytest.raises(BrokenValue, match="schema 7 is not in the registry"):
         read()
     registry.schemas[7] = {"schema": "{}", "references": [{"name": 1}]}
-    with pytest.raises(BrokenValue, match="answer for schema 7 is no schema"):
+    with pytest.raises(BrokenValue, match="answer for schema 7 is not a schema"):
         read()
     registry.schemas[7] = {"schemaType": "XML", "schema": "<a/>"}
     with pytest.raises(BrokenValue, match="schema 7 is XML"):
@@ -439,7 +439,7 @@ def test_a_json_schema_is_of_its_draft_and_one_that_is_none_says_so(tmp_path: Pa
     with pytest.raises(BrokenValue, match="properties/a/prefixItems/0/type"):
         reader.read(of_schema(1, b'{"a": [1]}'))
     for number, why in ((3, "SchemaError"), (4, "JSONDecodeError"), (5, "SchemaError")):
-        with pytest.raises(BrokenValue, match=f"schema {number} is no JSON Schema: {why}"):
+        with pytest.raises(BrokenValue, match=f"schema {number} is not a JSON Schema: {why}"):
             reader.read(of_schema(number, b"{}"))
 
 

@@ -37,7 +37,7 @@ def declared(**changed: Any) -> SourceTable:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"topic": "a topic"}, "is no name of a topic"),
+        ({"topic": "a topic"}, "is not the name of a topic"),
         ({"servers": "broker"}, "have to be like 'broker-1:9092,broker-2:9092'"),
         ({"servers": "user:password@broker:9092"}, "have to be like"),
         ({"chunk": 0}, "has to be a number of offsets"),
@@ -59,12 +59,12 @@ def test_a_topic_that_cannot_be_captured_is_refused_when_it_is_declared(changed:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"stream": "a stream"}, "is no name of a stream"),
+        ({"stream": "a stream"}, "is not the name of a stream"),
         ({"region": "here"}, "has to be like 'eu-central-1'"),
         ({"endpoint": "http://user:hidden-word@here"}, "the endpoint of its capture"),
         ({"lateness": 3}, "has to be a timedelta"),
         ({"chunk": timedelta(0)}, "at least a second"),
-        ({"secrets": {"profile": "NAME"}}, "which is none of aws_access_key_id"),
+        ({"secrets": {"profile": "NAME"}}, "which is not one of aws_access_key_id"),
         ({"secrets": {"aws_secret_access_key": "hidden-word"}}, "is named by an environment variable"),
     ],
 )
@@ -79,9 +79,9 @@ def test_a_stream_that_cannot_be_captured_is_refused_when_it_is_declared(changed
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"partitions": 0}, "has to have a number of them"),
+        ({"partitions": 0}, "needs a number of partitions"),
         ({"key_format": "avro"}, "has to be 'text' or 'json'"),
-        ({"live_topics": ("a topic",)}, "no tuple of names of topics"),
+        ({"live_topics": ("a topic",)}, "not a tuple of topic names"),
         ({"settings": {"transactional.id": "mine"}}, "which a replay sets itself"),
         ({"secrets": {"sasl.password": "hidden-word"}}, "is named by an environment variable"),
     ],
@@ -96,7 +96,7 @@ def test_a_replay_that_cannot_be_carried_out_is_refused_when_it_is_declared(chan
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"shards": 0}, "has to have a number of them"),
+        ({"shards": 0}, "needs a number of shards"),
         ({"key_format": "schema"}, "has to be 'text' or 'json'"),
         ({"retention": timedelta(hours=1)}, "whole hours, a day to a year"),
         ({"retention": timedelta(hours=25.5)}, "whole hours, a day to a year"),

@@ -215,7 +215,7 @@ def test_a_source_of_files_is_not_captured_and_the_command_that_lands_them_is_na
             "--where 'town' is not COLUMN=VALUE",
             "write it like --where COLUMN=VALUE",
         ),
-        (("--replaces", "2024", "--on-duplicate", "correct"), "land anew, whatever landed before", ""),
+        (("--replaces", "2024", "--on-duplicate", "correct"), "land again even where equal files landed before", ""),
     ],
 )
 def test_what_says_that_files_are_a_complete_extract_is_refused_before_any_of_them_is_read(

@@ -61,7 +61,7 @@ def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path, make: Make) 
 @pytest.mark.parametrize("reference", [REFERENCE, WHO_APPROVES], ids=lambda each: each.name)
 def test_a_reference_that_is_no_regular_file_is_one_sentence(tmp_path: Path, make: Make, reference: Reference) -> None:
     make(tmp_path / f"{reference.name}.yaml")
-    with pytest.raises(ReferenceBroken, match=rf"{reference.name}.yaml: is no regular file"):
+    with pytest.raises(ReferenceBroken, match=rf"{reference.name}.yaml: is not a regular file"):
         load_reference(reference, LocalFiles(tmp_path))
 
 
@@ -72,7 +72,7 @@ def test_a_version_that_is_named_by_the_path_of_a_pipe_is_one_sentence(tmp_path:
     reference = Reference(name="rates", parse=lambda document: type("Rates", (), document)())
     present = load_reference(reference, LocalFiles(tmp_path))
     path = str(tmp_path / "other.yaml")
-    with pytest.raises(ReferenceBroken, match="is no regular file"):
+    with pytest.raises(ReferenceBroken, match="is not a regular file"):
         find_version(reference, path, present=present, archived=LocalFiles(tmp_path), used=())
 
 
@@ -85,7 +85,7 @@ def test_a_folder_as_a_reference_cannot_be_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("make", MADE)
 def test_a_file_to_land_that_is_no_regular_file_is_refused(tmp_path: Path, make: Make) -> None:
     make(tmp_path / "sales.csv")
-    with pytest.raises(FileRefused, match="is no regular file"):
+    with pytest.raises(FileRefused, match="is not a regular file"):
         FileCapture(tmp_path / "sales.csv").require()
 
 

@@ -209,8 +209,8 @@ def test_a_page_of_another_site_that_names_this_machine_is_not_answered(app: Sta
         ("/runs/nothing", 404, "there is no run 'nothing'"),
         ("/sets/set.nothing", 404, "there is no restatement set"),
         ("/nowhere", 404, "There is no page /nowhere"),
-        ("/runs?state=FANCY", 400, "is none of PLANNED"),
-        ("/runs?table=nope", 400, "the table is 'nope', which is none of"),
+        ("/runs?state=FANCY", 400, "is not one of PLANNED"),
+        ("/runs?table=nope", 400, "the table is 'nope', which is not one of"),
         ("/sets?table=nope", 400, f"{TURNOVER}"),
         ("/publications?table=nope", 400, f"{TURNOVER}"),
         ("/runs?before=-1", 400, "is not a number"),
@@ -270,7 +270,7 @@ def test_the_calendar_says_what_is_stale_and_for_which_reason(app: Starlette, ws
     stale = look.stale(ws, None, None)
     assert stale.is_stale
     page = get(app, "/calendar?year=2024")
-    assert "is being found out" not in page.words
+    assert "Staleness is being computed" not in page.words
     for table in stale.tables:
         assert f"{len(table.partitions)} stale" in page.words.partition(table.table)[2][:120]
         for found in table.ranges:
@@ -301,4 +301,4 @@ def test_what_passes_by_itself_is_no_problem_of_the_calendar_any_more_once_it_ha
 def test_a_calendar_without_patience_says_that_staleness_comes_later(ws: Workspace) -> None:
     page = get(create_app(ws, patience_s=0), "/calendar")
     assert page.status == 200 and 'http-equiv="refresh"' in page.text
-    assert "What is stale is being found out." in page.words
+    assert "Staleness is being computed." in page.words

@@ -73,11 +73,11 @@ MISTAKES: Mistakes = {
     ),
     "a tolerance of nobody": (
         lambda: derived(source(), breakdown=Breakdown(), tolerance=tolerance("rows", percent=5, owner=" ")),
-        "silver.daily: its tolerance is the word of ' ', which is no group of approvers",
+        "silver.daily: its tolerance is owned by ' ', which is not a group of approvers",
     ),
     "a tolerance of no difference": (
         lambda: derived(source(), breakdown=Breakdown(), tolerance=tolerance("rows", owner="finance")),
-        "silver.daily: it tolerates 0 % from 0, which is no difference at all",
+        "silver.daily: it tolerates 0 % from 0, which allows no difference",
     ),
     "a tolerance of no number": (
         lambda: tolerance("rows", percent="half", owner="finance"),
@@ -94,7 +94,7 @@ MISTAKES: Mistakes = {
             tolerance=tolerance("rows", percent=5, owner="finance"),
             publish=merge(on=("day",)),
         ),
-        "silver.daily: its rows follow from its accepted rows, so that none of these may be off",
+        "silver.daily: it reads its own accepted rows, so a tolerated difference would remain in later rows",
     ),
     "a measure that is not SQL": (
         lambda: check_measures(derived(source()), Breakdown(measures={"many": "count >"})),

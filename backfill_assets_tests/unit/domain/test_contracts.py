@@ -51,7 +51,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "a type is narrower": (FIRST.replace("int", "smallint"), {}, "amount was int and is smallint, which holds less"),
     "a type is another": (FIRST.replace("int", "string"), {}, "amount was int and is string"),
     "a decimal loses digits": (FIRST.replace("(7,2)", "(8,4)"), {}, r"price was decimal\(7,2\) and is decimal\(8,4\)"),
-    "a column is required": (FIRST.replace("note string", "note string!"), {}, "note could be null and cannot be any"),
+    "a column is required": (FIRST.replace("note string", "note string!"), {}, "note could be null and no longer can"),
     "a new column is required": (f"{FIRST}, place string!", {}, "place is new and cannot be null"),
     "the key is another": (f"{FIRST}, no bigint", {"key": ("event_id", "no")}, "no belongs to the key, and version 1"),
     "the event time is another": (f"{FIRST}, seen timestamp", {"event_time": "seen"}, "seen belongs to the event time"),
@@ -83,7 +83,7 @@ REFUSED: dict[str, tuple[str, dict[str, Any], str]] = {
     "a default is of another type": (
         f"{FIRST}, place string!",
         {"lift": {1: lifts(defaults={"place": 3})}},
-        "the default of place is 3, which is no string",
+        "the default of place is 3, which is not a string",
     ),
     "a default is for an old column": (
         FIRST,

@@ -87,7 +87,7 @@ MISTAKES: Mistakes = {
     ),
     "a state that is merged": (
         lambda: stateful(schema=KEYED, key=("name",), publish=merge(on=("name",))),
-        "silver.daily: it keeps state and merges changes; a state is replaced as a whole",
+        "silver.daily: it keeps state and merges changes; a merge cannot replace a state",
     ),
     "a state that is proven by a longer window": (
         lambda: stateful(gates=(warm_up_proof(3),)),
@@ -151,7 +151,7 @@ MISTAKES: Mistakes = {
     "a window that holds no snapshot on some days": (
         lambda: derived(moves, inputs={"events": reads(balances, days_back=3, days_ahead=2)}),
         "silver.daily: it reads 'events' with Window(days_back=3, days_ahead=2), and silver.balances has a snapshot "
-        "every 7 days: read at least 7 days, so that there is always one",
+        "every 7 days: read at least 7 days, so that each window has a snapshot",
     ),
     "a version with other snapshots": (
         lambda: replace(
@@ -308,7 +308,7 @@ MISTAKES: Mistakes = {
         lambda: source(lateness=3),
         "bronze.events: lateness must be days(N)",
     ),
-    "a lateness of less than no days": (lambda: source(lateness=days(-1)), "days(-1) is no lateness"),
+    "a lateness of less than no days": (lambda: source(lateness=days(-1)), "days(-1) is not a lateness"),
     "a gap of less than nothing": (lambda: source(plausible_gap_days=-1), "bronze.events: plausible_gap_days is -1"),
     "one name in two layers": (
         lambda: domain(sources=(source(), source(name="raw.events"))),

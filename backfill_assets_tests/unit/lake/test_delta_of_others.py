@@ -302,7 +302,7 @@ def test_a_table_that_ends_before_what_was_captured_is_another_history(tmp_path:
     folder = tmp_path / "table"
     write_deltalake(str(folder), pa.table({"id": [1, 2]}))
     stream = opened(folder)
-    with pytest.raises(WentBack, match="ends at version 0 now, and version 4 of it was captured"):
+    with pytest.raises(WentBack, match="ends at version 0 now, and its captures end at version 4"):
         stream.resolve(NOW, [Captured(partition="0", range_from="0", range_to="5")])
 
 

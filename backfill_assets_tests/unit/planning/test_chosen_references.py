@@ -90,7 +90,7 @@ def test_a_choice_has_to_be_one_that_a_run_can_make() -> None:
         require_used(RECORDED, {TABLE: []})
     asked = AskedReferences(semantics=CORRECTED, named=(("tariff", "1"), ("tax", "2")))
     require_used(asked, {TABLE: ["tariff"], "gold.bills": ["tax"]})
-    with pytest.raises(Refused, match=r"tax is no reference of silver\.charges; used are tariff"):
+    with pytest.raises(Refused, match=r"tax is not a reference of silver\.charges; used are tariff"):
         require_used(asked, {TABLE: ["tariff"]})
 
 

@@ -126,10 +126,10 @@ def test_the_text_of_a_plan_shows_the_proof_of_its_window() -> None:
 def test_a_plan_of_months_says_first_that_other_days_were_asked_for(first: date, last: date, is_said: bool) -> None:
     asked = DayRange.inclusive(first, last)
     said = shown(plan_of(GRAPH, Accepted(rows_a_day=10), asked, table=LAST, limits=LIMITS))
-    line = f"asked for     {asked}: every month is built as a whole"
+    line = f"asked for     {asked}: every month is built completely"
     assert (line in said) is is_said
     assert not is_said or said.index("asked for  ") < said.index("output range")
-    assert "is built as a whole" not in shown(plan())
+    assert "is built completely" not in shown(plan())
 
 
 @pytest.mark.parametrize(("most", "said"), [(0, "stops above 0 rows"), (5, "stops above 5 rows")])

@@ -117,4 +117,4 @@ def test_what_is_refused_has_said_that_it_is_checked_and_not_that_it_is_done(ws:
             run.rollback(acting, reason="wrong", with_dependents=False)
     (said,) = told
     assert said.startswith("checking ")
-    assert said.endswith("before anything is swapped" if act == "publish" else "before anything is brought back")
+    assert said.endswith("before anything is swapped" if act == "publish" else "before anything is restored")

@@ -86,7 +86,7 @@ def test_nothing_becomes_null_and_an_empty_tuple_an_empty_list() -> None:
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, Inner, b"bytes"])
 def test_what_has_no_json_is_refused_rather_than_guessed(value: object) -> None:
-    with pytest.raises(TypeError, match="is no document"):
+    with pytest.raises(TypeError, match="is not a document"):
         as_json({"part": value})
 
 

@@ -118,7 +118,7 @@ def test_a_page_answers_the_reviewers_questions_before_anything_else() -> None:
 def test_what_moves_comes_before_what_depends_on_it_the_gates_and_the_rows() -> None:
     text, _ = page(report())
     titles = re.findall(r"<h2>([^<]+)</h2>", text)
-    assert titles[:5] == ["Verdict", "Totals", "Before and after, by shop", "What depends on it", "Gates"]
+    assert titles[:5] == ["Verdict", "Totals", "Before and after, by shop", "Dependents", "Gates"]
     assert titles.index("Gates") < titles.index("Rows that move") < titles.index("About this run")
 
 

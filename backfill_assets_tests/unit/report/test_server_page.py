@@ -35,7 +35,7 @@ def server(unfit: Unfit | None = None) -> ServerDocument:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (None, "there was none; nothing was ended"),
+        (None, "no server was running; nothing was stopped"),
         (server(), f"{WHERE} since 2026-01-01 00:00 UTC, pyspark 4.0 is ended"),
         (server(Unfit.ENDED), f"{WHERE} had died before; nothing was ended"),
         (server(Unfit.OTHER_HOME), f"{WHERE} is not used: it was started for another home; nothing was ended"),

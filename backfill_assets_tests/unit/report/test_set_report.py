@@ -199,8 +199,8 @@ def member(state: RunState, reached: RunState | None = None) -> SetMember:
 @pytest.mark.parametrize(
     ("states", "means"),
     [
-        ((RunState.PASSED, RunState.PASSED), "every blocking gate of its runs passed; nothing of it is published"),
-        ((RunState.PASSED, RunState.BLOCKED), "a blocking gate of one of its runs failed; nothing of it is published"),
+        ((RunState.PASSED, RunState.PASSED), "every blocking gate of its runs passed; nothing is published yet"),
+        ((RunState.PASSED, RunState.BLOCKED), "a blocking gate of one of its runs failed; nothing is published"),
         ((RunState.PASSED, RunState.PLANNED), MEANING[SetState.PENDING]),
     ],
 )

@@ -76,20 +76,25 @@ PARTITIONED = TABLE.replace("PRIMARY KEY", "").replace("seal bytea)", "seal byte
         ([], {"user": "nobody"}, StreamDenied, "does not accept the credentials"),
         ([], {"secrets": {}}, StreamDenied, "asks for a password, and no secret is declared"),
         ([], {"port": 9}, StreamAway, "did not answer"),
-        ([PARTITIONED, "CREATE TABLE p PARTITION OF sales DEFAULT"], {}, CannotBeCaptured, "it is no ordinary table"),
+        (
+            [PARTITIONED, "CREATE TABLE p PARTITION OF sales DEFAULT"],
+            {},
+            CannotBeCaptured,
+            "it is not an ordinary table",
+        ),
         ([TABLE.replace("CREATE", "CREATE UNLOGGED")], {}, CannotBeCaptured, "it is unlogged"),
         ([TABLE.replace("PRIMARY KEY", "")], {}, CannotBeCaptured, "its replica identity has no sale_id"),
         (
             [TABLE.replace("PRIMARY KEY", ""), "ALTER TABLE sales REPLICA IDENTITY FULL"],
             {},
             CannotBeCaptured,
-            "no unique index of it is over sale_id",
+            "it has no unique index over sale_id",
         ),
         (
             [TABLE.replace("PRIMARY KEY", "PRIMARY KEY DEFERRABLE"), "ALTER TABLE sales REPLICA IDENTITY FULL"],
             {},
             CannotBeCaptured,
-            "no unique index of it is over sale_id",
+            "it has no unique index over sale_id",
         ),
         ([TABLE.replace("note text,", "")], {}, CannotBeCaptured, "it has no column note"),
         (
