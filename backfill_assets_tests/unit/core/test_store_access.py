@@ -102,7 +102,7 @@ def test_without_keys_the_libraries_use_the_role_of_the_machine() -> None:
     ("options", "sentence"),
     [
         ({"AWS_ACCESS_KEY_ID": "a"}, "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not both set"),
-        ({"AWS_ENDPOINT_URL": "store.example"}, "AWS_ENDPOINT_URL is no URL"),
+        ({"AWS_ENDPOINT_URL": "store.example"}, "AWS_ENDPOINT_URL is not a URL"),
         ({"AWS_ENDPOINT_URL": "http://store.example"}, "no encryption"),
         ({"AWS_ENDPOINT_URL": f"https://me:{SECRET}@store.example"}, "AWS_ENDPOINT_URL holds a user's name"),
     ],
