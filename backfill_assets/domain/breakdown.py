@@ -8,7 +8,7 @@ from decimal import Decimal, InvalidOperation
 
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.declarations import SHORT_NAME, Declared, require_columns, wrong
-from backfill_assets.domain.gates import Moved, columns_in
+from backfill_assets.domain.gates import Moved, columns_in, require_kind
 
 ROWS = "rows"
 """The measure that every breakdown has: how many rows there are."""
@@ -124,6 +124,7 @@ def check_measures(table: Declared, breakdown: Breakdown | None) -> None:
     """Refuses measures that are not SQL, or mention a column that the schema lacks."""
     for name, measured in (breakdown.measures if breakdown else {}).items():
         require_columns(table, columns_in(measured, f"measure {name}"), f"measure {name}: column")
+        require_kind(measured, f"{table.name}: measure {name}", table.schema, counts=True)
 
 
 def _check_moved(table: Declared, gate: Moved | Tolerance, breakdown: Breakdown | None, named: str) -> None:

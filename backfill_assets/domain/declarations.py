@@ -32,6 +32,7 @@ from backfill_assets.domain.gates import (
     SchemaMatches,
     UniqueKey,
     WarmUpProof,
+    require_kind,
 )
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
@@ -255,6 +256,7 @@ def check_conditions(table: Declared) -> None:
     for gate in table.gates:
         if isinstance(gate, RowExpression):
             _require_gate_columns(table, gate)
+            require_kind(gate.condition, f"{table.name}: the condition of gate {gate.name}", table.schema, counts=False)
 
 
 def _require_gate_columns(table: Declared, gate: Gate) -> None:

@@ -20,7 +20,7 @@ from backfill_assets.core.errors import BackfillError, InvalidDeclaration
 from backfill_assets.domain.breakdown import check_measures
 from backfill_assets.domain.declarations import SHORT_NAME, check_conditions, meant, require_columns, wrong
 from backfill_assets.domain.errors import DomainNotFound, DomainNotLoaded, NoDomain, NotPlanned
-from backfill_assets.domain.gates import columns_in
+from backfill_assets.domain.gates import columns_in, require_kind
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.domain.tables import DerivedTable, References, Table
 from backfill_assets.planning.errors import NoSuchName
@@ -326,6 +326,7 @@ def _check_explained(version: DerivedTable, other: DerivedTable) -> None:
     columns = columns_in(version.publish.explained, what)
     for table in (version, other):
         require_columns(table, columns, f"{what}: column")
+    require_kind(version.publish.explained, what, version.schema, counts=False)
     for name in columns:
         if version.schema[name].dataType != other.schema[name].dataType:
             raise wrong(version, f"its explained difference names {name!r}, of another type in {other.name}")

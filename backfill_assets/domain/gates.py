@@ -7,7 +7,10 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import Any
 from unicodedata import normalize
+
+from pyspark.sql.types import BooleanType, NumericType, StructType
 
 from backfill_assets.core.declaring import declared
 from backfill_assets.core.errors import InvalidDeclaration
@@ -24,6 +27,39 @@ def columns_in(expression: str, what: str) -> tuple[str, ...]:
     Raises:
         InvalidDeclaration: It is not one expression of SQL over one row.
     """
+    from sqlglot.expressions import Column
+
+    # Of a member of a struct, the column: `payment` of `payment.amount`.
+    return tuple(sorted({column.parts[0].name for column in _parsed(expression, what).find_all(Column)}))
+
+
+def require_kind(expression: str, what: str, schema: StructType, *, counts: bool) -> None:
+    """Refuses an SQL expression that is surely no condition, by its outermost operation or its only column.
+
+    Args:
+        expression: It mentions columns of the schema only.
+        what: Names it in the refusal.
+        schema: The columns.
+        counts: A number is right as well.
+
+    Raises:
+        InvalidDeclaration: It is no condition.
+    """
+    from sqlglot import expressions as of
+
+    root = _parsed(expression, what).unnest()
+    is_number = isinstance(root, of.Add | of.Sub | of.Mul | of.Div | of.Mod | of.Neg) or root.is_number
+    is_text = isinstance(root, of.Concat | of.DPipe) or root.is_string
+    if isinstance(root, of.Column) and len(root.parts) == 1 and root.name in schema.fieldNames():
+        kind = schema[root.name].dataType
+        is_number = isinstance(kind, NumericType)
+        is_text = not is_number and not isinstance(kind, BooleanType)
+    if is_text or (is_number and not counts):
+        wanted = "a condition or a number" if counts else "a condition, which is true or false"
+        raise InvalidDeclaration(f"{what} is {expression!r:.60}, and has to be {wanted}.")
+
+
+def _parsed(expression: str, what: str) -> Any:  # its class has other names in other versions of sqlglot
     # SQL parsing takes a tenth of a second to import, and commands that only look do without it.
     import sqlglot
     from sqlglot import expressions
@@ -38,8 +74,7 @@ def columns_in(expression: str, what: str) -> tuple[str, ...]:
         raise InvalidDeclaration(f"{what} is not one expression of SQL: {expression!r}.")
     if (found := parsed.find(*of_many_rows)) is not None:
         raise InvalidDeclaration(f"{what} is over one row, and {found.sql(dialect='spark')!r:.60} is over several.")
-    # Of a member of a struct, the column: `payment` of `payment.amount`.
-    return tuple(sorted({column.parts[0].name for column in parsed.find_all(expressions.Column)}))
+    return parsed
 
 
 def name_for(*parts: str) -> str:

@@ -106,6 +106,13 @@ A_DAY = TimeWindow(start="a", end="b", of="at", **{"step": days(1)})  # type: ig
             r"over one row, and .*SELECT 1.* is",
         ),
         (lambda: use_table(gates=(expression("one", "count > 0; count < 9"),)), "is not one expression of SQL"),
+        (
+            lambda: use_table(gates=(expression("one", "count + 1"),)),
+            r"gate one is 'count . 1', and has to be a cond",
+        ),
+        (lambda: use_table(gates=(expression("one", "(count)"),)), "has to be a condition, which is true or false"),
+        (lambda: use_table(gates=(expression("one", "'yes'"),)), "has to be a condition"),
+        (lambda: use_table(breakdown=Breakdown(measures={"m": "state"})), "measure m is 'state', and has to be a cond"),
         (lambda: use_table(gates=(expression("one", ""),)), "the condition of gate one is not"),
         (lambda: use_table(references="calendar"), r"references must be a tuple of names.*, not 'calendar'"),
         (lambda: use_table(references=("calender",)), "'calender', which the domain does not declare.*'calendar'"),
@@ -123,7 +130,7 @@ A_DAY = TimeWindow(start="a", end="b", of="at", **{"step": days(1)})  # type: ig
         (lambda: phases(1), "1 phases, held for 0 hours: at least 2"),
         (
             lambda: captured(HttpApi(url=API, window=A_DAY)),
-            "capture.window.step must be a timedelta",
+            r"step .*be a timedelta",
         ),
     ],
 )
@@ -233,3 +240,9 @@ def test_a_module_without_a_domain_says_what_it_has(
     with pytest.raises(InvalidDeclaration, match=said) as refused:
         load_domain(name)
     assert refused.value.place == str(path)
+
+
+@pytest.mark.parametrize("condition", ["count > 0", "state = 'a' or count is null", "not (count < 0)", "isnan(count)"])
+def test_a_condition_over_one_row_is_a_condition(condition: str) -> None:
+    use_table(gates=(expression("one", condition),))
+    use_table(breakdown=Breakdown(measures={"m": condition, "n": "count", "o": "count * 2", "p": "coalesce(count, 0)"}))
