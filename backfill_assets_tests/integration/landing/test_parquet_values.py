@@ -237,7 +237,7 @@ def test_a_nested_value_of_parquet_becomes_a_json_object_exactly(
 ) -> None:
     with landing_room(spark, settings, clock, replace(VALUES, json_columns=("note",))) as room:
         if value is None:
-            with pytest.raises(UnreadableFile, match="holds note as struct.*which Spark cannot read"):
+            with pytest.raises(UnreadableFile, match=r"holds note as struct.*which Spark cannot read"):
                 judged(room, "note", kind, [value])
         else:
             assert judged(room, "note", kind, [value]) == [text]
