@@ -314,10 +314,7 @@ class DerivedTable:
         check_breakdown(self, self.breakdown, partition=self.partition.column)
         if self.tolerance is not None:
             if self.state is not None or self.publish.merges:
-                raise wrong(
-                    self,
-                    "it reads its own accepted rows, so a tolerated difference would remain in later rows",
-                )
+                raise wrong(self, "it reads its own accepted rows: a tolerated difference would stay in later ones")
             check_tolerance(self, self.tolerance, self.breakdown)
 
     def _merged_by_key(self) -> PublishMode:

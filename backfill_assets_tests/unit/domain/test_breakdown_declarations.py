@@ -94,7 +94,7 @@ MISTAKES: Mistakes = {
             tolerance=tolerance("rows", percent=5, owner="finance"),
             publish=merge(on=("day",)),
         ),
-        "silver.daily: it reads its own accepted rows, so a tolerated difference would remain in later rows",
+        "silver.daily: it reads its own accepted rows: a tolerated difference would stay in later ones",
     ),
     "a measure that is not SQL": (
         lambda: check_measures(derived(source()), Breakdown(measures={"many": "count >"})),
