@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import backfill_assets
@@ -31,12 +32,15 @@ class Message:
     text: str
 
 
-def messages() -> Iterator[Message]:
+@cache
+def messages() -> tuple[Message, ...]:
     """Every message of the package, module by module."""
+    found: list[Message] = []
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
         if not name.startswith(_NOT_FOR_PEOPLE):
-            yield from messages_in(ast.parse(path.read_text(encoding="utf-8")), name)
+            found += messages_in(ast.parse(path.read_text(encoding="utf-8")), name)
+    return tuple(found)
 
 
 def messages_in(module: ast.Module, name: str) -> Iterator[Message]:
