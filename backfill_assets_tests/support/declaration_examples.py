@@ -78,6 +78,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "phases": "phases=phases(hold_hours=24)",
         "tolerance": 'tolerance=tolerance("rows", percent="0.5%", owner="finance"), breakdown=Breakdown()',
         "earlier": 'earlier={"0.9.0": earlier_function}',
+        "notes": 'notes="Weeks begin on Monday, as the contract says."',
     },
     "Domain": {
         "name": 'name="my_shop"',
