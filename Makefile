@@ -162,6 +162,7 @@ test-faults: setup
 	$(RUN) $(TRIED) backfill_assets_tests.faults.interleavings --count 1000 --workers $(WORKERS) --sweep
 	$(RUN) $(TRIED) backfill_assets_tests.faults.stories --count 60 --workers $(WORKERS)
 	$(RUN) $(TRIED) backfill_assets_tests.faults.alone --count 100
+	$(RUN) $(TRIED) backfill_assets_tests.faults.next_steps --count 60
 	$(RUN) $(TRIED) backfill_assets_tests.faults.fuzz --records 100000
 	$(RUN) $(TRIED) backfill_assets_tests.faults.fuzz_values --records 100000
 	$(RUN) $(TRIED) backfill_assets_tests.faults.heavy

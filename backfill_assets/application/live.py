@@ -21,6 +21,7 @@ from backfill_assets.core.errors import BackfillError, NotApproved
 from backfill_assets.core.people import LIVE, Sensor
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.landing.days import pending_days
+from backfill_assets.landing.not_known import KnownSince
 from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNFINISHED, UNPUBLISHED, RunState
@@ -115,7 +116,7 @@ def _compared(ws: Workspace) -> Iterator[Advanced]:
 
 def _advanced(ws: Workspace, table: Table, acting: Acting) -> Advanced:
     try:
-        run = _unfinished(ws, table) or _planned(ws, table)
+        run = _still_current(ws, _unfinished(ws, table)) or _planned(ws, table)
         if isinstance(run, str):
             return Advanced(sentence=f"{table.name}: {run}.")
         return _executed(ws, run, acting)
@@ -137,6 +138,18 @@ def _unfinished(ws: Workspace, table: Table) -> RunRecord | None:
         else:
             kept = [run for run in own if set(run.manifest.partitions) - tx.versions.claims(table.name).keys()]
     return kept[-1] if kept else None
+
+
+def _still_current(ws: Workspace, run: RunRecord | None) -> RunRecord | None:
+    """A LIVE run; one that has read what was there before keys were known is cancelled, to be planned again."""
+    if run is None or not run.manifest.unknown or run.state not in (*UNFINISHED, RunState.PASSED):
+        return run
+    with ws.ledger.write() as tx:
+        known = waits_for(ws, tx, run, at=tx.now)
+        if not isinstance(known, KnownSince) or known.unbuilt:
+            return run
+        tx.runs.give_way(run.run_id, actor=LIVE, why=known.words)
+    return None
 
 
 def _planned(ws: Workspace, table: Table) -> RunRecord | str:

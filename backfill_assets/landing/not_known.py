@@ -8,7 +8,9 @@ from datetime import date
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import Grain, Partitions
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import KeysUnknown
+from backfill_assets.planning.partitions import Grain, Partitions, count_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,28 @@ class NotKnown:
     keyless: int = 0
     days: Partitions
     imports: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownSince:
+    """Keys that were not known when a run was planned, and are known now: it has read what was there before.
+
+    Attributes:
+        of: The keys, and those of their days that are not what the run has read.
+        unbuilt: Those of the days that are not built from what has landed.
+    """
+
+    of: KeysUnknown
+    unbuilt: tuple[date, ...]
+    manifest: Manifest
+
+    @property
+    def words(self) -> str:
+        """That it is so, of the run."""
+        are, were = ("is", "was") if self.of.keys == 1 else ("are", "were")
+        days = Partitions.of(Grain.DAILY, self.of.days)
+        keys = count_of(self.of.keys, "key")
+        return f"{keys} of {self.of.table} ({days}) that it reads {were} not known when it was planned, and {are} now"
 
 
 def not_known(tx: ReadTransaction, source: SourceTable, days: Collection[date] | None = None) -> NotKnown | None:

@@ -524,6 +524,10 @@ class RunWrites(RunReads, Writes):
             raise errors.PartOfSet(run_id=run_id, set_id=set_id, act="cancel", why=why)
         cancel_run(self._steps, run_id, state, Cancellation.of(by, reason, leaves))
 
+    def give_way(self, run_id: str, *, actor: str, why: str) -> None:
+        """Cancels a run that a part of the system has planned, and will plan again. Cost: as `cancel`."""
+        cancel_run(self._steps, run_id, self.state(run_id), Cancellation(by=actor, reason=why))
+
     def _require_staged(self, run_id: str) -> None:
         """Refuses to end a staging before every chunk of the manifest is done and every partition has a candidate."""
         manifest = self.get(run_id).manifest

@@ -209,6 +209,17 @@ class VersionReads(_VersionQueries):
         row = self._row(chosen)
         return None if row is None else str(row.run_id)
 
+    def only_made_by(self, run_id: str) -> frozenset[date]:
+        """The partitions of which readers see a version of this run that replaced none: without it there is none.
+
+        Cost: one index range: one row per version of the run.
+        """
+        made = partition_versions
+        chosen = select(made.c.partition_date).where(
+            made.c.run_id == run_id, made.c.state == VersionState.ACCEPTED, made.c.replaces == 0
+        )
+        return frozenset(self._values(chosen))
+
     def history(self, table: str, partition: date | None = None) -> tuple[PartitionVersion, ...]:
         """Every version that was ever accepted, newest first.
 

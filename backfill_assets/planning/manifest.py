@@ -23,6 +23,7 @@ from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     CauseKind,
     GateTerm,
+    KeysUnknown,
     Kind,
     Limits,
     Mode,
@@ -126,6 +127,8 @@ class Manifest(DeclaredTerms):
         proof: What the warm-up gate computes again; None for source tables and tables that opted out.
         member_of: The restatement set that the run is part of.
         declared_empty: For a source table, days on which nothing happened, as the requester states.
+        unknown: Keys of its sources that were not known when it was planned, where publication waits for them: what it
+            reads of their days is what was there before.
     """
 
     run_id: str
@@ -151,6 +154,7 @@ class Manifest(DeclaredTerms):
     proof: Proof | None = None
     member_of: str | None = None
     declared_empty: tuple[date, ...] = ()
+    unknown: tuple[KeysUnknown, ...] = ()
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
@@ -183,6 +187,7 @@ class Manifest(DeclaredTerms):
             ),
             **({"columns": plain(self.columns)} if self.columns else {}),
             **({"changed": plain(self.changed)} if self.changed else {}),
+            **({"unknown": plain(self.unknown)} if self.unknown else {}),
             "imports": list(self.imports),
             "references": plain(self.references),
             "gates": plain(self.gates),
@@ -285,6 +290,10 @@ class Manifest(DeclaredTerms):
             ),
             columns=tuple(ColumnChange(**each) for each in document.get("columns", ())),
             changed=tuple(map(Reason.parse, document.get("changed", ()))),
+            unknown=tuple(
+                KeysUnknown(**{**each, "days": tuple(map(date.fromisoformat, each["days"]))})
+                for each in document.get("unknown", ())
+            ),
             imports=tuple(document["imports"]),
             references=tuple(map(PinnedReference.parse, document["references"])),
             gates=tuple(GateTerm(**gate) for gate in document["gates"]),

@@ -112,6 +112,21 @@ class PinnedInput:
     partitions: tuple[PinnedPartition, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeysUnknown:
+    """Keys of a source that were not known when a run was planned, of days that it reads.
+
+    Attributes:
+        table: The source table.
+        keys: How many.
+        days: The days of their last accepted versions.
+    """
+
+    table: str
+    keys: int
+    days: tuple[date, ...]
+
+
 class ReferenceSemantics(StrEnum):
     """Which truth a reference gives the rows of a run.
 

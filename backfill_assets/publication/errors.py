@@ -8,7 +8,7 @@ from datetime import date
 from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfPublication, OfRun, OfTable
 from backfill_assets.core.errors import sentence
-from backfill_assets.landing.not_known import NotKnown
+from backfill_assets.landing.not_known import KnownSince, NotKnown
 from backfill_assets.ledger.errors import Named, loosened_words
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import RunState, StoppedBy
@@ -85,6 +85,13 @@ class Frozen(OfPartitions, errors.IllegalTransition):
     def ids(self) -> Mapping[str, object]:
         named = {"run_id": self.run_id, "act_id": self.act_id}
         return {"freeze_id": self.freeze.freeze_id, **{name: value for name, value in named.items() if value}}
+
+
+@sentence
+class ReadBeforeKnown(OfRun, errors.InputsMovedOn):
+    """run {run_id} would publish rows of before: {known.words}."""
+
+    known: KnownSince
 
 
 @sentence

@@ -9,12 +9,14 @@ longer accepted, is refused for that, and is planned again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.landing.contract_versions import as_present_build
-from backfill_assets.landing.not_known import NotKnown, not_known
+from backfill_assets.landing.days import pending_days
+from backfill_assets.landing.not_known import KnownSince, NotKnown, not_known
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.records import RunRecord
@@ -24,14 +26,15 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Partitions
-from backfill_assets.publication.errors import ComesAfter, Frozen, KeysNotKnown
+from backfill_assets.publication.errors import ComesAfter, Frozen, KeysNotKnown, ReadBeforeKnown
 from backfill_assets.workspace import Workspace
 
 
 def waits_for(
     ws: Workspace, tx: ReadTransaction, run: RunRecord, *, at: datetime
-) -> Freeze | NotKnown | RunRecord | None:
-    """What a run waits for: a freeze, keys of days that it reads, or the run of the highest priority over some of the
+) -> Freeze | NotKnown | KnownSince | RunRecord | None:
+    """What a run waits for: a freeze, keys of days that it reads, to be planned again as keys are known by now, or the
+    run of the highest priority over some of the
     same partitions.
 
     None when it waits for none, or the publication of its set has begun: readers would see half of it meanwhile.
@@ -41,7 +44,7 @@ def waits_for(
         return None
     if freeze := tx.freezes.stopping(manifest, at=at):
         return freeze
-    if unknown := _unknown(ws, tx, manifest):
+    if unknown := _unknown(ws, tx, manifest) or _known_since(ws, tx, manifest):
         return unknown
     others = tx.runs.records(
         table=manifest.table,
@@ -72,6 +75,23 @@ def _unknown(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> NotKnown
     return None
 
 
+def _known_since(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> KnownSince | None:
+    """Keys that were not known when a run was planned and are now, where their days are not what it has read."""
+    for unknown in manifest.unknown:
+        source = ws.domain.tables.get(unknown.table)
+        if not isinstance(source, SourceTable) or source.unknown != UnknownKeys.BLOCK:
+            continue
+        own = (pin for each in manifest.inputs if each.table == source.name for pin in each.partitions)
+        read = {pin.partition: pin.digest for pin in own}
+        present = {day: claim.digest for day, claim in tx.versions.claims(source.name, unknown.days).items()}
+        unbuilt = set(pending_days(tx, source).days).intersection(unknown.days)
+        changed = [day for day in unknown.days if day in unbuilt or present.get(day) != read[day]]
+        if changed:
+            of = replace(unknown, days=tuple(changed))
+            return KnownSince(of=of, unbuilt=tuple(sorted(unbuilt)), manifest=manifest)
+    return None
+
+
 def _is_left_out(
     ws: Workspace, tx: ReadTransaction, source: SourceTable, unknown: ImportDay, read: Mapping[date, int]
 ) -> bool:
@@ -95,6 +115,7 @@ def require_its_turn(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, at: 
     Raises:
         Frozen: For which freeze.
         KeysNotKnown: For which keys.
+        ReadBeforeKnown: It has to be planned again, as keys that were not known are known now.
         ComesAfter: For which run.
     """
     grain, partitions = run.manifest.grain, run.manifest.partitions
@@ -104,6 +125,8 @@ def require_its_turn(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, at: 
             raise Frozen(run_id=run.run_id, freeze=freeze, partitions=kept)
         case NotKnown() as found:
             raise KeysNotKnown(run_id=run.run_id, found=found)
+        case KnownSince() as known:
+            raise ReadBeforeKnown(run_id=run.run_id, known=known)
         case RunRecord() as first:
             raise ComesAfter(
                 run_id=run.run_id,

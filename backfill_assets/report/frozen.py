@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from backfill_assets.landing.not_known import NotKnown
+from backfill_assets.landing.not_known import KnownSince, NotKnown
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED
@@ -87,12 +87,14 @@ def frozen_words(freeze: Freeze) -> str:
     )
 
 
-def waits_for_words(for_what: Freeze | NotKnown | RunRecord) -> str:
-    """For what a run waits: a freeze, keys that are not known, or another run."""
+def waits_for_words(for_what: Freeze | NotKnown | KnownSince | RunRecord) -> str:
+    """For what a run waits: a freeze, keys that are not known, to be planned again, or another run."""
     if isinstance(for_what, Freeze):
         return frozen_words(for_what)
     if isinstance(for_what, NotKnown):
         return waits_to_know(for_what)
+    if isinstance(for_what, KnownSince):
+        return for_what.words
     named = for_what.manifest.member_of or for_what.run_id
     return f"{named} has priority and is {for_what.state}"
 

@@ -155,7 +155,7 @@ def partition_history(ws: Workspace, table: str, day: date) -> PartitionHistory:
     with ws.ledger.read() as tx:
         versions = tx.versions.history(declared.name, partition)
         periods = tx.publications.periods(declared.name, partition)
-        found = tuple(_version_history(tx, version, tx.runs.get(version.run_id), periods) for version in versions)
+        found = tuple(_version_history(ws, tx, version, tx.runs.get(version.run_id), periods) for version in versions)
         if not found:
             raise never_published(tx, declared, partition)
     return PartitionHistory(table=declared.name, partition=partition, grain=declared.partition.grain, versions=found)
@@ -168,7 +168,7 @@ def never_published(tx: ReadTransaction, table: Table, partition: date) -> Never
 
 
 def _version_history(
-    tx: ReadTransaction, version: PartitionVersion, run: RunRecord, periods: Sequence[Period]
+    ws: Workspace, tx: ReadTransaction, version: PartitionVersion, run: RunRecord, periods: Sequence[Period]
 ) -> VersionHistory:
     manifest, events = run.manifest, tuple(tx.events.entries(entity_id=run.run_id))
     publication = tx.publications.header(version.publication_id)
@@ -186,7 +186,7 @@ def _version_history(
         verified_by=tx.publications.verifying(version.table, version.partition, version.version),
         undone=_undone(tx, version),
         seen=tuple(each for each in periods if each.version == version.version),
-        undo=_undo(tx, version, run),
+        undo=_undo(ws, tx, version, run),
     )
 
 
@@ -198,11 +198,11 @@ def _imports(tx: ReadTransaction, version: PartitionVersion) -> tuple[ImportOnDa
     return tuple(ImportOnDay(day=day, landed=tx.imports.get(day.import_id)) for day in days)
 
 
-def _undo(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> NextStep | None:
+def _undo(ws: Workspace, tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> NextStep | None:
     standing = tx.versions.standing(version.table, [version.partition]).get(version.partition)
     if standing is None or standing.version != version.version:
         return None
-    return how_to_undo(tx, run.manifest.member_of or run.run_id, published_together(tx, run))
+    return how_to_undo(ws, tx, run.manifest.member_of or run.run_id, published_together(tx, run))
 
 
 def _checks(tx: ReadTransaction, version: PartitionVersion) -> tuple[GateResult, ...]:

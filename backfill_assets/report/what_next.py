@@ -7,7 +7,7 @@ from datetime import date
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.domain import DerivedTable, SourceTable
-from backfill_assets.landing.not_known import NotKnown
+from backfill_assets.landing.not_known import KnownSince, NotKnown
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import held_until, is_replaceable, members_of, next_phase
@@ -17,6 +17,7 @@ from backfill_assets.ledger.states import (
     UNPUBLISHED,
     VISIBLE,
     ApprovalState,
+    PublicationState,
     RunState,
     SetState,
 )
@@ -27,7 +28,7 @@ from backfill_assets.publication.authority import is_agreed, open_comments
 from backfill_assets.publication.drafts import closure_of, is_current
 from backfill_assets.publication.verdict import is_overtaken
 from backfill_assets.publication.waiting import older_inputs, waits_for
-from backfill_assets.report.advice.filling import fix_and_plan_again, how_to_know, plan_again, plan_anew
+from backfill_assets.report.advice.filling import fix_and_plan_again, how_to_know, plan_again, plan_anew, read_again
 from backfill_assets.report.frozen import waits_for_words
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.requests import (
@@ -91,7 +92,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         case RunState.BLOCKED:
             return None if _is_covered_since(tx, run) else fix_and_plan_again(run.manifest)
         case RunState.PUBLISHED:
-            return step("to undo it: ", how_to_undo(tx, named, published_together(tx, run)))
+            return _undoing(how_to_undo(ws, tx, named, published_together(tx, run)))
         case RunState.ROLLED_BACK:
             return step(_TO_PUBLISH_AGAIN, _publish_or_approve(ws, tx, named, [run]))
         case RunState.VERIFIED | RunState.SUPERSEDED | RunState.CANCELLED:
@@ -174,7 +175,7 @@ def next_step_of_set(
         case SetState.VERIFIED | SetState.CANCELLED:
             return None
         case SetState.PUBLISHED:
-            return step("to undo it: ", how_to_undo(tx, set_id, [member.run_id for member in members]))
+            return _undoing(how_to_undo(ws, tx, set_id, [member.run_id for member in members]))
         case SetState.PUBLISHING | SetState.ROLLING_BACK:
             return WAIT_OR_RECOVER
         case _:
@@ -233,6 +234,8 @@ def _waits(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> Nex
             return step(f"{waits_for_words(freeze)}; ", end_freeze(freeze.freeze_id))
         case NotKnown() as found:
             return step(f"{waits_for_words(found)}; ", how_to_know(found))
+        case KnownSince() as known:
+            return step(f"{waits_for_words(known)}; ", read_again(known))
         case first:
             look = do(Act.STATUS, first.manifest.member_of or first.run_id)
             return step(f"{waits_for_words(first)}; publish or cancel it first: ", look)
@@ -300,16 +303,49 @@ def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Se
     return step(f"the approval by {lacking[0].approved_by} is no longer valid: ", asked)
 
 
-def how_to_undo(tx: ReadTransaction, named: str, run_ids: Iterable[str]) -> NextStep:
-    """The rollback that is not refused for a later publication of the same partitions.
+def _undoing(found: NextStep | None) -> NextStep | None:
+    return step("to undo it: ", found) if found else None
 
-    Args:
-        tx: The ledger.
+
+def how_to_undo(ws: Workspace, tx: ReadTransaction, named: str, run_ids: Sequence[str]) -> NextStep | None:
+    """The rollback that is not refused for a later publication of the same partitions, or for what would be left
+    without its input; None where nothing was changed.
+
+    Cost: for a first publication, the claims of what depends on its partitions.
     """
     later = next(filter(None, map(tx.versions.replaced_by, run_ids)), None)
-    if later is None:
-        return step(undo(named))
-    return step("first roll back the publication that replaced some of its partitions: ", undo(tx.sets.whole_of(later)))
+    if later is not None:
+        first = "first roll back the publication that replaced some of its partitions: "
+        return step(first, undo(tx.sets.whole_of(later)))
+    standing = tx.publications.headers(run_id=named, states=[PublicationState.PUBLISHED])
+    if standing and not any(tx.publications.changed_partitions(each.publication_id) for each in standing):
+        return None
+    dependents = _left_without_input(ws, tx, run_ids)
+    if its_set := next((whole for each in dependents if (whole := tx.sets.whole_of(each)) != each), None):
+        return step("first undo the set that was computed from it: ", undo(its_set))
+    if dependents:
+        return step(do(Act.ROLLBACK, named, with_dependents=True, by=NAME, reason=WHY))
+    return step(undo(named))
+
+
+def _left_without_input(ws: Workspace, tx: ReadTransaction, run_ids: Sequence[str]) -> Sequence[str]:
+    """The runs that readers see rows of, which were computed from partitions that only these runs have ever built."""
+    gone: dict[str, frozenset[date]] = {}
+    for run in tx.runs.named(run_ids):
+        gone[run.manifest.table] = gone.get(run.manifest.table, frozenset()) | tx.versions.only_made_by(run.run_id)
+    found: dict[str, None] = {}
+    try:
+        nodes = [node for node in ws.graph.tables.values() if not node.is_beside]
+    except Refused:
+        # As for `outdated_partitions`.
+        return ()
+    for node in nodes if any(gone.values()) else ():
+        reached = {day for edge in node.inputs for day in ws.graph.reached(edge, node, gone.get(edge.table, ()))}
+        claims = tx.versions.claims(node.name, sorted(reached)) if reached else {}
+        others = {day: claim.run_id for day, claim in claims.items() if claim.run_id not in run_ids}
+        gone[node.name] = gone.get(node.name, frozenset()) | others.keys()
+        found |= dict.fromkeys(others.values())
+    return tuple(found)
 
 
 def published_together(tx: ReadTransaction, run: RunRecord) -> Sequence[str]:

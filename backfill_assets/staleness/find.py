@@ -16,11 +16,13 @@ from typing import Any
 from backfill_assets.core.errors import InvalidReference, MissingInput
 from backfill_assets.core.session_settings import session_digest
 from backfill_assets.domain import DayRange, DerivedTable, Domain, SourceTable, Table, Window
+from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.files.port import Files
 from backfill_assets.lake.tables import problem_of
 from backfill_assets.landing.contract_versions import as_present_build, as_present_reads
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import LOAD, LOAD_VERSION, OnDuplicate
+from backfill_assets.landing.not_known import not_known
 from backfill_assets.ledger.bases import ProvenanceIndex
 from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import COUNTING
@@ -28,7 +30,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NoSnapshot
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest, configuration_of
-from backfill_assets.planning.manifest_parts import PinnedReference
+from backfill_assets.planning.manifest_parts import KeysUnknown, PinnedReference
 from backfill_assets.planning.own_past import NO_PAST, OwnPast, begins_with
 from backfill_assets.planning.partitions import Days, Grain, Partitions, compress, days_in, days_of
 from backfill_assets.planning.proposals import SourceDay
@@ -137,8 +139,10 @@ def stale_partitions(
 
 
 def with_changes(ws: Workspace, tx: ReadTransaction, plan: Plan) -> Plan:
-    """A plan with what has changed since the accepted rows of its partitions were computed, in its manifest."""
-    manifest = plan.manifest
+    """A plan with what has changed since the accepted rows of its partitions were computed, and with the keys that are
+    not known now and that its publication waits for, in its manifest."""
+    manifest = replace(plan.manifest, unknown=tuple(_unknown_keys(ws, tx, plan.manifest)))
+    plan = replace(plan, manifest=manifest)
     accepted = sorted(tx.versions.claims(manifest.table, manifest.partitions))
     if not accepted:
         return plan
@@ -148,6 +152,15 @@ def with_changes(ws: Workspace, tx: ReadTransaction, plan: Plan) -> Plan:
     found = _stale(ws, tx, table, known, known.bases[table.name], known.earlier, accepted, manifest)
     reasons = together(why for each in (*found.ranges, *found.kept) for why in each.reasons)
     return replace(plan, manifest=replace(manifest, changed=reasons))
+
+
+def _unknown_keys(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> Iterator[KeysUnknown]:
+    for pinned in manifest.inputs:
+        source = ws.domain.tables[pinned.table]
+        if isinstance(source, SourceTable) and source.unknown == UnknownKeys.BLOCK:
+            found = not_known(tx, source, {pin.partition for pin in pinned.partitions})
+            if found is not None:
+                yield KeysUnknown(table=source.name, keys=found.keys, days=found.days.days)
 
 
 def stale_before(

@@ -24,7 +24,7 @@ from backfill_assets.report.requests import (
 )
 
 if TYPE_CHECKING:
-    from backfill_assets.landing.not_known import NotKnown
+    from backfill_assets.landing.not_known import KnownSince, NotKnown
 
     # It imports the graph, which imports this module.
     from backfill_assets.planning.manifest import Manifest
@@ -113,6 +113,14 @@ def joined(asked: Sequence[Invocation]) -> NextStep:
     if more > 0:
         shown.append(f"and {more:,} more in the same way")
     return step(*[part for each in shown for part in ("; ", each)][1:])
+
+
+def read_again(known: KnownSince) -> NextStep:
+    """For a run that has read what was there before keys were known."""
+    again = plan_again(known.manifest)
+    if not known.unbuilt:
+        return step("plan it again, so that it reads them: ", again)
+    return step("build these days, and then plan it again: ", joined(loads(known.of.table, known.unbuilt)), "; ", again)
 
 
 def how_to_know(found: NotKnown) -> NextStep:

@@ -33,6 +33,7 @@ from backfill_assets.report.advice.filling import (
     plan_anew,
     plan_stale,
     plans,
+    read_again,
 )
 from backfill_assets.report.advice.left_out import NEW_VERSION, added_again, how_to_include
 from backfill_assets.report.requests import (
@@ -328,6 +329,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return fix_and_plan_again(error.manifest, error.by)
         case publication.Frozen():
             return end_freeze(error.freeze.freeze_id)
+        case publication.ReadBeforeKnown():
+            return read_again(error.known)
         case publication.KeysNotKnown():
             return how_to_know(error.found)
         case publication.ComesAfter():
@@ -410,6 +413,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return joined([do(Act.REPRODUCE, run_id) for run_id in error.published])
         case restatements.NotLoaded():
             return joined(loads(error.table, error.partitions))
+        case restatements.OnlyPart(planned=0, left_out=[first, *_]):
+            return how_to_include(first)
         case restatements.OnlyPart(left_out=[first, *_]):
             return step(how_to_include(first), "; or, to plan less than was asked for, add ", Option("partial"))
         case _:

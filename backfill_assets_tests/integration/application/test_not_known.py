@@ -11,9 +11,11 @@ import pytest
 from backfill_assets.application import look
 from backfill_assets.application.plan import described_plan
 from backfill_assets.domain.operations import UnknownKeys
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import KeysUnknown
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.publication.errors import KeysNotKnown
+from backfill_assets.publication.errors import KeysNotKnown, ReadBeforeKnown
 from backfill_assets.report.locate import locate
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.report import run_report
@@ -98,6 +100,43 @@ def test_what_reads_such_a_day_is_refused_until_a_newer_record_of_the_key_is_acc
     assert look.stale(published_shop.ws, None, None).not_known == ()
     published_shop.publish(restated(published_shop.ws))
     assert published_shop.amounts()[SIXTH] == USUAL + 60
+
+
+@pytest.mark.parametrize("is_built", [True, False])
+def test_a_run_that_was_planned_while_a_key_was_not_known_is_planned_again_once_it_is(
+    published_shop: Shop, unread: str, is_built: bool
+) -> None:
+    """It was published with the rows of before, and was stale at once."""
+    ws, before, run_id = published_shop.ws, published_shop.amounts(), restated(published_shop.ws)
+    with ws.ledger.read() as tx:
+        manifest = tx.runs.get(run_id).manifest
+    assert manifest.unknown == (KeysUnknown(table=SALES, keys=1, days=(SIXTH,)),)
+    assert Manifest.parse(manifest.text) == manifest
+    (land if is_built else land_only)(published_shop, "again.jsonl", sale(SIXTH, amount=70))
+    build = "" if is_built else "load sales --from 2026-01-06 --to 2026-01-06.*"
+    with refused(ReadBeforeKnown, match=f"was not known when it was planned, and is now.*{build}plan recent_sales"):
+        published_shop.publish(run_id)
+    assert published_shop.amounts() == before
+    assert "was not known when it was planned, and is now" in said(run_report(ws, run_id))
+    if not is_built:
+        load(ws)
+    published_shop.publish(restated(ws))
+    assert published_shop.amounts()[SIXTH] == USUAL + 60
+    assert not is_stale(ws)
+
+
+@pytest.mark.parametrize("ends", ["the same value again", "keep"])
+def test_a_run_whose_inputs_are_what_is_accepted_goes_on_when_the_key_is_known(
+    published_shop: Shop, unread: str, ends: str
+) -> None:
+    assert unread
+    ws, run_id = published_shop.ws, restated(published_shop.ws)
+    if ends == "keep":
+        ws = declaring(ws, unknown=UnknownKeys.KEEP)
+    else:
+        land(published_shop, "again.jsonl", sale(SIXTH))
+    operations.publish(ws, run_id, by="ben")
+    assert published_shop.amounts()[SIXTH] == USUAL
 
 
 def test_a_run_that_was_ready_before_the_record_was_rejected_is_refused_as_well(published_shop: Shop) -> None:
