@@ -238,7 +238,6 @@ def without_spark(paper: Paper) -> Iterator[None]:
                 "_content_of": lambda *_: (),
                 "checksum_of": lambda _found, **_prefix: "",
                 "Observation": lambda: SimpleNamespace(get={}),
-                "present_versions": lambda _spark: {},
             },
         ),
         (
@@ -259,7 +258,10 @@ def without_spark(paper: Paper) -> Iterator[None]:
         ),
         # Files on paper do not say which import a row is of.
         (propose, {"rows_by_import": lambda *_: {}}),
-        (Workspace, {"spark": lambda _ws: SimpleNamespace(interruptAll=lambda: None)}),
+        (
+            Workspace,
+            {"spark": lambda _ws: SimpleNamespace(interruptAll=lambda: None), "versions": lambda _ws, _spark=None: {}},
+        ),
     ]
     with pytest.MonkeyPatch.context() as patch:
         for module, names in replaced:
