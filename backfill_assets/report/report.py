@@ -458,7 +458,7 @@ class DependentMoves:
 
     Attributes:
         table: The table.
-        partitions: Its partitions that depend on what changes and have accepted rows.
+        partitions: Its dependent partitions and have accepted rows.
         cells: The same by the dimensions that both tables declare; empty where they share none, or the changes are not
             known by them.
     """

@@ -119,12 +119,12 @@ def _extract(landed: LandReport) -> Iterator[str]:
     if found.rejected:
         yield (
             f"{count_of(found.rejected, 'key')} of rejected records withdrawn by {statement.record.import_id} as well: "
-            "these records count no more, also when they are read again"
+            "these records no longer count, even when they are read again"
         )
     if found.outside:
         yield (
             f"{found.outside:,} of {count_of(found.records, 'record')} of the extract are not of {extract.scope}; "
-            "they landed as those of any file"
+            "they landed like records of any other file"
         )
 
 
@@ -199,7 +199,7 @@ def extract_page(preview: ExtractPreview) -> Page:
     return page(
         "Extract",
         facts(
-            ("dry run", "nothing has landed; this is what the extract would do"),
+            ("dry run", "nothing was landed; the extract would have these effects"),
             ("source", preview.source),
             ("extract of", preview.scope),
             ("the files hold", _records(found)),
@@ -260,8 +260,8 @@ def period_page(period: LocatedPeriod) -> Page:
         ),
         *(Note(text=said) for said in _unknown(period.unknown)),
         section("captured positions with records of this time", _captured_files(period.captured)),
-        section("what readers see that rests on these days", resting)
-        or Note(text="no published partition rests on these days"),
+        section("published partitions that depend on these days", resting)
+        or Note(text="no published partition depends on these days"),
         Note(text=not_loaded) if period.not_loaded else None,
         next_steps(period.next_step),
         Note(text=words("the stream holds now: ", period.ask_the_stream)) if period.ask_the_stream else None,

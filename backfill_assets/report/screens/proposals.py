@@ -38,7 +38,7 @@ def _lines(report: ProposeReport) -> Iterator[Value]:
 
 def _new(new: NewProposal) -> Iterator[Value]:
     yield f"{f'proposed {new.set_id}' if new.set_id else 'would propose a set'}: {new.reason}"
-    yield f"  it builds again {', '.join(map(str, new.rebuilds))}"
+    yield f"  it rebuilds {', '.join(map(str, new.rebuilds))}"
     for left in new.left_out:
         yield words("  left out: ", left_out_line(left))
     for each in new.brings:
@@ -53,7 +53,7 @@ def _why(found: DaysNotProposed) -> str:
         case WhyNotProposed.WITHIN_LATENESS:
             return "came within the lateness of the source, and follows automatically."
         case WhyNotProposed.INPUT_MISSING:
-            return "cannot be restated: an input of what rests on it no longer has an accepted version."
+            return "cannot be restated: an input of its dependents no longer has an accepted version."
         case WhyNotProposed.ONE_DECISION:
             return (
                 f"is not proposed, because keys moved between it and days that wait for {found.plan}: "

@@ -30,7 +30,7 @@ from backfill_assets.report.values import text_of
 
 def published_page(document: PublicationDocument) -> Page:
     """What a command that publishes answers."""
-    equal = Note(text="Nothing was to publish: its rows equal the accepted ones.")
+    equal = Note(text="Nothing to publish: its rows equal the accepted ones.")
     listed = section("Publications", publications_table([document]))
     return page(
         "Published",

@@ -122,7 +122,7 @@ def _headline(found: RunReport, warnings: Sequence[str]) -> str:
         return f"Drift: {count_of(len(found.swapped), found.noun)} differ" if found.swapped else "No drift"
     if run.record.state is RunState.VERIFIED or changes_nothing(found):
         is_known = run.record.state is RunState.VERIFIED
-        said = "Nothing changes, and nobody has to decide" if is_known else "Nothing would change"
+        said = "Nothing changes, and no decision is needed" if is_known else "Nothing would change"
         return f"{said}: all rows of {run.manifest.output} equal the accepted ones{with_warnings}"
     if run.record.state is RunState.PASSED and run.record.mode in NEVER_PUBLISHED:
         return f"Measured, and never published{share}{with_warnings}"
@@ -259,7 +259,7 @@ def _is_it_right(gates: Sequence[GateSummary]) -> str:
         proof = "".join(f" The window ({gate.gate}): {gate.outcome}." for gate in measured if gate.gate == PROOF)
         return (
             f"All {count_of(len(measured), 'gate')} passed: the rows keep the declared rules.{proof} "
-            "Whether the reason is right, and these days are all that it concerns, no gate can know."
+            "No gate can know whether the reason is right and covers every day that it concerns."
         )
     words = [_failure(gate) for gate in failed]
     return as_sentence(f"{len(failed):,} of {count_of(len(measured), 'gate')} failed. {'; '.join(words)}")
@@ -292,12 +292,12 @@ def _on_yes(found: RunReport) -> str:
         return f"It is {run.record.state}: {meaning_of_run(run.record)}.{depends if is_read else ''}"
     follow = f" Then the dependents follow: {followers}." if followers else _none_depends(waiting)
     if run.manifest.member_of:
-        follow = f" It is published with the other runs of {run.manifest.member_of}, whose report says what follows."
+        follow = f" It is published with the other runs of {run.manifest.member_of}, whose report lists the dependents."
     if run.record.state is RunState.VERIFIED:
-        recorded = "It is recorded that the accepted rows also follow from what it has read"
+        recorded = "The ledger records that the accepted rows also follow from its inputs"
         return f"It is {run.record.state}: {MEANING[run.record.state]}. {recorded}."
     if changes_nothing(found):
-        return "No file is swapped and nothing follows: it is only recorded that the accepted rows follow from it, too."
+        return "No file is swapped: the ledger records that the accepted rows follow from its inputs too."
     return (
         f"One commit swaps the files of {count_of(len(found.swapped), found.noun)} of {run.record.table}; a rollback "
         f"of this run restores exactly the earlier files. Cancelled instead, it changes nothing.{follow}"
@@ -371,7 +371,7 @@ def _headline_of_set(report: SetReport, warnings: Sequence[str]) -> str:
     with_warnings = f", with {count_of(len(warnings), 'warning')}" if warnings else ""
     if found.record.state is SetState.VERIFIED:
         return (
-            f"Nothing changes, and nobody has to decide: the rows of every run equal the accepted ones{with_warnings}"
+            f"Nothing changes, and no decision is needed: the rows of every run equal the accepted ones{with_warnings}"
         )
     if all_change_nothing(report):
         return f"Nothing would change: the rows of every run equal the accepted ones{with_warnings}"

@@ -427,7 +427,7 @@ def _gate_tone(gate: GateSummary) -> Tone:
 def _reach(report: RunReport) -> Section | None:
     dependents = report.dependents
     rows = [(each.table, each.partitions) for each in dependents]
-    heads = ["table", "partitions that depend on what changes"]
+    heads = ["table", "dependent partitions"]
     waiting = "; ".join(map(str, report.unpublished))
     nothing = f"Nothing published yet; without rows so far: {waiting}." if waiting else "No other table."
     if report.run.manifest.expires:
@@ -455,7 +455,7 @@ def _seen_together(report: RunReport) -> Note | None:
     waits = run.record.state is RunState.PASSED and run.record.approval is ApprovalState.DRAFT
     if not report.dependents or not waits or run.manifest.member_of or run.manifest.mode in NEVER_PUBLISHED:
         return None
-    text = "They are computed when this is published. To see what becomes of their figures before anybody approves: "
+    text = "They are computed after this publication. To measure them before anybody approves: "
     return Note(text=words(text, step(together(run.manifest))), tone=Tone.SOFT)
 
 

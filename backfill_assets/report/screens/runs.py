@@ -61,7 +61,7 @@ _TONES = {
 }
 _SPECIAL_MODES = {
     Mode.DRY_RUN: "DRY_RUN: staged and gated, never published",
-    Mode.RECONCILIATION: "RECONCILIATION: recomputes what is published and reports every difference; publishes nothing",
+    Mode.RECONCILIATION: "RECONCILIATION: recomputes published partitions, reports differences, publishes nothing",
 }
 _PASSED = (RunState.PASSED, RunState.PUBLISHING, *EVER_PUBLISHED, RunState.VERIFIED)
 _OF_THE_PLAN = ": the plan, not its results, which are not measured yet; publication still waits for the gates"
@@ -195,7 +195,7 @@ def set_facts(found: SetDocument, *, following: bool = False) -> Facts:
         ("phases", phase_words(found.record.manifest.phases) if found.record.manifest.phases else None),
         ("approval", _approval_of_set(found)),
         ("done", progress_words(found)),
-        ("outdated", f"{'; '.join(outdated)}: what it was computed from was staged again" if outdated else None),
+        ("outdated", f"{'; '.join(outdated)}: its inputs were staged again" if outdated else None),
         ("read it at", ", ".join(f"{name} version {version}" for name, version in found.versions.items())),
         ("next", read_first(found.next_step) if following else None),
     )

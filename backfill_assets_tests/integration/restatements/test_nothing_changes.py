@@ -40,7 +40,7 @@ def test_a_run_that_changes_nothing_is_verified_when_it_is_measured_and_needs_no
     assert shop.ws.lake.open(RECENT).version() == version
     found = Run(shop.ws, run_id).report()
     assert found.run.next_step is None
-    assert review_of(found).headline.startswith("Nothing changes, and nobody has to decide")
+    assert review_of(found).headline.startswith("Nothing changes, and no decision is needed")
     with pytest.raises(IllegalTransition, match="nothing left to approve"):
         operations.approve(shop.ws, run_id, by="ben")
     assert audit(shop.ws).problems == ()
@@ -77,7 +77,7 @@ def test_a_set_that_changes_nothing_is_verified_as_a_whole_and_is_not_stale_any_
     assert versions(shop) == before
     assert stale(shop, RECENT, FEBRUARY) == stale(shop, TOTALS, FEBRUARY) == 0
     report = RestatementSet(shop.ws, set_id).report()
-    assert review_of_set(report).headline.startswith("Nothing changes, and nobody has to decide")
+    assert review_of_set(report).headline.startswith("Nothing changes, and no decision is needed")
     assert report.set.next_step is None
     assert audit(shop.ws).problems == ()
 

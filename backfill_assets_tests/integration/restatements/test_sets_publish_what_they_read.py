@@ -93,7 +93,7 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
     assert next_steps(late, set_id) == {f"backfill run {set_id}"}
     shown = io.StringIO()
     show(Console(file=shown, width=160), set_summary_page(set_document(late.ws, set_id)))
-    assert f"{TOTALS} 2026-02, 1 month: what it was computed from was staged again" in shown.getvalue()
+    assert f"{TOTALS} 2026-02, 1 month: its inputs were staged again" in shown.getvalue()
 
     with pytest.raises(InputsMovedOn, match=f"run {gold} was computed from candidates") as refusal:
         operations.publish_set(late.ws, set_id, by="ben")

@@ -381,7 +381,7 @@ def test_a_verification_is_no_swap() -> None:
     assert "published by ben, nothing swapped" in drawn
     console = Console(file=StringIO(), width=100)
     show(console, published_page(document))
-    assert "Nothing was to publish: its rows equal the accepted ones." in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "Nothing to publish: its rows equal the accepted ones." in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_before_the_gates_nothing_is_claimed() -> None:
