@@ -143,6 +143,8 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
     gone = [change.partition for change in record.changes if is_expiry or change.restores == 0]
     said = f"{done} by {record.by}: {record.reason}"
     facts: dict[str, Any] = {
+        # The page of a partition shows no description.
+        "what happened": said,
         of_run: record.run_id,
         "publication": record.publication_id,
         "table version": record.delta_version or 0,
@@ -177,12 +179,13 @@ def show_accepted(workspace: Workspace, *, instance: DagsterInstance, tables: It
         for batch in batches(lacking, BATCH):
             with as_accepted(), one_commit(instance):
                 for version in batch:
+                    said = "Accepted by the ledger; the process that published it ended before it could report it."
                     facts: dict[str, Any] = {
+                        "what happened": said,
                         "run_id": version.run_id,
                         "publication": version.publication_id,
                         **report_link(workspace.settings, version.run_id),
                     }
-                    said = "Accepted by the ledger; the process that published it ended before it could report it."
                     instance.report_runless_asset_event(_there(key, said, version, facts))
         forget(instance, key, sorted(shown - {key_of(partition) for partition in versions}))
         show_checks(workspace, workspace.domain.table(table), instance=instance)

@@ -76,7 +76,9 @@ def say_why(
     on = keys if len(keys) <= MOST_SAID else [None]
     with one_commit(context.instance):
         for key in on:
-            context.log_event(AssetObservation(context.asset_key, description=said, partition=key))
+            # The page of a partition shows no description.
+            seen = AssetObservation(context.asset_key, description=said, partition=key, metadata={"why": said})
+            context.log_event(seen)
 
 
 @contextmanager

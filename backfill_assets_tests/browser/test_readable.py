@@ -14,15 +14,17 @@ from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, partitions_over
+from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.report.calendar import Calendar, TableCalendar
 from backfill_assets.report.html import Linked, html_file
+from backfill_assets.report.measured import moves_of_some
 from backfill_assets.report.publications import PublicationDocument
 from backfill_assets.report.report import Level, RunReport, SetReport, totals_by_table
 from backfill_assets.report.screens.calendar import Colouring, calendar_page
 from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.run_report import run_page, set_page
 from backfill_assets_tests.browser.readable import NARROW, WIDE, cut_off, cut_off_on_paper, low_letters, unreadable
-from backfill_assets_tests.support.report_examples import FIRST, an_act, cell, gate, report, restatement, summary
+from backfill_assets_tests.support.report_examples import FIRST, an_act, cell, gate, moves, report, restatement, summary
 
 pytestmark = pytest.mark.long
 
@@ -63,12 +65,51 @@ def blocked() -> RunReport:
     return replace(found, run=summary(RunState.BLOCKED, said=LONG), level=Level.BAD, gates=gates)
 
 
+def pilot(*, no_rows: bool = False) -> RunReport:
+    """A report of a run that changes the rows of one value, or of one whose value no row has."""
+    found = report(31)
+    scope = Scope(where=(("jurisdiction_with_a_long_name", "a value that is rather long"), ("clock", "decision")))
+    manifest = replace(found.run.record.manifest, publish=PublishMode(kind=PublishKind.PILOT, scope=scope))
+    run = replace(found.run, record=replace(found.run.record, manifest=manifest))
+    return replace(found, run=run, no_rows_of=str(scope) if no_rows else None)
+
+
+def nothing_changes() -> RunReport:
+    """A report of a run whose rows are those that readers see."""
+    found = report(31)
+    same = tuple(replace(each, moves=moves(0), equal=True) for each in found.partitions)
+    return replace(
+        found,
+        run=replace(summary(RunState.VERIFIED), next_step=None),
+        level=Level.GOOD,
+        totals=moves(0),
+        restated=moves_of_some(Grain.DAILY, same),
+        partitions=same,
+        equal_partitions=len(same),
+        breakdown=None,
+        changed_columns={},
+        state_moves=(),
+        sample=(),
+        failing_keys=(),
+        gates=(gate("unique_key", 31),),
+    )
+
+
+def published_set() -> SetReport:
+    found = of_set()
+    return replace(found, set=restatement(SetState.PUBLISHED))
+
+
 PAGES = {
     "a run": lambda: run_page(report(31)),
     "a blocked run": lambda: run_page(blocked()),
     "ten years": lambda: run_page(report(3652)),
     "a run that moves": lambda: run_page(moving()),
     "a set": lambda: set_page(of_set()),
+    "a published set": lambda: set_page(published_set()),
+    "a pilot": lambda: run_page(pilot()),
+    "a pilot of no rows": lambda: run_page(pilot(no_rows=True)),
+    "a run that changes nothing": lambda: run_page(nothing_changes()),
 }
 
 
