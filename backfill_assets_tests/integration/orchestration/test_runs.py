@@ -86,7 +86,7 @@ def test_a_load_reports_each_day_and_each_gate(loaded: Bench) -> None:
     )[AssetCheckKey(BRONZE, "unique_key")]
     assert summary.event is not None
     evaluation = summary.event.get_dagster_event().asset_check_evaluation_data
-    assert (evaluation.passed, evaluation.description) == (True, "62 days passed.")
+    assert (evaluation.passed, evaluation.description) == (True, "62 days that readers see passed.")
 
 
 @pytest.mark.long
