@@ -66,7 +66,7 @@ class Code:
 
     digest: str
     modules: tuple[str, ...]
-    texts: tuple[ModuleText, ...] = ()
+    texts: tuple[ModuleText, ...] = field(default=(), repr=False)
     values: Mapping[str, str] = field(default_factory=dict)
 
 
