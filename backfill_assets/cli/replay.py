@@ -35,8 +35,12 @@ def replay(
     ],
     replay_id: Annotated[str, argument(metavar="[REPLAY]", help="With `close`: the replay.")] = "",
     into: Annotated[str, text(metavar="TOPIC|STREAM", help="The topic or stream, which is created.")] = "",
-    first: Annotated[date | None, first_day(OF_THE_SOURCE, more=", or of partitions; with --to")] = None,
-    last: Annotated[date | None, final_day(OF_THE_SOURCE, more=", or of partitions; with --from")] = None,
+    first: Annotated[
+        date | None, first_day(OF_THE_SOURCE, more="; of a derived table, of its partitions; with --to")
+    ] = None,
+    last: Annotated[
+        date | None, final_day(OF_THE_SOURCE, more="; of a derived table, of its partitions; with --from")
+    ] = None,
     as_captured: Annotated[
         bool,
         typer.Option("--as-captured", help="Send the captured records of a source instead of its rows."),

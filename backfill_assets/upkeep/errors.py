@@ -82,3 +82,5 @@ class ReadableByOthers(Refused):
 @sentence
 class ReproducedOtherwise(OfRun, Because, ContractBroken):
     """{why}"""
+
+    from_raw: bool = False

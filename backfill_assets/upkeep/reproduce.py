@@ -122,14 +122,18 @@ def reproduce_run(
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
     chosen = run.manifest.partitions if sample is None else spread(run.manifest.partitions, sample)
-    report = _by_either(ws, run, chosen, whole=sample is None, from_raw=from_raw, listener=listener)
-    if from_raw:
-        behind = tuple(
-            _by_either(ws, each, days, whole=False, from_raw=True, listener=listener)
-            for each, days in _read_by(ws, run)
-        )
-        identical = report.identical and all(each.identical for each in behind)
-        report = replace(report, behind=behind, identical=identical)
+    try:
+        report = _by_either(ws, run, chosen, whole=sample is None, from_raw=from_raw, listener=listener)
+        if from_raw:
+            behind = tuple(
+                _by_either(ws, each, days, whole=False, from_raw=True, listener=listener)
+                for each, days in _read_by(ws, run)
+            )
+            identical = report.identical and all(each.identical for each in behind)
+            report = replace(report, behind=behind, identical=identical)
+    except ReproducedOtherwise as error:
+        error.from_raw = from_raw
+        raise
     with ws.ledger.write() as tx:
         payload = _event_payload(report)
         tx.events.record(actor=by, entity="run", entity_id=run_id, action="reproduced", payload=payload)

@@ -112,7 +112,8 @@ def advice_on(error: BackfillError, _following: Following) -> Advice | None:
                 "are elsewhere"
             )
         case upkeep.ReproducedOtherwise():
-            return step("check out the code with that digest, then again: ", do(Act.REPRODUCE, error.run_id))
+            again = do(Act.REPRODUCE, error.run_id, from_raw=error.from_raw)
+            return step("check out the code with that digest, then again: ", again)
         case _:
             return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from difflib import get_close_matches
 
 from backfill_assets.candidates import errors as candidates
@@ -58,9 +59,6 @@ from backfill_assets.report.requests import (
     wait_or_take_over,
 )
 from backfill_assets.restatements import errors as restatements
-
-EARLIER_FIRST_DAY = "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day"
-"""The next step when days before the first one are asked for or read."""
 
 _ONE_VERSION = Option("reference", "NAME=VERSION")
 
@@ -259,7 +257,7 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
         case planning.NoSuchName():
             return "name one of these" if error.known else step("leave ", Option(error.kind), " out")
         case planning.OutsideDays():
-            return "choose earlier days" if error.days.start >= error.earliest else EARLIER_FIRST_DAY
+            return "choose earlier days" if error.days.start >= error.earliest else _earlier_first_day(error.days.start)
         case planning.NoSnapshot(nearest=[day, *_]):
             return step("choose one of them, or a range with several: ", Option("first", f"{day}"))
         case planning.NeverPublished(table=table, ever=(first, last)):
@@ -434,13 +432,24 @@ def _of_windows(error: planning.IncompleteWindows) -> Advice:
     first, lacking = next(iter(error.first.items()), (table, missing))
     held = error.held.get(first)
     if lacking.days[0] < error.first_day:
-        return f"{EARLIER_FIRST_DAY}, and then land the days before the present one, or load them as empty"
+        # Later days lead on only where they lack nothing themselves.
+        only_before = lacking.days[-1] < error.first_day
+        since = "before the present one" if only_before else "from then on"
+        return (
+            f"{_earlier_first_day(lacking.days[0], or_later=only_before)}, and then land the days {since} that are "
+            "missing, or load them as empty"
+        )
     behind = "" if first in error.missing else f"begin with {first}, which {table} rests on and which lacks {lacking}: "
     if held and are_apart(lacking, held):
         # Perhaps another year was meant: to declare that nothing happened would make up a history.
         how = "land the missing files" if first.startswith("bronze.") else "build what is missing"
         return f"choose other days: {first} has {held.span}; or {how} first"
     return step(*([behind] if behind else []), how_to_fill(first, lacking.grain, lacking.days))
+
+
+def _earlier_first_day(day: date, *, or_later: bool = True) -> str:
+    """The next step when days before the first one are asked for or read."""
+    return f"{'choose later days, or ' if or_later else ''}set BACKFILL_FIRST_DAY to {day}"
 
 
 def _plans(table: str, groups: Iterable[Partitions], references: str | None = None) -> Sequence[Invocation]:

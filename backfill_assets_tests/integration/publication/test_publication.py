@@ -277,8 +277,8 @@ def test_missing_warm_up_is_refused_with_the_days_and_what_to_do(shop: Shop) -> 
     with pytest.raises(MissingInput, match=r"2025-12-30\.\.2025-12-31, 2 days") as refusal:
         shop.planned(DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 3)))
     assert advised(refusal.value) == (
-        "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day, and then land the days before "
-        "the present one, or load them as empty"
+        "choose later days, or set BACKFILL_FIRST_DAY to 2025-12-30, and then land the days before the present one "
+        "that are missing, or load them as empty"
     )
 
 

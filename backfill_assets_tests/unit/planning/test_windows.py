@@ -231,10 +231,10 @@ def test_what_a_table_lacks_is_said_of_both_windows_that_read_it() -> None:
     assert advised(refusal.value).startswith("land the missing files")
     with pytest.raises(MissingInput) as refusal:
         require_inputs(planned, first_day=date(2024, 5, 3))
-    # Nothing builds a day before the first one, so that no command for it is named.
+    # Nothing builds a day before the first one, so that no command for it is named; later days lack one as well.
     assert advised(refusal.value) == (
-        "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day, and then land the days before "
-        "the present one, or load them as empty"
+        "set BACKFILL_FIRST_DAY to 2024-05-02, and then land the days from then on that are missing, or load them as "
+        "empty"
     )
 
 

@@ -14,6 +14,7 @@ from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.report.advice.filling import _MOST, _MOST_RANGES, how_to_fill, how_to_know, plan_again
+from backfill_assets.upkeep.errors import ReproducedOtherwise
 from backfill_assets_tests.support.advice import advised, worded
 from backfill_assets_tests.support.ledger_examples import a_manifest
 
@@ -125,3 +126,9 @@ def test_who_makes_keys_known_hears_that_a_run_has_read_what_was_there_before() 
     assert worded(how_to_know(found)).endswith(
         "once they are known, plan again: this run has read what was there before"
     )
+
+
+@pytest.mark.parametrize("from_raw", [True, False])
+def test_a_reproduction_by_other_code_is_asked_for_again_as_it_was(from_raw: bool) -> None:
+    refused = ReproducedOtherwise(run_id="r-1", why="it was planned with other code.", from_raw=from_raw)
+    assert advised(refused).endswith("backfill reproduce r-1" + (" --from-raw" if from_raw else ""))
