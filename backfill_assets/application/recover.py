@@ -10,6 +10,7 @@ from functools import partial
 from backfill_assets.application.recorder import Acting
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Problem, Refused
+from backfill_assets.core.lease import this_process
 from backfill_assets.landing.turn import clean_up_landing
 from backfill_assets.ledger.errors import TableBusy, UnderWay
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder, SetRecord
@@ -22,7 +23,7 @@ from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome, en
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.errors import NotGiven
 from backfill_assets.report.recovered import RecoveredWork, RecoveryReport
-from backfill_assets.report.requests import NAME, WHY, Act, do, step
+from backfill_assets.report.requests import NAME, WHY, Act, do, step, wait_or_take_over
 from backfill_assets.report.words.recovery import (
     outcome_words,
     set_words,
@@ -40,8 +41,8 @@ def recover(
 ) -> tuple[RecoveredWork, ...]:
     """Ends everything that a stopped process left unfinished: publications, sets, runs and landings.
 
-    Safe to call at any time and repeatedly. A process that is still publishing loses its turn: its next step is refused
-    by the ledger or by the table, and nothing of it becomes visible.
+    Safe to call at any time and repeatedly. A process that holds a lease is left alone. One that has lost it loses its
+    turn: its next step is refused by the ledger or by the table, and nothing of it becomes visible.
 
     Args:
         only: The one run, landed file, publication or set to end, with what is published or rolled back with it;
@@ -68,16 +69,16 @@ def recover(
         landing = tx.imports.records(states=[ImportState.LANDING])
         orders = tx.publications.rollbacks_under_way()
         runs = () if only is None else _runs_of(tx, only, orders)
-    found = [
-        _ended(
-            "publication",
-            record.publication_id,
-            record.table,
-            partial(end_publication, ws, record, by=by),
-        )
-        for record in under_way
-        if only in (None, record.publication_id) or record.run_id in runs
-    ]
+    found: list[RecoveredWork] = []
+    held: set[str] = set()
+    for record in under_way:
+        if only in (None, record.publication_id) or record.run_id in runs:
+            if not now and (left := _publisher(ws, record)):
+                found.append(left)
+                held |= {record.run_id}
+            else:
+                end = partial(end_publication, ws, record, by=by)
+                found.append(_ended("publication", record.publication_id, record.table, end))
     for run in computing:
         if only in (None, run.run_id):
             found.append(_computation(ws, run.run_id, run.state, by=by, now=now))
@@ -85,7 +86,7 @@ def recover(
     found += [
         _ended("rollback", order.of, order.of, partial(_rollback, ws, order))
         for order in orders
-        if only in (None, order.of)
+        if only in (None, order.of) and not held & {order.of, *order.dependents}
     ]
     with ws.ledger.read() as tx:
         sets = tx.sets.records(
@@ -96,7 +97,7 @@ def recover(
     found += [
         _ended("set", each.set_id, each.set_id, partial(_set, ws, each, by=by))
         for each in sets
-        if only in (None, each.set_id)
+        if only in (None, each.set_id) and not held & {member.run_id for member in each.manifest.members}
     ]
     found += unreadable if only is None else ()
     if any(only in (None, record.import_id) for record in landing):
@@ -177,6 +178,17 @@ def _set_to_ledger(ws: Workspace, table: str, *, by: str, reason: str) -> Recove
     done = set_to_ledger(ws, table, by=by, reason=reason)
     following = step(set_words_next(done), do(Act.AUDIT))
     return RecoveredWork(what="table", id=table, outcome=set_words(done), next_step=following)
+
+
+def _publisher(ws: Workspace, record: PublicationRecord) -> RecoveredWork | None:
+    """That another process publishes or rolls back just now, as far as can be seen from here; None if it does not."""
+    with ws.ledger.read() as tx:
+        lease, at = tx.leases.get(record.publication_id), tx.now
+        if lease is None or lease.machine == this_process() or not lease.is_alive(at):
+            return None
+        outcome = _left_alone(tx, record.publication_id, at)
+    following = wait_or_take_over(record.publication_id)
+    return RecoveredWork(what="publication", id=record.publication_id, outcome=outcome, next_step=following)
 
 
 def _ended(what: str, name: str, table: str, end: Callable[[], RecoveryOutcome]) -> RecoveredWork:

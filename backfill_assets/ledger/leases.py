@@ -17,13 +17,14 @@ from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.schema import leases
 
 _TURN = "turn to land "
+_PUBLICATION = "pub-"
 
 
 class LeaseReads(Queries):
     """Leases of runs and landed files."""
 
     def get(self, work_id: str) -> Lease | None:
-        """The process that works on a run or a landed file, or did when it stopped; None when the work has ended.
+        """The process that works on a run, a file or a publication, or did when it stopped; None when that has ended.
 
         Cost: one primary key lookup.
         """
@@ -31,11 +32,16 @@ class LeaseReads(Queries):
         return None if row is None else rows.lease(row)
 
     def every(self) -> dict[str, Lease]:
-        """Every lease, by the run or the landed file that is worked on; turns of sources are not among them.
+        """Every lease, by the run or the landed file that is worked on; turns of sources and publications, which take
+        seconds, are not among them.
 
         Cost: one row per process at work.
         """
-        of_work = select(leases).where(~leases.c.work_id.startswith(_TURN)).order_by(leases.c.work_id)
+        of_work = (
+            select(leases)
+            .where(*(~leases.c.work_id.startswith(each) for each in (_TURN, _PUBLICATION)))
+            .order_by(leases.c.work_id)
+        )
         return {row.work_id: rows.lease_of(row) for row in self._rows(of_work)}
 
     def require_free(self, work_id: str, *, at: datetime) -> None:

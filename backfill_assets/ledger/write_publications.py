@@ -14,11 +14,13 @@ from sqlalchemy import insert, or_, select
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import EMPTY_FILE_SET, LogEvidence, plain
+from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.people import POLICY
 from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.agreements import AgreementReads
 from backfill_assets.ledger.approvals import ApprovalSteps
 from backfill_assets.ledger.events import Event, EventLog, Step, Writes
+from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.outbox import OutboxSteps
 from backfill_assets.ledger.publications import (
     ENDED,
@@ -76,7 +78,7 @@ class PublicationWrites(PublicationReads, Writes):
         super().__init__(log)
         self._runs, self._sets = RunReads(log.connection), SetReads(log.connection)
         self._run_steps, self._approvals, self._outbox = RunSteps(log), ApprovalSteps(log), OutboxSteps(log)
-        self._versions = VersionSteps(log)
+        self._versions, self._leases = VersionSteps(log), LeaseSteps(log)
 
     def require_possible(self, intent: PublicationIntent, *, verifies: bool = False) -> None:
         """Refuses what cannot be published, verified or brought back now, and writes nothing down.
@@ -258,14 +260,25 @@ class PublicationWrites(PublicationReads, Writes):
         manifest = self._runs.get(intent.run_id).manifest
         raise errors.ReplacedFilesRemoved(run_id=intent.run_id, table=intent.table, at=at, days=days, manifest=manifest)
 
-    def begin(self, intent: PublicationIntent, *, actor: str, grounds: ApprovalGrounds | None = None) -> None:
+    def begin(
+        self,
+        intent: PublicationIntent,
+        *,
+        actor: str,
+        grounds: ApprovalGrounds | None = None,
+        lease: LeaseTerms | None = None,
+    ) -> None:
         """Writes down a swap that is about to be tried. A run to be published is PUBLISHING from here on.
 
         The event has the grounds of a rollback: why its person may, where not anybody may.
 
         Cost: as `require_possible`; one row per partition that the intent names, and two events.
+
+        Args:
+            lease: Until when `recover` leaves it alone, unless the lease is renewed or its process is gone.
         """
         self._begin(intent, actor, grounds, verifies=False)
+        self._leases.take(intent.publication_id, lease, holder=intent.by)
 
     def verify(self, intent: PublicationIntent, *, delta_version: int, actor: str) -> PublicationRecord:
         """The rows of a run are those that readers see: it is recorded, nothing is swapped, and no person has to agree.
@@ -342,6 +355,7 @@ class PublicationWrites(PublicationReads, Writes):
                 "log": None if log is None else plain(log),
             },
         )
+        self._leases.drop(publication_id)
         run = self._runs.header(found.run_id)
         if not run.kind.expires:
             # What follows from a snapshot stays as it is when the snapshot expires, and when it is brought back.
@@ -410,6 +424,7 @@ class PublicationWrites(PublicationReads, Writes):
             _publication_event(publication_id, "publication_abandoned", actor, {"reason": why}),
             also={"finished_at": self._log.now, "note": why, "log": None if log is None else plain(log)},
         )
+        self._leases.drop(publication_id)
         if found.action is Action.PUBLISH:
             self._move_by(publication_id, found.run_id, RunState.PUBLISHING, RunState.PASSED, actor, why)
         settle_phases(self._log, found.run_id, actor=actor, note=why)
@@ -421,6 +436,7 @@ class PublicationWrites(PublicationReads, Writes):
         """
         if self.header(publication_id).state is PublicationState.PUBLISHING:
             self._log.append(_publication_event(publication_id, OUTCOME_UNKNOWN, actor, {"reason": why}))
+            self._leases.drop(publication_id)
 
     def set_table_to_ledger(
         self,

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from backfill_assets.candidates.expiring import expiring
 from backfill_assets.candidates.inputs import require_merged_with_present, require_read_as_staged
@@ -21,6 +22,7 @@ from backfill_assets.core.errors import (
     Retryable,
 )
 from backfill_assets.core.identity import LogEvidence
+from backfill_assets.core.lease import LeaseTerms, renewed
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord, RunRecord
@@ -67,7 +69,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
         require_agreed(ws, run, asked)
         require_unchanged(ws, tx, run.manifest)
         intent = intent_of(ws, tx, run, by=by)
-        tx.publications.begin(intent, actor=by)
+        tx.publications.begin(intent, actor=by, lease=_lease_of(ws, intent))
     ws.reached(Point.SWAP_INTENDED)
     return swap_and_acknowledge(ws, run, intent, by=by)
 
@@ -181,7 +183,7 @@ def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str, ordered: b
         if its_set and its_set.manifest.phases and its_set.state is SetState.PUBLISHED:
             # The last of its phases, brought back alone: the ledger refuses any other one.
             tx.sets.move(its_set.set_id, SetState.PARTLY_PUBLISHED, actor=by, note=reason)
-        tx.publications.begin(intent, actor=by, grounds=grounds)
+        tx.publications.begin(intent, actor=by, grounds=grounds, lease=_lease_of(ws, intent))
     ws.reached(Point.SWAP_INTENDED)
     return swap_and_acknowledge(ws, run, intent, by=by)
 
@@ -246,6 +248,21 @@ def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationInten
     leaves it open for `recover`. If every partition was found equal there is nothing to commit, but the table still has
     to be what the candidate was compared with.
     """
+    lease = _lease_of(ws, intent)
+    renew = partial(ws.ledger.renew_lease, intent.publication_id, lease)
+    # Whoever takes it away has fenced the publication off: its swap is refused.
+    with renewed(renew, length=lease.length, lost=lambda: None):
+        return _swapped_and_acknowledged(ws, run, intent, by=by)
+
+
+def _lease_of(ws: Workspace, intent: PublicationIntent) -> LeaseTerms:
+    """What a publication is known by among the leases: its id is no other attempt's."""
+    return LeaseTerms(attempt=intent.publication_id, length=ws.settings.lease)
+
+
+def _swapped_and_acknowledged(
+    ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: str
+) -> PublicationRecord:
     # Imported where a table is written: what is asked of a run otherwise is answered without Arrow.
     from backfill_assets.lake.append import append_run
 

@@ -75,14 +75,27 @@ def rollback_set(
         try:
             undone.append(rollback_run(ws, intent.run_id, by=by, reason=reason, ordered=True))
         except (Refused, Retryable) as error:
+            # The ledger says how far it is: another process may have gone on with it meanwhile, or ended it.
+            undone = _undone(ws, back)
+            if len(undone) == len(back):
+                break
             raise errors.HalfRolledBack(
                 set_id=set_id, run_id=intent.run_id, undone=len(undone), count=len(back), cause=error
             ) from error
         ws.reached(Point.SET_TABLE_BROUGHT_BACK)
     with ws.ledger.write() as tx:
-        tx.sets.move(set_id, SetState.ROLLED_BACK, actor=by, note=reason)
+        if tx.sets.get(set_id).state is not SetState.ROLLED_BACK:
+            tx.sets.move(set_id, SetState.ROLLED_BACK, actor=by, note=reason)
     ws.reached(Point.SET_FINISHED)
     return undone
+
+
+def _undone(ws: Workspace, back: Iterable[PublicationIntent]) -> list[PublicationRecord]:
+    """The rollbacks that stand of what was to be brought back, whoever completed them."""
+    with ws.ledger.read() as tx:
+        runs = [intent.run_id for intent in back if tx.runs.get(intent.run_id).state is RunState.ROLLED_BACK]
+        found = tx.publications.rollbacks(runs)
+        return [tx.publications.get(found[run_id].publication_id) for run_id in runs if run_id in found]
 
 
 def rollback_intents(
@@ -158,6 +171,8 @@ def complete_rollback(ws: Workspace, order: RollbackOrder) -> Sequence[Publicati
     except TableBusy:
         raise  # another process is at it, which goes on or is recovered
     except Refused as error:
+        if _ended_by_others(ws, order):
+            return done
         with ws.ledger.write() as tx:
             tx.publications.end_rollback(order.of, actor=order.by, note=error.message)
         if not done:
@@ -167,6 +182,16 @@ def complete_rollback(ws: Workspace, order: RollbackOrder) -> Sequence[Publicati
     with ws.ledger.write() as tx:
         tx.publications.end_rollback(order.of, actor=order.by)
     return done
+
+
+def _ended_by_others(ws: Workspace, order: RollbackOrder) -> bool:
+    """Whether another process has completed such a rollback meanwhile, and the ledger has noted its end."""
+    with ws.ledger.read() as tx:
+        if any(each.of == order.of for each in tx.publications.rollbacks_under_way()):
+            return False
+        if order.is_of_set:
+            return tx.sets.get(order.of).state is SetState.ROLLED_BACK
+        return tx.runs.get(order.of).state is RunState.ROLLED_BACK
 
 
 def _root(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecord]:

@@ -65,8 +65,8 @@ def act(ws: Workspace, action: str) -> None:
             publish_run(ws, run_id, by="ben")
         case ["rollback", run_id]:
             rollback_run(ws, run_id, by="ben", reason="was wrong")
-        case ["recover"]:
-            recover(ws, by="ops")
+        case ["recover", name]:
+            recover(ws, by="ops", only=name, now=True)
         case _:
             vacuum_lake(ws, by="vic")
 

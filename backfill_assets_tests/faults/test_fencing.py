@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.lake.tables import live_paths
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.publication.publish import publish_run, rollback_run
+from backfill_assets.report.recovered import RecoveredWork
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.prepared import Prepared
 from backfill_assets_tests.faults.scene import Scene
@@ -44,7 +46,7 @@ class Sleeper:
     """The sleeping process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        self._process = process
+        self._process, self.pid = process, process.pid
 
     def woken(self) -> Mapping[str, Any]:
         """Lets it go on, and gives what it said in the end."""
@@ -78,6 +80,35 @@ def asleep(scene: Scene, action: str, where: str) -> Iterator[Sleeper]:
         process.communicate()
 
 
+def open_publication(scene: Scene) -> str:
+    with scene.ws.ledger.read() as reader:
+        (found,) = reader.publications.headers(states=[PublicationState.PUBLISHING])
+    return found.publication_id
+
+
+def taken_over(scene: Scene) -> RecoveredWork:
+    """What becomes of a publication whose process a person knows to be gone, although it is not."""
+    (found,) = recover(scene.ws, by="ops", only=open_publication(scene), now=True)
+    return found
+
+
+@pytest.mark.parametrize("action", ["publish backfill", pytest.param("rollback second", marks=pytest.mark.long)])
+def test_a_recovery_leaves_a_living_publisher_alone_and_says_who_it_is(scene: Scene, action: str) -> None:
+    with asleep(scene, action, BEFORE_COMMIT) as sleeper:
+        (found,) = recover(scene.ws, by="ops")
+        assert re.match(rf"is left alone: ben \(.*:{sleeper.pid}\) has been working on it since ", found.outcome)
+        assert sleeper.woken() == {"done": action}
+    assert recover(scene.ws, by="ops") == ()
+    assert audit(scene.ws).problems == ()
+
+
+def test_a_recovery_ends_what_a_publisher_that_was_killed_has_left(scene: Scene) -> None:
+    with asleep(scene, "publish backfill", BEFORE_COMMIT):
+        pass
+    (found,) = recover(scene.ws, by="ops")
+    assert "had not landed; closed" in found.outcome
+
+
 def state_of(scene: Scene, run_id: str) -> RunState:
     with scene.ws.ledger.read() as reader:
         return reader.runs.get(run_id).state
@@ -88,8 +119,7 @@ def test_a_publisher_that_slept_cannot_publish_over_newer_work_and_says_why(scen
     with asleep(scene, "publish backfill", where) as sleeper:
         with refused(IllegalTransition, match="if its process is gone: backfill recover"):
             publish_run(scene.ws, "live", by="ben")
-        (found,) = recover(scene.ws, by="ops")
-        assert "had not landed; closed" in found.outcome
+        assert "had not landed; closed" in taken_over(scene).outcome
         publish_run(scene.ws, "live", by="ben")
         newer = live_paths(scene.ws.lake, SILVER)
         said = sleeper.woken()
@@ -107,7 +137,7 @@ def test_a_publisher_that_slept_cannot_publish_over_newer_work_and_says_why(scen
 @pytest.mark.long
 def test_a_rollback_that_slept_cannot_take_newer_work_away(scene: Scene) -> None:
     with asleep(scene, "rollback second", BEFORE_COMMIT) as sleeper:
-        recover(scene.ws, by="ops")
+        taken_over(scene)
         publish_run(scene.ws, "backfill", by="ben")
         newer = live_paths(scene.ws.lake, SILVER)
         said = sleeper.woken()
@@ -120,8 +150,7 @@ def test_a_rollback_that_slept_cannot_take_newer_work_away(scene: Scene) -> None
 @pytest.mark.long
 def test_a_publisher_that_slept_after_its_commit_finds_that_all_is_done(scene: Scene) -> None:
     with asleep(scene, "publish backfill", "SWAP_COMMITTED") as sleeper:
-        (found,) = recover(scene.ws, by="ops")
-        assert "had landed" in found.outcome
+        assert "had landed" in taken_over(scene).outcome
         scene.gate("live")
         publish_run(scene.ws, "live", by="ben")
         said = sleeper.woken()
@@ -132,11 +161,11 @@ def test_a_publisher_that_slept_after_its_commit_finds_that_all_is_done(scene: S
 @pytest.mark.long
 def test_a_recovery_that_slept_does_not_close_what_another_one_has_closed(scene: Scene) -> None:
     with asleep(scene, "publish backfill", "SWAP_INTENDED") as publisher:
-        with asleep(scene, "recover", "RECOVER_FENCED") as recovery:
-            (found,) = recover(scene.ws, by="ops")
-            assert "closed" in found.outcome
+        again = f"recover {open_publication(scene)}"
+        with asleep(scene, again, "RECOVER_FENCED") as recovery:
+            assert "closed" in taken_over(scene).outcome
             publish_run(scene.ws, "live", by="ben")
-            assert recovery.woken() == {"done": "recover"}
+            assert recovery.woken() == {"done": again}
         assert publisher.woken()["error"] == "Refused"
     with scene.ws.ledger.read() as reader:
         states = [record.state for record in reader.publications.records(run_id="backfill")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from backfill_assets.application.subjects import subject_of
+from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.restatements.undo import rollback_set
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
@@ -155,3 +158,23 @@ def test_a_set_is_rolled_back_after_what_one_of_its_tables_had_found_equal_was_u
     assert moved.live_paths() == before
     assert operations.recover(moved.ws, by="ops") == ()
     every_document_answers(moved, set_id)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("wakes", [1, 2])
+def test_a_rollback_that_a_recovery_has_completed_meanwhile_ends_as_done(moved: Shop, wakes: int) -> None:
+    set_id = ready_set(moved, planned_set(moved, stale=True))
+    before = (moved.live_paths(), moved.live_paths(TOTALS), total(moved))
+    operations.publish_set(moved.ws, set_id, by="ben")
+    asleep = iter(range(3))
+
+    def reached(point: Point) -> None:
+        if point is Point.SWAP_INTENDED and next(asleep) + 1 == wakes:
+            operations.recover(moved.ws, by="recover")
+
+    undone = rollback_set(replace(moved.ws, reached=reached), set_id, by="ben", reason="was right before")
+    assert [record.action for record in undone] == [Action.ROLLBACK] * len(undone)
+    assert len(undone) == 2
+    assert (moved.live_paths(), moved.live_paths(TOTALS), total(moved)) == before
+    assert operations.recover(moved.ws, by="ops") == ()
+    assert audit(moved.ws).problems == ()
