@@ -109,7 +109,8 @@ def recover(
 
 def is_table(ws: Workspace, name: str) -> bool:
     """Whether what is to be recovered is a table."""
-    return name in ws.domain.tables or "." in name
+    with ws.ledger.read() as tx:
+        return name in ws.domain.tables or name in tx.versions.tables()
 
 
 def recover_document(ws: Workspace, acting: Acting, *, only: str | None, now: bool, reason: str = "") -> RecoveryReport:
