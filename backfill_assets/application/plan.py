@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date, datetime
 
 from backfill_assets.application.parts import stages
+from backfill_assets.application.repair import AsRecorded, Repair, repair_of
 from backfill_assets.application.terms import present_terms, terms_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import FileSet, fields_of
@@ -82,6 +83,11 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
 def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
     """The plan of a run with whole windows; nothing is written."""
     table = ws.domain.derived_table(request.table, days=request.days)
+    repair = Repair(request=request)
+    if request.kind is Kind.REPAIR:
+        with ws.ledger.read() as tx:
+            repair = repair_of(ws, tx, table, request, as_of)
+        request = repair.request
     if request.mode not in PLANNED_BY_HAND:
         raise NotOneOf(what="the mode of a plan", value=request.mode, known=sorted(PLANNED_BY_HAND))
     if request.kind in NOT_BY_KIND:
@@ -98,7 +104,10 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
         asked = output_of(named, ws.graph, as_of)
         if request.scope is not None:
             _require_pilot(tx, table, request.scope, asked)
-        chosen, state = chooser.one(tx, table, asked), LedgerState(tx)
+        chosen, state = chooser.one(tx, table, asked), AsRecorded(tx, repair.inputs)
+        if repair.references is not None:
+            graph = ws.graph_with(table.name, repair.references)
+            chosen = replace(chosen, references=repair.references, graph=graph)
         terms = replace(terms_of(ws, table, release.version), references=chosen.references)
         if request.scope is not None:
             pilot = PublishMode(kind=PublishKind.PILOT, scope=request.scope)
@@ -112,6 +121,7 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
             state=state,
             as_of=as_of,
             past=own_past(ws, tx, table, (ready or asked)[0]),
+            lost=repair.made_from,
         )
         # What was asked for, before it was widened or narrowed to partitions.
         proposed = replace(proposed, days=request.days if request.partitions is None else None)
@@ -155,7 +165,7 @@ def plan_table(
         Refused: What `plan` and `plan_phases` refuse.
     """
     phases = asked
-    if asked is None and request.mode not in NEVER_PUBLISHED:
+    if asked is None and request.mode not in NEVER_PUBLISHED and request.kind is not Kind.REPAIR:
         phases = ws.domain.derived_table(request.table, days=request.days).phases
     if phases is None or phases.count == 1:
         return plan(ws, request)

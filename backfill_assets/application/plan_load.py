@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import date
 
+from backfill_assets.application.repair import lost_versions
 from backfill_assets.application.terms import load_terms
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.people import require_person
@@ -18,7 +19,7 @@ from backfill_assets.ledger.states import EVER_VISIBLE
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Mode
+from backfill_assets.planning.manifest_parts import A_PERSON, WHAT_LANDED, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.request import PlanRequest, manifest_of, superseded
 from backfill_assets.publication.errors import Frozen
@@ -52,6 +53,7 @@ def plan_load(
     if partitions is None and not _is_pending(ws, table):
         return None
     columns = _changed_columns(ws, table)
+    is_repair = partitions is not None and _are_lost(ws, table, partitions)
     with ws.ledger.write() as tx:
         days = pending_days(tx, table).days if partitions is None else partitions
         if frozen := tx.freezes.over(table.name, days, at=tx.now):
@@ -66,7 +68,7 @@ def plan_load(
         if partitions is not None:
             require_explained(tx, table, days, frozenset(empty))
         imports = imports_for_days(tx, table, days)
-        loading = _load_manifest(ws, table, tuple(days), imports, by=by, reason=reason)
+        loading = _load_manifest(ws, table, tuple(days), imports, by=by, reason=reason, is_repair=is_repair)
         replaced = superseded(tx.versions.claims(table.name, loading.partitions).values())
         manifest = replace(loading, supersedes=replaced, columns=columns, declared_empty=tuple(sorted(empty)))
         return tx.runs.add(manifest, actor=by)
@@ -75,6 +77,13 @@ def plan_load(
 def _is_pending(ws: Workspace, table: SourceTable) -> bool:
     with ws.ledger.read() as tx:
         return bool(pending_days(tx, table).days)
+
+
+def _are_lost(ws: Workspace, table: SourceTable, days: Collection[date]) -> bool:
+    """Whether files of accepted days are lost: what a person asks for by its days is a repair then."""
+    with ws.ledger.read() as tx:
+        accepted = tx.versions.accepted(table.name, days)
+    return bool(lost_versions(ws, table, accepted))
 
 
 def _changed_columns(ws: Workspace, table: SourceTable) -> tuple[ColumnChange, ...]:
@@ -110,15 +119,23 @@ def days_without_events(ws: Workspace, source: str, days: Iterable[date]) -> tup
 
 
 def _load_manifest(
-    ws: Workspace, table: SourceTable, days: tuple[date, ...], imports: Iterable[ImportRecord], *, by: str, reason: str
+    ws: Workspace,
+    table: SourceTable,
+    days: tuple[date, ...],
+    imports: Iterable[ImportRecord],
+    *,
+    by: str,
+    reason: str,
+    is_repair: bool,
 ) -> Manifest:
     span = DayRange(min(days), max(days))
     request = PlanRequest(table=table.name, days=span, reason=reason, by=by, mode=Mode.LIVE)
     node = TableNode(name=table.name, grain=Grain.DAILY)
-    manifest = manifest_of(request, node, load_terms(ws, table), tuple(sorted(days)), Kind.LIVE, ws.now())
+    kind = Kind.REPAIR if is_repair else Kind.LIVE
+    manifest = manifest_of(request, node, load_terms(ws, table), tuple(sorted(days)), kind, ws.now())
     return replace(
         manifest,
-        cause=WHAT_LANDED,
+        cause=A_PERSON if is_repair else WHAT_LANDED,
         configuration=ws.contracts[table.name].configuration(),
         imports=tuple(record.import_id for record in imports),
     )

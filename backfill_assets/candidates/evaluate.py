@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -29,7 +29,7 @@ from backfill_assets.candidates.inputs import pinned_files, require_merged_with_
 from backfill_assets.candidates.merging import Merge
 from backfill_assets.candidates.piloting import Pilot
 from backfill_assets.candidates.prove import prove
-from backfill_assets.candidates.rows import accepted_checksums, rows_of
+from backfill_assets.candidates.rows import accepted_checksums, lost_partitions, recorded_checksums, rows_of
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
 from backfill_assets.core.columns import differing_columns
 from backfill_assets.core.crash_points import Point
@@ -59,10 +59,10 @@ from backfill_assets.ledger.findings import (
     RowChanges,
     SampledRow,
 )
-from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, PartitionVersion
+from backfill_assets.ledger.records import LOST, CandidatePartition, ChunkRecord, PartitionVersion
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest, node_of
-from backfill_assets.planning.manifest_parts import Mode
+from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.own_past import starts_from
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.reads import reads_of
@@ -135,14 +135,21 @@ class Gating:
         return {partition: version.files for partition, version in self.accepted.items()}
 
     @cached_property
+    def lost(self) -> Mapping[date, PartitionVersion]:
+        """The accepted versions whose files are gone or damaged: they are compared by what was recorded of them."""
+        repairs = self.manifest.kind is Kind.REPAIR
+        return lost_partitions(self.ws, self.table, self.accepted, repairs=repairs)
+
+    @cached_property
     def staged_rows(self) -> DataFrame:
         """The staged rows, read back."""
         return rows_of(self.ws, self.table, self.staged_files.values())
 
     @cached_property
     def sides(self) -> Sides:
-        """The files of both sides."""
-        return Sides(ws=self.ws, table=self.table, staged=self.staged_files, accepted=self.accepted_files)
+        """The files of both sides that can be read."""
+        accepted = {p: files for p, files in self.accepted_files.items() if p not in self.lost}
+        return Sides(ws=self.ws, table=self.table, staged=self.staged_files, accepted=accepted)
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -239,10 +246,11 @@ def _measured(work: Gating) -> Findings:
     ws, table, publish = work.ws, work.table, work.manifest.publish
     breakdown = breakdown_of(table)
     found = contents(work.staged_rows, table, schema=business_schema(table), breakdown=breakdown)
-    before = accepted_checksums(ws, table, work.accepted)
+    readable = {p: version for p, version in work.accepted.items() if p not in work.lost}
+    before = {**accepted_checksums(ws, table, readable), **recorded_checksums(table, work.lost)}
     equal = equal_partitions(found, before)
-    sides = replace(work.sides, accepted={p: f for p, f in work.accepted_files.items() if p not in equal})
-    measured = compare(found, before, compare_partitions(sides), table)
+    sides = replace(work.sides, accepted={p: f for p, f in work.sides.accepted.items() if p not in equal})
+    measured = _with_lost(work, compare(found, before, compare_partitions(sides), table), equal)
     derived = table if isinstance(table, DerivedTable) else None
     cells: tuple[BreakdownCell, ...] = ()
     if breakdown is not None:
@@ -254,11 +262,23 @@ def _measured(work: Gating) -> Findings:
         measured=measured,
         wrong_columns={**_unreadable(ws, table, work.staged_files), **_wrong_columns(ws, table, work.staged_files)},
         cells=cells,
-        changes=_row_changes(work, breakdown, work.accepted.keys() - equal) if breakdown else (),
+        changes=_row_changes(work, breakdown, readable.keys() - equal) if breakdown else (),
         merged=_measured_merge(work, derived) if derived and publish.merges else {},
         piloted=_measured_pilot(work, derived) if derived and publish.scope is not None else {},
         again=_state_again(work, derived, measured) if derived and derived.state is not None else None,
     )
+
+
+def _with_lost(work: Gating, measured: Mapping[date, Measured], equal: Collection[date]) -> Mapping[date, Measured]:
+    """The measurements, with partitions whose accepted files are lost: of these only the recorded checksum and number
+    of rows are known, so that every key counts as another one where the rows are not those that were recorded."""
+    lost: dict[date, Measured] = {}
+    for partition, version in work.lost.items():
+        found = measured.get(partition) or Measured(partition=partition, checksum=NO_ROWS)
+        if partition not in equal:
+            found = replace(found, accepted_rows=version.rows, removed=version.rows)
+        lost[partition] = replace(found, accepted_checksum=f"{LOST}{version.checksum}")
+    return {**measured, **lost}
 
 
 def _row_changes(work: Gating, breakdown: Breakdown, differing: Iterable[date]) -> tuple[RowChanges, ...]:
@@ -287,7 +307,7 @@ def _accepted_cells(work: Gating, equal: Cells, before: Mapping[date, str], brea
         # Of files that were altered, and of those of an earlier contract, the rows count.
         if cells is not None and before.get(partition) == version.checksum
     }
-    read = [version.files for partition, version in accepted.items() if partition not in known]
+    read = [v.files for partition, v in accepted.items() if partition not in known and partition not in work.lost]
     if not read:
         return known
     rows = rows_of(work.ws, work.table, read, as_readers_see=True)

@@ -10,7 +10,7 @@ from backfill_assets.core.identity import FileSet, document_digest
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest, node_of
-from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
+from backfill_assets.planning.manifest_parts import Kind, PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.reads import Reads
 
@@ -148,8 +148,13 @@ def replaced_since(tx: ReadTransaction, manifest: Manifest) -> Sequence[date]:
     if manifest.base is None or not manifest.publish.reads_accepted:
         return ()
     present = tx.versions.claims(manifest.table, None if manifest.publish.keys_move else manifest.partitions)
-    now = {partition: claim.version for partition, claim in present.items()}
     then = {pin.partition: pin.version for pin in manifest.base.partitions}
+    if manifest.kind is Kind.REPAIR:
+        # In place of a lost version, what it was made from is merged with, as long as that version is the accepted one.
+        lost = {p for p, c in present.items() if c.run_id in manifest.supersedes and then.get(p, 0) < c.version}
+        present = {p: claim for p, claim in present.items() if p not in lost}
+        then = {p: version for p, version in then.items() if p not in lost}
+    now = {partition: claim.version for partition, claim in present.items()}
     return sorted(partition for partition in {*now, *then} if now.get(partition) != then.get(partition))
 
 

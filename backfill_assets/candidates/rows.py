@@ -19,7 +19,7 @@ from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.lifting import lifted
 from backfill_assets.lake.checksums import is_of_this_form, partition_checksums
 from backfill_assets.lake.snapshot import read_files
-from backfill_assets.lake.tables import altered_files
+from backfill_assets.lake.tables import altered_files, missing_files
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.workspace import Workspace
@@ -109,12 +109,7 @@ def accepted_checksums(ws: Workspace, table: Table, accepted: Mapping[date, Part
     """
     with_rows = {partition: version for partition, version in accepted.items() if version.files.files}
     # Files of an earlier contract are lifted as they are read, which gives their rows other values.
-    present = table.contract_version if isinstance(table, SourceTable) else 1
-    known = {
-        p: version.checksum
-        for p, version in with_rows.items()
-        if contract_of(version.files) == present and is_of_this_form(version.checksum)
-    }
+    known = dict(recorded_checksums(table, with_rows))
     if _altered(ws, table, [with_rows[p] for p in known]):
         known = {p: checksum for p, checksum in known.items() if not _altered(ws, table, [with_rows[p]])}
     unknown = [version.files for partition, version in with_rows.items() if partition not in known]
@@ -122,6 +117,30 @@ def accepted_checksums(ws: Workspace, table: Table, accepted: Mapping[date, Part
         return known
     rows = rows_of(ws, table, unknown, as_readers_see=True)
     return {**known, **partition_checksums(rows, table.partition.column, business_schema(table))}
+
+
+def lost_partitions(
+    ws: Workspace, table: Table, accepted: Mapping[date, PartitionVersion], *, repairs: bool
+) -> Mapping[date, PartitionVersion]:
+    """The accepted versions whose rows cannot be compared, because files of theirs are gone or of another size.
+
+    Args:
+        repairs: Whether bytes that were not accepted count as damage, even if rows can be read from them.
+    """
+    problems = altered_files if repairs else missing_files
+    if not problems(ws.lake, table.name, (version.files for version in accepted.values())):
+        return {}
+    return {p: version for p, version in accepted.items() if problems(ws.lake, table.name, [version.files])}
+
+
+def recorded_checksums(table: Table, versions: Mapping[date, PartitionVersion]) -> Mapping[date, str]:
+    """The checksums that were recorded of accepted rows, where rows of the present contract can be compared by them."""
+    present = table.contract_version if isinstance(table, SourceTable) else 1
+    return {
+        p: version.checksum
+        for p, version in versions.items()
+        if contract_of(version.files) == present and is_of_this_form(version.checksum)
+    }
 
 
 def _altered(ws: Workspace, table: Table, versions: list[PartitionVersion]) -> bool:

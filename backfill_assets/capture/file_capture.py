@@ -106,7 +106,7 @@ class FileCapture:
                     why = f"{self.path} changed while it was copied, so that what is in it is not known"
                     raise FileRefused(fault=Fault.CHANGING, path=str(self.path), why=why)
                 checked = check(copy, kind)
-                stored_path = place.keep(copy, f"{sha256[:2]}/{sha256}{kind.suffix}")
+                stored_path = place.keep(copy, f"{sha256[:2]}/{sha256}{kind.suffix}", sha256=sha256)
         except NotRegular as error:  # put in its place since it was looked at
             why = f"{self.path} is no longer a regular file"
             raise FileRefused(fault=Fault.DEVICE, path=str(self.path), why=why) from error

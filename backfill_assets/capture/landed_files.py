@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -102,11 +102,13 @@ class LandingPlace:
         source: The source table.
         files: The landing place of all sources.
         incoming: The folder of this machine for copies that are not checked yet.
+        put_back: Files that were not there with these bytes before a copy was kept.
     """
 
     source: str
     files: Files
     incoming: Path
+    put_back: set[str] = field(default_factory=set)
 
     @contextmanager
     def scratch(self) -> Iterator[Path]:
@@ -118,13 +120,15 @@ class LandingPlace:
         finally:
             path.unlink(missing_ok=True)
 
-    def keep(self, copy: Path, name: str) -> str:
+    def keep(self, copy: Path, name: str, *, sha256: str = "") -> str:
         """Gives a complete copy its name, unless that exists: then its content is the same.
 
         Args:
             copy: The copy, as `scratch` gave its path.
             name: Relative to the folder of the source. No other file of it has the same last part: records that are
                 read from several files at once tell these apart by it.
+            sha256: Of its bytes, where the name follows from it: a file of the name with other bytes is damaged, and
+                the copy takes its place.
 
         Returns:
             Where it is kept, relative to the landing place.
@@ -132,10 +136,16 @@ class LandingPlace:
         if name.rpartition("/")[2].startswith(("_", ".")):
             raise ValueError(f"Spark reads no records of the hidden file {name}")
         stored_path = self.stored_path(name)
+        if sha256 and not self._holds(stored_path, sha256):
+            self.files.remove([stored_path])
+            self.put_back.add(stored_path)
         if self.files.stat(stored_path) is None:
             copy.chmod(copy.stat().st_mode & 0o444)
             self.files.put(stored_path, copy)
         return stored_path
+
+    def _holds(self, stored_path: str, sha256: str) -> bool:
+        return self.files.stat(stored_path) is not None and self.files.digest(stored_path) == sha256
 
     def stored_path(self, name: str) -> str:
         """Where a file is kept, relative to the landing place.

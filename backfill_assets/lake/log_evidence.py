@@ -97,24 +97,25 @@ def live_row_counts(lake: Lake, table: str) -> Mapping[str, int | None]:
     }
 
 
-def log_problems(lake: Lake, table: str) -> Iterator[str]:
-    """What in a log could tell readers something else than its commits, one sentence each.
+def log_problems(lake: Lake, table: str) -> Iterator[tuple[str, str]]:
+    """Files of a log that could tell readers something else than its commits, with a sentence about each.
 
     Cost: nothing in a log without checkpoints; otherwise one pass over all commits.
     """
     with lake.reading(table):
         paths = [each.path for each in lake.files(table).listed("_delta_log")]
         strange = filter(_READ_BY_OTHERS.fullmatch, paths)
-        yield from (f"{path} is in the log, and was not written by a publication" for path in strange)
+        yield from ((path, f"{path} is in the log, and was not written by a publication") for path in strange)
         checkpoints = grouped((int(found[1]), path) for path in paths if (found := _CHECKPOINT.fullmatch(path)))
         if _LAST in paths and (named := _named_last(lake, table)) not in checkpoints:
-            yield f"{_LAST} names the checkpoint of version {named}, and there is none"
+            yield _LAST, f"{_LAST} names the checkpoint of version {named}, and there is none"
         if not checkpoints:
             return
         replayed, entries = _Replayed(), list(reversed(log_entries(lake, table)))
         # Programs of others clean commits up that are before a checkpoint.
         for version in sorted(each for each in checkpoints if not entries or each > entries[-1][0]):
-            yield f"{checkpoints[version][0]} is in the log, and there is no commit of version {version}"
+            path = checkpoints[version][0]
+            yield path, f"{path} is in the log, and there is no commit of version {version}"
         begins = entries[0][0] if entries else 0
         first = min((each for each in checkpoints if begins > 0 and each >= begins - 1), default=None)
         if first is not None:
@@ -126,7 +127,36 @@ def log_problems(lake: Lake, table: str) -> Iterator[str]:
             for action in actions_of(lake, table, path):
                 replayed.take(action)
             if version in checkpoints and _checkpointed(lake, table, checkpoints[version]) != replayed:
-                yield f"the checkpoint of version {version} does not say what the commits up to it say"
+                said = f"the checkpoint of version {version} does not say what the commits up to it say"
+                yield checkpoints[version][0], said
+
+
+def not_needed(lake: Lake, table: str, *, last: int) -> tuple[str, ...]:
+    """Files of a log that a table has to be opened without: commit files behind the last recorded commit that follow
+    from none before them or are no commits, checkpoints, and the mark of the last one. None where a commit up to the
+    recorded one is gone or cannot be read.
+
+    Args:
+        last: The last version whose commit the ledger has recorded; -1 if none is.
+    """
+    files = lake.files(table)
+    commits = dict(log_entries(lake, table))
+    sound = {version for version, path in commits.items() if _is_commit(lake, table, path)}
+    if not sound or not sound.issuperset(range(max(last, 0) + 1)):
+        return ()
+    end = next(version for version in range(max(sound) + 2) if version not in sound)
+    stray = [path for version, path in sorted(commits.items()) if version >= end]
+    listed = [each.path for each in files.listed("_delta_log")]
+    # Every reader that cannot use one of them fails in its own way; none needs them.
+    return (*stray, *(path for path in listed if path == _LAST or _CHECKPOINT.fullmatch(path)))
+
+
+def _is_commit(lake: Lake, table: str, path: str) -> bool:
+    try:
+        actions = list(actions_of(lake, table, path))
+    except (ValueError, OSError):
+        return False
+    return bool(actions) and all(isinstance(action, dict) for action in actions)
 
 
 def _named_last(lake: Lake, table: str) -> object:

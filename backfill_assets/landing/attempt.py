@@ -104,9 +104,11 @@ class Landing:
             counted = capture.record_count is not None
             return probe_versions(copy, kind, self.source, name=capture.name, counted=counted)
 
-        for file, probe in capture.read(self.place, check):
+        place = self.place
+        for file, probe in capture.read(place, check):
             self.reached(Point.LAND_ARCHIVED)
-            yield Archived(file=file, probe=probe, record_count=capture.record_count)
+            puts_back = file.stored_path in place.put_back
+            yield Archived(file=file, probe=probe, record_count=capture.record_count, puts_back=puts_back)
 
     def begun(self, files: Sequence[LandedFile], on_duplicate: OnDuplicate) -> list[ImportRecord]:
         """Landed files as imports in progress, in the order of their arrival."""

@@ -30,11 +30,13 @@ SCHEMA_VERSION = "schema_version"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
-    """A landed file with the result of probing it, and how many records it has where that is known from its source."""
+    """A landed file with the result of probing it, how many records it has where that is known from its source, and
+    whether it was not there with these bytes before."""
 
     file: LandedFile
     probe: Probe
     record_count: int | None
+    puts_back: bool = False
 
 
 def probe_versions(path: Path, kind: FileKind, source: SourceTable, *, name: str, counted: bool = False) -> Probe:

@@ -37,12 +37,14 @@ class Landed:
     Attributes:
         is_new: Whether something was landed, rather than ignored.
         missing_columns: Columns of the contract that the file does not have; they are null.
+        puts_back: Whether the landed file was gone or damaged, and is there again.
     """
 
     record: ImportRecord
     days: tuple[date, ...]
     is_new: bool
     missing_columns: tuple[str, ...] = ()
+    puts_back: bool = False
 
 
 def landed_now(record: ImportRecord, found: Account, archived: Archived | None = None) -> Landed:
@@ -119,7 +121,7 @@ def _land_one(work: Landing, archived: Archived, on_duplicate: OnDuplicate) -> L
     if latest is None or on_duplicate is OnDuplicate.CORRECT:
         (record,) = work.begun([archived.file], on_duplicate)
     elif latest.state in COUNTING and on_duplicate is not OnDuplicate.REPROCESS:
-        return _known(work, latest, archived.file.original_path, on_duplicate)
+        return _known(work, latest, archived, on_duplicate)
     else:  # requested, or a reprocessing that stopped before its end
         record, old_days = _reopen(work, latest)
     work.reached(Point.LAND_BEGUN)
@@ -186,9 +188,12 @@ def _reopen(work: Landing, record: ImportRecord) -> tuple[ImportRecord, tuple[Im
         return tx.imports.get(record.import_id), days
 
 
-def _known(work: Landing, record: ImportRecord, path: str, on_duplicate: OnDuplicate) -> Landed:
-    """The content was landed before: refused, or ignored with a record of it."""
-    if on_duplicate is OnDuplicate.REJECT:
+def _known(work: Landing, record: ImportRecord, archived: Archived, on_duplicate: OnDuplicate) -> Landed:
+    """The content was landed before: refused, or ignored with a record of it. A landed file that was gone or damaged is
+    there again, and that is recorded."""
+    path = archived.file.original_path
+    puts_back = archived.puts_back and archived.file.stored_path == record.stored_path
+    if on_duplicate is OnDuplicate.REJECT and not puts_back:
         why = f"{path} has the content of {record.import_id}, landed from {record.original_path}"
         raise FileRefused(fault=Fault.LANDED_BEFORE, why=why, import_id=record.import_id)
     with work.ledger.write() as tx:
@@ -196,10 +201,10 @@ def _known(work: Landing, record: ImportRecord, path: str, on_duplicate: OnDupli
             actor=work.by,
             entity="import",
             entity_id=record.import_id,
-            action="duplicate_ignored",
+            action="landed_file_put_back" if puts_back else "duplicate_ignored",
             payload={"path": path},
         )
-    return Landed(record=record, days=(), is_new=False)
+    return Landed(record=record, days=(), is_new=False, puts_back=puts_back)
 
 
 def _recounted(work: Landing, record: ImportRecord, found: Account) -> tuple[Account, Mapping[str, ImportCounts]]:

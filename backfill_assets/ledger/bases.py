@@ -32,7 +32,7 @@ from backfill_assets.ledger.schema import (
     runs,
 )
 from backfill_assets.ledger.states import ApprovalState, PublicationState, VersionState
-from backfill_assets.ledger.versions import found_equal
+from backfill_assets.ledger.versions import VersionReads, found_equal
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.state import UNKNOWN_DIGEST, Basis, BasisInput
@@ -100,10 +100,13 @@ class Accepted:
     """What is accepted of a table, and how a manifest that is planned now would write it down.
 
     Attributes:
-        digests: By partition, in order.
+        digests: By partition, in order; of rows that a repair put back in other files, those that they were accepted in
+            first: what was computed from these follows from them, too.
         made_by: The runs that made the versions, by partition.
+        repaired: The digests of files that a repair wrote, with the digest of those that they stand for.
     """
 
+    repaired: Mapping[tuple[date, str], str] = field(default_factory=dict)
     digests: dict[date, str] = field(default_factory=dict)
     made_by: dict[date, str] = field(default_factory=dict)
     _pins: list[str] = field(default_factory=list)
@@ -113,7 +116,7 @@ class Accepted:
 
     def add(self, partition: date, version: int, digest: str, run_id: str) -> None:
         """The next accepted version, in the order of partitions."""
-        self.digests[partition] = digest
+        self.digests[partition] = self.repaired.get((partition, digest), digest)
         self.made_by[partition] = run_id
         self._pins.append(f'["{partition.isoformat()}",{version},"{digest}"]')
 
@@ -227,7 +230,7 @@ class BasisReads(Queries):
             .where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED)
             .order_by(held.c.partition_date)
         )
-        accepted = Accepted()
+        accepted = Accepted(repaired=VersionReads(self._connection).repaired_digests(table))
         # A few rows at a time: 100,000 of them held at once keep the garbage collector busier than the database.
         for some in self._connection.execute(chosen).partitions(PAGE):
             for partition, version, digest, run_id in some:
@@ -273,6 +276,7 @@ class BasisReads(Queries):
         Args:
             left: The runs that found other rows, and whose owner left the accepted ones as they are.
         """
+        repaired: dict[str, Mapping[tuple[date, str], str]] = {}
         for batch in batches(stands_for, PAGE):
             chosen = select(manifests.c.run_id, manifests.c.digest, manifests.c.body)
             bases: list[Basis] = []
@@ -285,7 +289,22 @@ class BasisReads(Queries):
                 bases.append(replace(basis, difference_accepted=True) if run_id in left else basis)
                 staged += read
             self._fill_in(staged)
-            yield from bases
+            for basis in bases:
+                inputs = tuple(self._as_first_accepted(each, repaired) for each in basis.inputs)
+                yield replace(basis, inputs=inputs)
+
+    def _as_first_accepted(self, read: BasisInput, repaired: dict[str, Mapping[tuple[date, str], str]]) -> BasisInput:
+        """An input with the digests of the files in which the rows were accepted that a repair put back in others."""
+        table = read.edge.table
+        if table not in repaired:
+            repaired[table] = VersionReads(self._connection).repaired_digests(table)
+        if not (first := repaired[table]) or read.within is not None:
+            return read
+        digests = read.digests
+        for key, digest in first.items():
+            if digests.get(key[0]) == key[1]:
+                digests = {**digests, key[0]: digest}
+        return replace(read, digests=digests)
 
     def _fill_in(self, staged: Sequence[Staged]) -> None:
         """Fills in the digests that runs of a set brought in or found equal after others had read their candidates."""

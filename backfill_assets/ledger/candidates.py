@@ -33,7 +33,7 @@ from backfill_assets.ledger.findings import NEEDS_COMMENT, GateResult, PassedGat
 from backfill_assets.ledger.provenance import inputs_of, provenance_of
 from backfill_assets.ledger.queries import PAGE, Queries, batches
 from backfill_assets.ledger.recorded_text import first_few
-from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, EventRecord
+from backfill_assets.ledger.records import LOST, CandidatePartition, ChunkRecord, EventRecord
 from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.samples import append_with_samples
 from backfill_assets.ledger.schema import (
@@ -148,6 +148,17 @@ class CandidateReads(Queries):
         chosen = select(held.c.partition_date, held.c.compared_version, held.c.compared_digest)
         found = self._rows(chosen.where(held.c.run_id == run_id))
         return {row.partition_date: (row.compared_version, row.compared_digest) for row in found}
+
+    def replacing_lost(self, run_id: str) -> frozenset[date]:
+        """The partitions of a run whose accepted files were gone or damaged when its gates compared it with them.
+
+        Cost: one index range.
+        """
+        held = candidate_partitions
+        chosen = select(held.c.partition_date).where(
+            held.c.run_id == run_id, held.c.compared_checksum.startswith(LOST, autoescape=True)
+        )
+        return frozenset(self._values(chosen))
 
     def inputs(self, run_id: str) -> dict[date, Mapping[str, str]]:
         """What each staged partition of a run was computed from: by input table, the digest of its window.

@@ -146,6 +146,10 @@ class ChunkRecord:
         return (self.finished_at - self.started_at).total_seconds() if self.finished_at else 0.0
 
 
+LOST = "lost:"
+"""What stands before the recorded checksum of accepted rows whose files are gone or damaged."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidatePartition:
     """One staged partition of a run. Key: run_id, partition.
@@ -156,7 +160,8 @@ class CandidatePartition:
             until it is gated.
         compared_digest: The file set digest of that version.
         compared_checksum: The content checksum of its files as the gates read them. Files that were tampered with or
-            damaged have another one than the ledger recorded when they were accepted.
+            damaged have another one than the ledger recorded when they were accepted. Where they cannot be read as they
+            were accepted, the recorded one behind `LOST`: it equals no checksum of rows.
         provenance: What it was computed from.
     """
 
@@ -169,6 +174,11 @@ class CandidatePartition:
     compared_digest: str | None = None
     compared_checksum: str | None = None
     provenance: Provenance = NOTHING_RECORDED
+
+    @property
+    def replaces_lost(self) -> bool:
+        """Whether the accepted files are gone or damaged, so that it was compared with what was recorded of them."""
+        return (self.compared_checksum or "").startswith(LOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

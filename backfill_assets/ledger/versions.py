@@ -38,6 +38,7 @@ from backfill_assets.ledger.schema import (
     partition_versions,
     publication_changes,
     publications,
+    runs,
     verifications,
 )
 from backfill_assets.ledger.states import STANDING, ApprovalState, PublicationState, VersionState, may_follow
@@ -61,6 +62,46 @@ class _VersionQueries(Queries):
         held = partition_versions
         found = self._columns(select(held.c.publication_id, held.c.month).where(versions).distinct())
         return [(publication_id, month) for publication_id, month in found]
+
+    def repaired(self, table: str) -> dict[tuple[date, int], PartitionVersion]:
+        """By partition and version, the version whose rows a repair put back as they were recorded of it, in other
+        files: the first one, where it was repaired more than once. What follows from either follows from both.
+
+        Cost: one index lookup where a table was never repaired; otherwise one row per repaired partition.
+        """
+        held, before = partition_versions, partition_versions.alias("before")
+        by = [*self._values(select(runs.c.run_id).where(runs.c.table_name == table, runs.c.kind == Kind.REPAIR))]
+        found: dict[tuple[date, int], PartitionVersion] = {}
+        for batch in batches(sorted(by)):
+            chosen = select(held.c.version.label("later"), before).join_from(
+                held,
+                before,
+                and_(
+                    before.c.table_name == held.c.table_name,
+                    before.c.partition_date == held.c.partition_date,
+                    before.c.version == held.c.replaces,
+                    before.c.checksum == held.c.checksum,
+                    before.c.row_count == held.c.row_count,
+                ),
+            )
+            of_table = chosen.where(held.c.run_id.in_(batch), held.c.table_name == table, held.c.checksum != "")
+            found |= {(row.partition_date, row.later): rows.partition_version(row) for row in self._rows(of_table)}
+        for key in sorted(found):
+            found[key] = found.get((key[0], found[key].version), found[key])
+        return found
+
+    def repaired_digests(self, table: str) -> dict[tuple[date, str], str]:
+        """By partition and digest of its files, the digest of those in which the same rows were accepted before they
+        were repaired. Cost: as `repaired`, and one row per version of a repaired partition."""
+        first = self.repaired(table)
+        held = partition_versions
+        chosen = select(held.c.partition_date, held.c.version, held.c.files_digest).where(held.c.table_name == table)
+        found = self._rows_with(chosen, held.c.partition_date, {partition for partition, _ in first}) if first else ()
+        return {
+            (row.partition_date, row.files_digest): first[row.partition_date, row.version].files.digest
+            for row in found
+            if (row.partition_date, row.version) in first
+        }
 
 
 class VersionReads(_VersionQueries):
@@ -409,10 +450,14 @@ class VersionSteps(_VersionQueries, Writes):
                 made.c.publication_id != intent.publication_id,
             )
         )
-        return sorted({*self._values(brought_in), *self._values(equal)})
+        repaired = self.repaired(intent.table)
+        versions = ((change.partition, getattr(change, named.key)) for change in intent.changes)
+        # What a repair has put back is what its first run made, too.
+        first = {repaired[key].run_id for key in versions if key in repaired}
+        return sorted({*self._values(brought_in), *self._values(equal), *first} - {intent.run_id})
 
-    def without_accepted_versions(self, run_ids: Iterable[str]) -> list[str]:
-        """Those of the runs whose rows no reader sees any more, neither as their own nor as found equal."""
+    def without_accepted_versions(self, table: str, run_ids: Iterable[str]) -> list[str]:
+        """Those of the runs whose rows no reader sees any more, neither as their own nor as found equal or repaired."""
         chosen = list(run_ids)
         held, made = partition_versions, publications
         seen: set[str] = set()
@@ -421,6 +466,12 @@ class VersionSteps(_VersionQueries, Writes):
             equal = found_equal(made.c.run_id).distinct().where(made.c.run_id.in_(batch))
             for visible in (own, equal):
                 seen.update(self._values(visible.where(held.c.state == VersionState.ACCEPTED)))
+        if repaired := self.repaired(table):
+            now = select(held.c.partition_date, held.c.version).where(
+                held.c.table_name == table, held.c.state == VersionState.ACCEPTED
+            )
+            accepted = map(tuple, self._rows_with(now, held.c.partition_date, {p for p, _ in repaired}))
+            seen.update(repaired[key].run_id for key in accepted if key in repaired)
         return [run_id for run_id in chosen if run_id not in seen]
 
 

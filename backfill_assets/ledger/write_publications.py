@@ -35,6 +35,7 @@ from backfill_assets.ledger.records import (
     Action,
     ApprovalGrounds,
     PartitionChange,
+    PartitionVersion,
     PublicationIntent,
     PublicationRecord,
     RollbackOrder,
@@ -62,7 +63,7 @@ from backfill_assets.ledger.states import (
     may_follow,
 )
 from backfill_assets.ledger.versions import VersionSteps
-from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind
 from backfill_assets.planning.policy import Cause
 
 _STANDING = (RunState.PUBLISHED, RunState.VERIFIED)
@@ -112,16 +113,19 @@ class PublicationWrites(PublicationReads, Writes):
             raise _cannot(found.run_id, found.state, RunState.PUBLISHING)
         if not verifies and found.approval is not ApprovalState.APPROVED:
             raise errors.NeedsApproval(run_id=found.run_id)
-        self._must_be_granted(found)
+        self._must_be_granted(found, intent)
         _must_be_declared(intent, found.manifest.table, found.manifest.partitions)
         self._must_have_read_what_landed(found)
 
-    def _must_be_granted(self, found: RunRecord) -> None:
-        """Refuses what a policy has approved, and the pinned or the last agreed terms do not let a policy approve.
+    def _must_be_granted(self, found: RunRecord, intent: PublicationIntent) -> None:
+        """Refuses what a policy has approved, and the pinned or the last agreed terms do not let a policy approve; a
+        repair that was approved because its rows are the recorded ones, where they are not.
 
         What is declared now is not known here.
         """
         manifest = found.manifest
+        if found.approved_by == f"{POLICY}repair" and not self._only_repairs(intent, self._runs.header(found.run_id)):
+            raise errors.NeedsApproval(run_id=found.run_id)
         granted = [cause for cause in get_args(Cause) if found.approved_by == f"{POLICY}{cause}"]
         if not granted:
             return
@@ -212,7 +216,8 @@ class PublicationWrites(PublicationReads, Writes):
         expected = _expected_versions(intent)
         other = {day for day, version in expected.items() if accepted.get(day, 0) != version}
         if intent.action is Action.ROLLBACK:
-            other.update(c.partition for c in intent.changes if not _can_be_restored(c, versions))
+            repaired = self._versions.repaired(intent.table)
+            other.update(c.partition for c in intent.changes if not _can_be_restored(c, versions, repaired))
         if other:
             first = min(other)
             raise errors.OtherVersions(
@@ -357,7 +362,7 @@ class PublicationWrites(PublicationReads, Writes):
         )
         self._leases.drop(publication_id)
         run = self._runs.header(found.run_id)
-        if not run.kind.expires:
+        if not run.kind.expires and not self._only_repairs(found, run):
             # What follows from a snapshot stays as it is when the snapshot expires, and when it is brought back.
             self._outbox.announce(found)
         match found.action:
@@ -376,6 +381,23 @@ class PublicationWrites(PublicationReads, Writes):
             note=ended.note,
         )
 
+    def _only_repairs(self, intent: PublicationIntent, run: RunHeader) -> bool:
+        """Whether a repair brings in, for every partition, exactly the rows that were recorded of the version there."""
+        if run.kind is not Kind.REPAIR or intent.action is not Action.PUBLISH or not intent.changes:
+            return False
+        held = partition_versions
+        chosen = select(held.c.partition_date, held.c.version, held.c.row_count, held.c.checksum).where(
+            held.c.table_name == intent.table, held.c.checksum != ""
+        )
+        recorded = {
+            (row.partition_date, row.version): (row.row_count, row.checksum)
+            for row in self._rows_with(chosen, held.c.partition_date, [change.partition for change in intent.changes])
+        }
+        return all(
+            recorded.get((change.partition, change.expected_version)) == (change.rows, change.checksum)
+            for change in intent.changes
+        )
+
     def _publish(self, intent: PublicationIntent, run: RunHeader, delta_version: int, actor: str) -> None:
         replaced = self._versions.supersede_expected(intent)
         self._versions.accept_new(intent, delta_version, run.kind)
@@ -387,7 +409,7 @@ class PublicationWrites(PublicationReads, Writes):
 
     def _supersede_unseen(self, run_ids: Iterable[str], intent: PublicationIntent, actor: str) -> None:
         """Runs whose last visible rows a swap took away are no longer PUBLISHED."""
-        for run_id in self._versions.without_accepted_versions(run_ids):
+        for run_id in self._versions.without_accepted_versions(intent.table, run_ids):
             if run_id != intent.run_id and self._runs.state(run_id) is RunState.PUBLISHED:
                 self._move_by(intent.publication_id, run_id, RunState.PUBLISHED, RunState.SUPERSEDED, actor)
 
@@ -525,10 +547,15 @@ def _expected_versions(intent: PublicationIntent) -> dict[date, int]:
     return verified | {change.partition: change.expected_version for change in intent.changes}
 
 
-def _can_be_restored(change: PartitionChange, versions: Versions) -> bool:
-    """Whether a rollback brings back exactly the version that the undone one had replaced."""
-    _, replaced = versions.get((change.partition, change.expected_version), (None, None))
-    if change.restores is None or change.restores != replaced:
+def _can_be_restored(
+    change: PartitionChange, versions: Versions, repaired: Mapping[tuple[date, int], PartitionVersion]
+) -> bool:
+    """Whether a rollback brings back exactly the version that the undone one had replaced; where a repair has put that
+    one back, the one that it had replaced itself."""
+    key = (change.partition, change.expected_version)
+    _, replaced = versions.get(key, (None, None))
+    before = {replaced, repaired[key].replaces} if key in repaired else {replaced}
+    if change.restores is None or change.restores not in before:
         return False
     return change.restores == 0 or versions[change.partition, change.restores][0] is VersionState.SUPERSEDED
 

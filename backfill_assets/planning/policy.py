@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Rule = Literal["auto", "approve"]
-Cause = Literal["live", "backfill", "follow"]
+Cause = Literal["live", "backfill", "follow", "repair"]
 
 APPROVERS = "approvers"
 """The reference document that defines the groups of approvers."""
@@ -38,6 +38,9 @@ class Policy:
                 return self.backfill
             case "follow":
                 return self.follow
+            case "repair":
+                # Its rows are those that were agreed to: the ledger compares them with what it recorded then.
+                return "auto"
 
     @staticmethod
     def parse(document: Mapping[str, Any]) -> Policy:

@@ -230,6 +230,8 @@ Upstream = Mapping[str, Mapping[date, Staged]]
 
 NO_UPSTREAM: Upstream = {}
 
+NOTHING_LOST: Mapping[date, Claim | None] = {}
+
 
 def propose(
     request: PlanRequest,
@@ -241,6 +243,7 @@ def propose(
     upstream: Upstream = NO_UPSTREAM,
     cause: RunCause = A_PERSON,
     past: OwnPast = NO_PAST,
+    lost: Mapping[date, Claim | None] = NOTHING_LOST,
 ) -> Plan:
     """The plan for a request.
 
@@ -248,6 +251,8 @@ def propose(
         terms: The terms of the table's declaration.
         upstream: What is read from candidates of other runs of the set instead of accepted versions.
         past: What is known of the accepted snapshots of a table that keeps state.
+        lost: The accepted partitions whose files are gone or damaged, with the version that each was made from: a
+            repair merges its changes with that one, or with nothing.
         cause: What made the run exist; the ledger refuses a follow-up that its outbox does not ask for.
     """
     node = graph.table(request.table)
@@ -261,13 +266,14 @@ def propose(
         snapshots = [p for p in node.among(state.claims(node.name)) if end_of(node.grain, p) > graph.begins(node)]
         past = past.for_run(terms.code_digest, terms.references, snapshots)
         begins = begins_with(partitions[0], snapshots, past)
-    base = _base(node, present, state, begins)
+    base = _base(node, present, state, begins, lost)
     # What comes after the snapshot that a run begins with is read; all of it is pinned.
     start = end_of(node.grain, begins.snapshots[-1]) if begins.snapshots else date.min
     reads, pins = _inputs(node, partitions, graph, state, upstream, start)
     if request.mode is Mode.RECONCILIATION:
         _require_something_to_reconcile(node, partitions, present)
-    if node.only_adds and request.mode not in NEVER_PUBLISHED:
+    # A repair of what is only added brings back the rows that were accepted, or is refused at its publication.
+    if node.only_adds and request.mode not in NEVER_PUBLISHED and request.kind is not Kind.REPAIR:
         _require_nothing_accepted(node, partitions, present)
     limits = request.limits.over(terms.limits)
 
@@ -408,7 +414,13 @@ def _require_nothing_accepted(node: TableNode, partitions: Sequence[date], prese
         raise AlreadyAccepted(table=node.name, partitions=Partitions.of(node.grain, present), others=others)
 
 
-def _base(node: TableNode, present: Mapping[date, Claim], state: StateReader, begins: Begins) -> PinnedInput | None:
+def _base(
+    node: TableNode,
+    present: Mapping[date, Claim],
+    state: StateReader,
+    begins: Begins,
+    lost: Mapping[date, Claim | None],
+) -> PinnedInput | None:
     """The accepted rows of its own table that a run reads: the snapshots that it begins with, or what it merges its
     changes with; where keys move, the whole table."""
     if node.keeps_state:
@@ -416,7 +428,8 @@ def _base(node: TableNode, present: Mapping[date, Claim], state: StateReader, be
         return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins) if pins else None
     if not node.publish.reads_accepted:
         return None
-    claims = state.claims(node.name) if node.publish.keys_move else present
+    accepted = state.claims(node.name) if node.publish.keys_move else present
+    claims = {p: claim for p, each in accepted.items() if (claim := lost.get(p, each)) is not None}
     return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins_of(claims, claims))
 
 

@@ -49,6 +49,7 @@ from backfill_assets.publication.errors import (
     NotAmongApprovers,
     NotTolerated,
 )
+from backfill_assets.publication.verdict import brings_back_what_was_recorded
 from backfill_assets.transforms.references import LoadedReference, archive, file_name, load_reference
 from backfill_assets.workspace import Workspace
 
@@ -229,7 +230,7 @@ def _cause(ws: Workspace, tx: ReadTransaction, run: RunRecord, table: Table) -> 
             newest = tx.versions.newest(manifest.table)
             return "live" if newest is None or min(manifest.partitions) > newest else "backfill"
         case CauseKind.PERSON:
-            return "backfill"
+            return "repair" if brings_back_what_was_recorded(tx, run) else "backfill"
 
 
 def _brings_more_than_inputs(ws: Workspace, tx: ReadTransaction, run: RunRecord, table: Table) -> bool:
@@ -327,9 +328,10 @@ def grounds_to_leave(
         staged = tx.candidates.of_run(run.run_id)
         if staged and all(each.compared_checksum == each.checksum for each in staged.values()):
             continue
-        tolerance, table = tolerance_met(ws, tx, run), run.manifest.table
+        table, is_lost = run.manifest.table, any(each.replaces_lost for each in staged.values())
+        tolerance = None if is_lost else tolerance_met(ws, tx, run)
         if tolerance is None:
-            why = "it declares no tolerance, the run has not passed its gates, adds partitions, or changes more of them"
+            why = "it declares no tolerance, the run has not passed its gates, adds rows for lost ones, or changes more"
             raise NotTolerated(run_id=run.run_id, table=table, why=why)
         accepted = tx.versions.accepted(table, staged)
         if moved := [

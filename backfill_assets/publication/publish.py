@@ -33,7 +33,7 @@ from backfill_assets.ledger.states import (
     RunState,
     SetState,
 )
-from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest import Manifest, lineage_digest, row_of_run
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.authority import demand_of, reads_approvers, require_agreed, rollback_grounds
@@ -214,7 +214,9 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
         table=table,
         by=by,
         reason=reason,
-        changes=rollback_changes(table, undone, versions, present, replaced, tx.sets.whole_of),
+        changes=rollback_changes(
+            table, undone, versions, present, replaced, tx.sets.whole_of, tx.versions.repaired(table)
+        ),
         undoes=undone,
     )
 
@@ -335,8 +337,21 @@ def acknowledge(
             loaded = _wholly_loaded(manifest, tx.imports.days(import_ids=manifest.imports))
             waiting = [import_id for import_id in loaded if tx.imports.get(import_id).state is ImportState.LANDED]
             tx.imports.mark_loaded(waiting, actor=by)
+        if intent.action is Action.PUBLISH:
+            _give_up_lost(tx, intent, by=by)
     ws.reached(Point.SWAP_ACKNOWLEDGED)
     return record
+
+
+def _give_up_lost(tx: WriteTransaction, intent: PublicationIntent, *, by: str) -> None:
+    """Records of replaced versions whose files were lost that nothing can bring these back."""
+    lost = tx.candidates.replacing_lost(intent.run_id)
+    versions = [(intent.table, c.partition, c.expected_version) for c in intent.changes if c.partition in lost]
+    if tx.versions.mark_removed(versions):
+        payload = {"run_id": intent.run_id, "partitions": [partition.isoformat() for _, partition, _ in versions]}
+        tx.events.record(
+            actor=by, entity="retention", entity_id=intent.table, action="lost_files_replaced", payload=payload
+        )
 
 
 def evidence_of(ws: Workspace, table: str, version: int | None = None) -> LogEvidence:

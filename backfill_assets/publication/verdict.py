@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 
 from backfill_assets.core.identity import EMPTY_FILE_SET, contract_of
+from backfill_assets.core.people import POLICY
 from backfill_assets.ledger.findings import PassedGate
 from backfill_assets.ledger.provenance import NOTHING_RECORDED
 from backfill_assets.ledger.records import (
@@ -18,7 +19,7 @@ from backfill_assets.ledger.records import (
     RunRecord,
     VerifiedPartition,
 )
-from backfill_assets.ledger.states import GATED
+from backfill_assets.ledger.states import EVER_PUBLISHED, GATED
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Kind
@@ -98,7 +99,7 @@ def changes_for(
                 )
             )
             continue
-        if present is not None and only_adds:
+        if present is not None and only_adds and not has_recorded_rows(candidate, present):
             only = Partitions.of(manifest.grain, (partition,))
             raise OnlyAdds(run_id=manifest.run_id, table=manifest.table, partitions=only)
         changes.append(
@@ -128,6 +129,30 @@ def is_verified(kind: Kind, candidate: CandidatePartition, accepted: PartitionVe
     is_comparable = contract_of(accepted.files) == contract_of(candidate.files) and len(forms) == 1
     at_acceptance = accepted.checksum if is_comparable else candidate.compared_checksum
     return candidate.checksum == candidate.compared_checksum == at_acceptance
+
+
+def has_recorded_rows(candidate: CandidatePartition, accepted: PartitionVersion) -> bool:
+    """Whether a candidate has exactly the rows that the ledger recorded when they were accepted, by their number and by
+    a checksum of the same columns in the same form. What the accepted files hold now does not matter."""
+    return (
+        bool(candidate.checksum)
+        and (candidate.rows, candidate.checksum) == (accepted.rows, accepted.checksum)
+        and contract_of(candidate.files) == contract_of(accepted.files)
+    )
+
+
+def brings_back_what_was_recorded(tx: ReadTransaction, run: RunRecord) -> bool:
+    """Whether a repair has computed, for every partition, exactly the rows that the ledger recorded when they were
+    accepted; of one that was published, whether it was approved for that."""
+    manifest = run.manifest
+    if manifest.kind is not Kind.REPAIR:
+        return False
+    if run.state in EVER_PUBLISHED:
+        return run.approved_by == f"{POLICY}repair"
+    accepted, staged = tx.versions.accepted(manifest.table, manifest.partitions), tx.candidates.of_run(run.run_id)
+    return staged.keys() == set(manifest.partitions) and all(
+        p in accepted and has_recorded_rows(candidate, accepted[p]) for p, candidate in staged.items()
+    )
 
 
 def _require_every_partition(manifest: Manifest, candidates: Mapping[date, CandidatePartition]) -> None:
@@ -185,10 +210,13 @@ def rollback_changes(
     standing: Mapping[date, PartitionVersion],
     replaced: Mapping[date, PartitionVersion],
     whole_of: Callable[[str], str],
+    repaired: Mapping[tuple[date, int], PartitionVersion],
 ) -> tuple[PartitionChange, ...]:
     """The changes of undoing a publication: every partition returns to the version that it replaced.
 
     Args:
+        repaired: By partition and version, the version whose rows a repair put back in other files: such a version is
+            undone with it.
         standing: What stands for each partition: the accepted version, or that which says that it has expired.
         replaced: The versions that it replaced; partitions that had none are absent.
         whole_of: What is undone with a run: its set, or a run of its own.
@@ -199,7 +227,8 @@ def rollback_changes(
     changes: list[PartitionChange] = []
     for version in published:
         present = standing.get(version.partition)
-        if present is None or present.version != version.version:
+        first = present and repaired.get((present.partition, present.version), present)
+        if present is None or version.version not in (present.version, first and first.version):
             raise ChangedAfterPublication(
                 table=table,
                 partition=version.partition,
@@ -211,8 +240,8 @@ def rollback_changes(
         changes.append(
             PartitionChange(
                 partition=version.partition,
-                expected_version=version.version,
-                expected=version.files,
+                expected_version=present.version,
+                expected=present.files,
                 new=before.files if before else EMPTY_FILE_SET,
                 rows=before.rows if before else 0,
                 checksum=before.checksum if before else "",

@@ -33,12 +33,14 @@ class LandedImport:
         rejected: Some of its rejected records: their numbers in it and the reasons.
         missing_columns: Columns of the contract that the file does not have, so that they are null; of a file of JSON
             lines it is not known.
+        puts_back: Whether the landed file was gone or damaged, and is there again.
     """
 
     record: ImportRecord = field(metadata=INLINE)
     is_new: bool
     rejected: tuple[Texts, ...]
     missing_columns: tuple[str, ...] = ()
+    puts_back: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +130,7 @@ def landed_import(ws: Workspace, table: SourceTable, landed: Landed) -> LandedIm
         is_new=landed.is_new,
         rejected=some_rejected(ws, table, record),
         missing_columns=landed.missing_columns,
+        puts_back=landed.puts_back,
     )
 
 

@@ -12,7 +12,7 @@ from backfill_assets.gates.moves import Moves as Moves  # a part of documents, w
 from backfill_assets.gates.moves import StateMove as StateMove  # as `Moves` above
 from backfill_assets.gates.moves import added_up, changed_columns_in, moves_in, state_moves_in
 from backfill_assets.ledger.findings import GateResult
-from backfill_assets.ledger.records import CandidatePartition
+from backfill_assets.ledger.records import LOST, CandidatePartition
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.partitions import Grain, Partitions, count_of
@@ -34,6 +34,8 @@ class PartitionMoves:
         equal: Whether it holds exactly the accepted rows, and stays as it is.
         new_empty: Whether it has no accepted version and gets no rows: it is recorded, and nothing changes for readers.
         new: Whether it had no accepted version to compare with.
+        expected_checksum: The checksum that was recorded of the accepted rows, where their files are gone or damaged
+            and they were compared by it; null otherwise.
     """
 
     partition: date
@@ -42,6 +44,12 @@ class PartitionMoves:
     equal: bool
     new_empty: bool
     new: bool
+    expected_checksum: str | None = None
+
+    @property
+    def is_as_recorded(self) -> bool:
+        """Whether its rows are those that were recorded of lost ones."""
+        return self.checksum == self.expected_checksum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +109,7 @@ def _partition_moves(moves: Moves, candidate: CandidatePartition) -> PartitionMo
         equal=bool(compared) and candidate.checksum == candidate.compared_checksum,
         new_empty=compared == 0 and not candidate.rows,
         new=compared == 0,
+        expected_checksum=(candidate.compared_checksum or "").removeprefix(LOST) if candidate.replaces_lost else None,
     )
 
 

@@ -82,7 +82,7 @@ def _read(reference: Reference, files: Files, path: str, *, is_named: bool) -> L
 def archive(references: Iterable[LoadedReference], files: Files) -> None:
     """Archives the references' bytes under their sha256, so that a run can be repeated with them."""
     for reference in references:
-        path = _archived_path(reference.name, reference.sha256)
+        path = archived_path(reference.name, reference.sha256)
         if files.stat(path) is None:
             files.put_if_absent(path, reference.content)  # another process may just have put the same bytes there
 
@@ -96,7 +96,7 @@ def load_pinned(domain: Domain, pinned: Iterable[PinnedReference], files: Files)
     parsers = {reference.name: reference for reference in domain.references}
     loaded: dict[str, LoadedReference] = {}
     for pin in pinned:
-        path = _archived_path(pin.name, pin.sha256)
+        path = archived_path(pin.name, pin.sha256)
         content = _content(files, path)
         if hashlib.sha256(content).hexdigest() != pin.sha256 or pin.name not in parsers:
             raise errors.ReferenceNotArchived(
@@ -118,7 +118,7 @@ def archived_document(pinned: PinnedReference, files: Files) -> Any | None:
     """The document of an archived reference as YAML has it; None where the archive does not have exactly that."""
     from backfill_assets.transforms.strict_yaml import parse_yaml
 
-    content = _content(files, _archived_path(pinned.name, pinned.sha256))
+    content = _content(files, archived_path(pinned.name, pinned.sha256))
     if hashlib.sha256(content).hexdigest() != pinned.sha256:
         return None
     with suppress(ValueError):
@@ -133,7 +133,7 @@ def changed_in_archive(pinned: Iterable[PinnedReference], files: Files, *, is_qu
         files: The archive.
     """
     for pin in pinned:
-        path = _archived_path(pin.name, pin.sha256)
+        path = archived_path(pin.name, pin.sha256)
         named = f"the archived reference {pin.name} {pin.version} ({path})"
         try:
             if files.stat(path) is None:
@@ -182,7 +182,7 @@ def _archived(reference: Reference, files: Files) -> Iterator[LoadedReference]:
     """The archived versions of a reference that are intact and that the domain's parser accepts."""
     for each in files.listed(reference.name):
         content = _content(files, each.path)
-        if each.path != _archived_path(reference.name, hashlib.sha256(content).hexdigest()):
+        if each.path != archived_path(reference.name, hashlib.sha256(content).hexdigest()):
             continue
         try:
             yield _parsed(reference, content, place=str(files.place / each.path))
@@ -190,7 +190,8 @@ def _archived(reference: Reference, files: Files) -> Iterator[LoadedReference]:
             continue
 
 
-def _archived_path(name: str, sha256: str) -> str:
+def archived_path(name: str, sha256: str) -> str:
+    """Where the archive has a version of a reference."""
     return f"{name}/{sha256}.yaml"
 
 

@@ -22,7 +22,7 @@ from backfill_assets.core.people import require_person
 from backfill_assets.lake.append import append_run, append_validation, lineage_rows
 from backfill_assets.lake.log_evidence import commit_digests, state_digest
 from backfill_assets.lake.swap import Exchange, SwapOrder, commits, log_entries, set_files
-from backfill_assets.lake.tables import live_files, missing_files
+from backfill_assets.lake.tables import altered_files, live_files, missing_files
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import lineage, lineage_digest, row_of_run
@@ -300,11 +300,12 @@ def _exchanges(
 
 
 def _unreadable(ws: Workspace, tx: ReadTransaction, table: str) -> tuple[tuple[date, int], ...]:
-    """The versions that a rollback could bring back, whose files are gone, and of which nobody has accepted that."""
+    """The versions that a rollback could bring back, whose files are gone or damaged, and of which nobody has accepted
+    that."""
     kept = kept_versions(tx.versions.history(table), tx.publications.set_to_ledger(table))
-    if not missing_files(ws.lake, table, (each.files for each in kept)):
+    if not altered_files(ws.lake, table, (each.files for each in kept)):
         return ()
-    gone = (each for each in kept if missing_files(ws.lake, table, [each.files]))
+    gone = (each for each in kept if altered_files(ws.lake, table, [each.files]))
     return tuple((each.partition, each.version) for each in gone)
 
 

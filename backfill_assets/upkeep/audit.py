@@ -18,8 +18,8 @@ from backfill_assets.core.errors import BackfillError, Problem, Problems
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.lake.append import validation_table
+from backfill_assets.lake.log_evidence import not_needed
 from backfill_assets.lake.swap import exchanged
-from backfill_assets.lake.tables import changed_files
 from backfill_assets.ledger.imports import ImportRecord, sums_by_source
 from backfill_assets.ledger.records import ApprovalGrounds, PublicationRecord
 from backfill_assets.ledger.states import COUNTING, PublicationState
@@ -27,7 +27,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.policy import APPROVERS
 from backfill_assets.transforms.code_archive import changed_in_code_archive
-from backfill_assets.transforms.references import changed_in_archive
+from backfill_assets.transforms.references import archived_path, changed_in_archive
 from backfill_assets.upkeep.alignment import Behind, out_of_step, words_of
 from backfill_assets.upkeep.audit_evidence import lineage_problems, statistics_problems, validation_problems
 from backfill_assets.upkeep.audit_landed import (
@@ -37,12 +37,15 @@ from backfill_assets.upkeep.audit_landed import (
     segment_problems,
 )
 from backfill_assets.upkeep.audit_tables import (
+    changed_of,
     commits_against_ledger,
     earlier_files_against_ledger,
     files_against_ledger,
     kept_versions,
     log_against_ledger,
+    of_version,
 )
+from backfill_assets.upkeep.damage import Amiss, Damage, Lost
 from backfill_assets.upkeep.errors import NotAHead
 from backfill_assets.workspace import Workspace
 
@@ -107,6 +110,7 @@ class AuditReport(Verdict):
         references: How many archived references that runs were planned with.
         accounts: The keys of each source that has landed files.
         unreadable: The tables that could not be opened, each with the error.
+        undone: Commits of other programs that were undone: readers see what publications left, and saw something else.
         has_open_publications: Whether a publication is still open, which `recover` ends.
         has_other_times: Whether a table is older than the ledger, or newer, of which `recover` says what to do.
         recorded_in: The file that keeps this verdict for the desk; null when it could not be written.
@@ -117,6 +121,7 @@ class AuditReport(Verdict):
     unreadable: tuple[Problem, ...]
     has_open_publications: bool
     has_other_times: bool = False
+    undone: tuple[str, ...] = ()
     recorded_in: str | None = None
 
 
@@ -149,6 +154,7 @@ def audit(
             say(place, "its files and commits with the ledger", name)
             found = _table_against_ledger(ws, tx, name, records, looked, is_quick=is_quick)
             problems += _noted(name, found, broken)
+            problems += _not_needed(ws, tx, name, broken)
         if not is_quick:
             lineage = _settled(
                 ws,
@@ -192,11 +198,16 @@ def audit(
         looked.size_bytes += sum(_landed_bytes(record) for record in landed) + sum(
             file.size_bytes for file in captured if file.stored_path not in known
         )
-    problems += changed_in_archive(pinned, ws.reference_archive, is_quick=is_quick)
+    for pin in pinned:
+        archived = str(ws.reference_archive.place / archived_path(pin.name, pin.sha256))
+        lost = Damage(kind=Lost.REFERENCE, place=archived, named=f"{pin.name} {pin.version}", sha256=pin.sha256)
+        changed = changed_in_archive([pin], ws.reference_archive, is_quick=is_quick)
+        problems += [Amiss.of(said, lost) for said in changed]
     problems += changed_in_code_archive(codes, ws.reference_archive, is_quick=is_quick)
     say(len(names) + 2, "done")
+    amiss = [each for each in problems if not (isinstance(each, Amiss) and each.damage.kind is Lost.NOTHING)]
     return AuditReport(
-        agrees=not problems,
+        agrees=not amiss,
         head=present_head,
         events=events,
         partitions=looked.partitions,
@@ -206,7 +217,8 @@ def audit(
         references=len(pinned),
         accounts=tuple(_accounts(landed)),
         size_bytes=looked.size_bytes,
-        problems=tuple(problems),
+        problems=tuple(amiss),
+        undone=tuple(each for each in problems if each not in amiss),
         unreadable=tuple(broken.found),
         has_open_publications=any(record.state is PublicationState.PUBLISHING for record in records),
         has_other_times=bool(looked.out_of_step),
@@ -243,13 +255,22 @@ def _ledger_problems(tx: ReadTransaction, head: str | None) -> Iterator[str]:
     if head is not None and not tx.events.still_contains(head):
         yield f"the event chain does not contain the head {head}, which it had once."
     broken = tx.events.violations()
-    yield from broken
+    yield from (Amiss.of(each, Damage(kind=Lost.LEDGER)) for each in broken)
     # Rows are compared with events; if events were changed, that would report everything twice.
     if not broken:
-        yield from tx.row_checks.violations()
+        yield from (Amiss.of(each, Damage(kind=Lost.LEDGER)) for each in tx.row_checks.violations())
     yield from tx.imports.open_accounts()
     for name in tx.outbox.unwithdrawn():
         yield f"{name} does not stand, and still asks its dependents to follow it."
+
+
+def _not_needed(ws: Workspace, tx: ReadTransaction, name: str, broken: Problems) -> Iterator[str]:
+    """Files in the log of a table that cannot be opened, where it can be without them."""
+    if all(problem.table != name for problem in broken.found):
+        return
+    for path in not_needed(ws.lake, name, last=tx.publications.last_logged(name)):
+        damage = Damage(kind=Lost.NOT_NEEDED, table=name, place=str(ws.lake.place(name) / path))
+        yield Amiss.of(f"{name}: its log is complete without {path}.", damage)
 
 
 def _noted(table: str, found: Iterable[str], broken: Problems) -> Iterator[str]:
@@ -304,7 +325,8 @@ def _table_against_ledger(
     looked.files += sum(len(version.files.files) for version in accepted.values())
     if not ws.lake.exists(name):
         if any(version.files.files for version in accepted.values()):
-            yield f"{name}: the ledger holds accepted rows, but the table is gone."
+            lost = Damage(kind=Lost.TABLE, table=name, place=str(ws.lake.place(name)))
+            yield Amiss.of(f"{name}: the ledger holds accepted rows, but the table is gone.", lost)
         return
 
     def look(now: ReadTransaction, records: Sequence[PublicationRecord]) -> Iterator[str]:
@@ -317,7 +339,8 @@ def _table_against_ledger(
         looked.commits[name] = len(commits)
         known = {record.publication_id: record for record in records if record.table == name}
         settings = now.publications.set_to_ledger(name)
-        yield from commits_against_ledger(name, commits, known, settings)
+        foreign = Damage(kind=Lost.FOREIGN, table=name, place=str(ws.lake.place(name)))
+        yield from commits_against_ledger(name, commits, known, settings, foreign)
         yield from log_against_ledger(ws, name, seen, tuple(known.values()), settings)
 
     yield from _settled(ws, tx, records, look)
@@ -328,5 +351,5 @@ def _table_against_ledger(
         yield from earlier_files_against_ledger(ws, name, kept, is_quick=is_quick)
     if not is_quick:
         looked.size_bytes += sum(version.files.size_bytes for version in (*accepted.values(), *earlier))
-        changed = changed_files(ws.lake, name, (version.files for version in accepted.values()))
-        yield from (f"{name}: {problem}." for problem in changed)
+        for version, problem in changed_of(ws, name, accepted.values()):
+            yield Amiss.of(f"{name}: {problem}.", of_version(ws, version))

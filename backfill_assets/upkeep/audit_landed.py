@@ -9,23 +9,26 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from backfill_assets.capture.landed_files import landing_files
+from backfill_assets.capture.landed_files import Family, landing_files
 from backfill_assets.domain import SourceTable
 from backfill_assets.files.port import Files
 from backfill_assets.files.recorded import missing, rewritten
 from backfill_assets.landing.compacted import changed_segments
-from backfill_assets.landing.conformed import RAW_TRUNCATED
+from backfill_assets.landing.conformed import RAW_TRUNCATED, changes_of
 from backfill_assets.landing.formats import RAW, ROW
 from backfill_assets.landing.record_rules import REASON
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import COUNTING
+from backfill_assets.upkeep.damage import Amiss, Damage, Lost
 from backfill_assets.workspace import Workspace
 
 _QUARANTINED = ("file_name", "row_number", "reason", "raw_record", "raw_truncated", "landed_at")
@@ -45,11 +48,14 @@ def raw_file_problems(ws: Workspace, name: str, file: ImportRecord | CapturedFil
         is_quick: Its bytes are not read.
     """
     landed = landing_files(ws.settings)
+    lost = Damage(kind=Lost.CAPTURED, place=str(landed.place / file.stored_path), sha256=file.sha256)
+    if isinstance(file, ImportRecord) and file.family == Family.FILE:
+        lost = replace(lost, kind=Lost.LANDED, table=file.source, named=file.original_path)
     try:
         if landed.stat(file.stored_path) is None:
-            yield f"{name}: the landed file {file.stored_path} is gone."
+            yield Amiss.of(f"{name}: the landed file {file.stored_path} is gone.", lost)
         elif not is_quick and landed.digest(file.stored_path) != file.sha256:
-            yield f"{name}: the bytes of the landed file {file.stored_path} were changed."
+            yield Amiss.of(f"{name}: the bytes of the landed file {file.stored_path} were changed.", lost)
     except OSError as error:
         yield f"{name}: the landed file {file.stored_path} cannot be read: {error.strerror}."
 
@@ -58,13 +64,22 @@ def conformed_problems(ws: Workspace, record: ImportRecord, *, is_quick: bool) -
     """What is wrong with the conformed records of an import."""
     files, recorded = landing_files(ws.settings), record.conformed.files if record.conformed else ()
     for problem in missing(files, recorded) or (() if is_quick else rewritten(files, recorded)):
-        yield f"{record.import_id}: its conformed records, from which rows are computed, were changed: {problem}."
+        said = f"{record.import_id}: its conformed records, from which rows are computed, were changed: {problem}."
+        yield Amiss.of(said, _to_land_again(ws, record, Lost.CONFORMED))
+
+
+def _to_land_again(ws: Workspace, record: ImportRecord, kind: Lost) -> Damage:
+    """What is computed of a landed file, and is lost."""
+    place = str(landing_files(ws.settings).place / record.stored_path)
+    return Damage(kind=kind, table=record.source, place=place, named=record.family, sha256=record.sha256)
 
 
 def segment_problems(ws: Workspace, source: SourceTable, segments: Mapping[str, str]) -> Iterator[str]:
     """Compacted versions of a source that are not what was written. They are not used, and are written again."""
     for problem in changed_segments(landing_files(ws.settings), source, segments):
-        yield f"{source.name}: the compacted versions {problem}."
+        place = str(landing_files(ws.settings).place / problem.partition(" ")[0])
+        lost = Damage(kind=Lost.SEGMENT, table=source.name, place=place)
+        yield Amiss.of(f"{source.name}: the compacted versions {problem}.", lost)
 
 
 def quarantine_problems(ws: Workspace, source: SourceTable, landed: Sequence[ImportRecord]) -> Iterator[str]:
@@ -75,24 +90,35 @@ def quarantine_problems(ws: Workspace, source: SourceTable, landed: Sequence[Imp
     expected = {each.import_id: each for each in landed if each.state in COUNTING and each.counts.rejected}
     if not ws.lake.exists(source.quarantine):
         for import_id, record in expected.items():
-            yield f"{source.quarantine}: the table is gone, with {record.counts.rejected:,} records of {import_id}."
+            said = f"{source.quarantine}: the table is gone, with {record.counts.rejected:,} records of {import_id}."
+            yield Amiss.of(said, _to_land_again(ws, record, Lost.QUARANTINED))
         return
     held: _Sums = {}
+    broken: set[str] = set()
     with ws.lake.reading(source.quarantine):
         rows = ws.lake.open(source.quarantine).to_pyarrow_dataset()
-        if lacking := {"import_id", *_QUARANTINED} - set(rows.schema.names):
-            yield f"{source.quarantine}: its columns were changed: {', '.join(sorted(lacking))} are not there."
-            return
-        for batch in rows.to_batches(columns=["import_id", *_QUARANTINED]):
-            for named, *values in _rows(batch):
-                _add(held, str(named), values)
+    if lacking := {"import_id", *_QUARANTINED} - set(rows.schema.names):
+        yield f"{source.quarantine}: its columns were changed: {', '.join(sorted(lacking))} are not there."
+        return
+    # Each by itself: a file that cannot be read is of one import, and is written again with it.
+    for files_of in rows.get_fragments():
+        named = str(ds.get_partition_keys(files_of.partition_expression)["import_id"])
+        try:
+            for batch in files_of.to_batches(schema=rows.schema, columns=["import_id", *_QUARANTINED]):
+                for found, *values in _rows(batch):
+                    _add(held, str(found), values)
+        except (OSError, pa.ArrowException):
+            broken.add(named)
     settled = {record.import_id for record in landed if record.state in COUNTING}
     for import_id in sorted(held.keys() & settled - expected.keys()):
         yield f"{source.quarantine}: it has records of {import_id}, of which none was rejected."
     files = landing_files(ws.settings)
     for import_id, record in expected.items():
-        if held.get(import_id, (0, 0)) != _rejected(files, record):
-            yield f"{source.quarantine}: its rows of {import_id} are not the records that were rejected."
+        if changes_of(files, record):
+            continue  # what was rejected is not known, and that is told of its conformed records
+        if import_id in broken or held.get(import_id, (0, 0)) != _rejected(files, record):
+            said = f"{source.quarantine}: its rows of {import_id} are not the records that were rejected."
+            yield Amiss.of(said, _to_land_again(ws, record, Lost.QUARANTINED))
 
 
 def _rejected(files: Files, record: ImportRecord) -> tuple[int, int]:

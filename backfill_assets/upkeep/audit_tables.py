@@ -8,6 +8,7 @@ log makes of the table, by its commits and by its checkpoints, with what that pu
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 
 from backfill_assets.core.identity import EMPTY_FILE_SET, LogEvidence
@@ -23,6 +24,7 @@ from backfill_assets.ledger.publications import SetToLedger
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import PublicationState, VersionState
 from backfill_assets.planning.state import Expired
+from backfill_assets.upkeep.damage import Amiss, Damage, Lost
 from backfill_assets.workspace import Workspace
 
 LANDED = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
@@ -46,7 +48,7 @@ def files_against_ledger(
                 f"(run {version.run_id})."
             )
         for problem in missing_files(ws.lake, name, [version.files]) if has_missing else ():
-            yield f"{name} {partition}: {problem}."
+            yield Amiss.of(f"{name} {partition}: {problem}.", of_version(ws, version))
     by_value = {partition.isoformat(): each.run_id for partition, each in expired.items()}
     for value in sorted(live):
         why = f": the snapshot expired by run {by_value[value]}" if value in by_value else ""
@@ -73,10 +75,34 @@ def earlier_files_against_ledger(
     if missing_files(ws.lake, name, (each.files for each in kept)):
         for version in kept:
             for problem in missing_files(ws.lake, name, [version.files]):
-                yield f"{name} {version.partition}: {problem}; version {version.version} cannot be restored."
+                said = f"{name} {version.partition}: {problem}; version {version.version} cannot be restored."
+                yield Amiss.of(said, replace(of_version(ws, version), kind=Lost.EARLIER))
     if not is_quick:
-        for problem in changed_files(ws.lake, name, (each.files for each in kept)):
-            yield f"{name}: {problem}; its version cannot be restored."
+        for version, problem in changed_of(ws, name, kept):
+            said = f"{name}: {problem}; its version cannot be restored."
+            yield Amiss.of(said, replace(of_version(ws, version), kind=Lost.EARLIER))
+
+
+def changed_of(
+    ws: Workspace, name: str, versions: Iterable[PartitionVersion]
+) -> Iterator[tuple[PartitionVersion, str]]:
+    """Files of versions that have other bytes, each once, with a version that it is of."""
+    known = list(versions)
+    of_path = {path: version for version in reversed(known) for path in version.files.paths}
+    for problem in changed_files(ws.lake, name, (version.files for version in known)):
+        yield next(version for path, version in of_path.items() if path in problem), problem
+
+
+def of_version(ws: Workspace, version: PartitionVersion) -> Damage:
+    """The loss of an accepted version."""
+    return Damage(
+        kind=Lost.ACCEPTED,
+        table=version.table,
+        grain=ws.domain.tables[version.table].partition.grain if version.table in ws.domain.tables else None,
+        partition=version.partition,
+        run_id=version.run_id,
+        place=str(ws.lake.place(version.table)),
+    )
 
 
 def commits_against_ledger(
@@ -84,10 +110,16 @@ def commits_against_ledger(
     seen: Iterable[tuple[int, Mapping[str, object], Exchanged]],
     known: Mapping[str, PublicationRecord],
     settings: Sequence[SetToLedger],
+    foreign_in: Damage,
 ) -> Iterator[str]:
-    """Where the commits of a table are not those of its publications, nor accepted when it was set to the ledger."""
+    """Where the commits of a table are not those of its publications, nor accepted when it was set to the ledger.
+
+    Commits of other programs that follow each other are explained once the last of them has undone the others, as a
+    RESTORE does: what readers see is what publications left. Readers of the versions between saw something else.
+    """
     accepted = {version for each in settings for version in range(each.log.after + 1, each.log.version + 1)}
     carried: dict[str, int] = {}
+    foreign: list[tuple[int, str, Exchanged]] = []
     for version, commit, found in seen:
         is_empty = not found.added and not found.removed
         if is_empty and version == 0 and "created_by" in commit and found.others <= _MAKES:
@@ -99,8 +131,7 @@ def commits_against_ledger(
         if record is None and version in accepted:
             continue  # its bytes are those that were recorded then, or `log_against_ledger` says so
         if record is None:
-            operation = commit.get("operation", "an unknown operation")
-            yield f"{name} version {version}: a commit ({operation}) that no publication explains."
+            foreign.append((version, str(commit.get("operation", "an unknown operation")), found))
         elif record.state not in LANDED:
             yield (
                 f"{name} version {version}: publication {publication_id} landed, but the ledger calls it "
@@ -113,6 +144,15 @@ def commits_against_ledger(
                     f"{name} version {version}: the commit of publication {publication_id} exchanged other files than "
                     f"the ledger says"
                 )
+    for some in _in_a_row(foreign):
+        if undo_each_other([exchange for _, _, exchange in some]):
+            first, last = some[0][0], some[-1][0]
+            said = f"{name} versions {first} to {last}: commits of another program, the last of which undid the others."
+            yield Amiss.of(said, replace(foreign_in, kind=Lost.NOTHING))
+        else:
+            for version, operation, _ in some:
+                said = f"{name} version {version}: a commit ({operation}) that no publication explains."
+                yield Amiss.of(said, foreign_in)
     for publication_id, record in known.items():
         if not record.changes or ends_at(publication_id, settings) is not None:
             continue  # every partition was found equal, so there was nothing to commit; or it is known to be lost
@@ -121,6 +161,32 @@ def commits_against_ledger(
                 f"{name}: the ledger says publication {publication_id} is version {record.delta_version}, the "
                 f"table's log says {carried.get(publication_id, 'nothing')}."
             )
+
+
+def _in_a_row(
+    foreign: Iterable[tuple[int, str, Exchanged]],
+) -> Iterator[Sequence[tuple[int, str, Exchanged]]]:
+    some: list[tuple[int, str, Exchanged]] = []
+    for each in foreign:
+        if some and each[0] != some[-1][0] + 1:
+            yield some
+            some = []
+        some.append(each)
+    if some:
+        yield some
+
+
+def undo_each_other(exchanges: Iterable[Exchanged]) -> bool:
+    """Whether several commits together leave the files of a table as they were; columns, properties and statistics are
+    compared with what publications left in any case."""
+    added: set[str] = set()
+    removed: set[str] = set()
+    count = 0
+    for exchange in exchanges:
+        count += 1
+        brought, taken = exchange.added - exchange.removed, exchange.removed - exchange.added
+        added, removed = (added - taken) | (brought - removed), (removed - brought) | (taken - added)
+    return count > 1 and not added and not removed
 
 
 def _is_given_up(record: PublicationRecord | None) -> bool:
@@ -179,7 +245,9 @@ def log_against_ledger(
     found = dict(commit_digests(ws.lake, name))
     for version, (digest, recorded_by) in sorted(recorded_commits(records, settings).items()):
         if found.get(version) != digest:
-            yield f"{name} version {version}: the commit is not the one that {recorded_by} recorded."
+            said = f"{name} version {version}: the commit is not the one that {recorded_by} recorded."
+            place = str(ws.lake.place(name) / "_delta_log" / f"{version:020}.json")
+            yield Amiss.of(said, Damage(kind=Lost.COMMIT, table=name, place=place, sha256=digest))
     counting = [(log.version, log.state, by) for log, by, ends in _logs(records, settings) if ends is None]
     if counting and state_digest(ws.lake, name) != max(counting)[1]:
         yield f"{name}: readers see other columns or properties than {max(counting)[2]} left."
@@ -187,4 +255,6 @@ def log_against_ledger(
     for path, counted in live_row_counts(ws.lake, name).items():
         if path in rows and counted != rows[path]:
             yield f"{name}: the statistics of {path} in the log are not those of its publication."
-    yield from (f"{name}: {problem}." for problem in log_problems(ws.lake, name))
+    for path, problem in log_problems(ws.lake, name):
+        place = str(ws.lake.place(name) / path)
+        yield Amiss.of(f"{name}: {problem}.", Damage(kind=Lost.NOT_NEEDED, table=name, place=place))

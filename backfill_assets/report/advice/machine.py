@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError, DiskFull, PackageMissing, Unexpected, Unrecorded
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.people import NotAPerson
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.session_settings import ChangedSession
 from backfill_assets.core.spark_server import ForeignServer, NotOfThisMachine, OtherServer
 from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.partitions import compress
 from backfill_assets.report import errors as edge
 from backfill_assets.report.advice.filling import joined, loads
-from backfill_assets.report.requests import Act, Advice, Following, NextStep, Option, do, step
+from backfill_assets.report.requests import NAME, WHY, Act, Advice, Following, NextStep, Option, do, step
 from backfill_assets.upkeep import errors as upkeep
+from backfill_assets.upkeep.damage import Amiss, Damage, Lost
 from backfill_assets.upkeep.errors import Fault
 
 if TYPE_CHECKING:
@@ -132,11 +135,82 @@ _FIX = {
 
 
 def after_audit(audit: AuditReport, following: Following) -> Sequence[NextStep]:
-    """What to do about tables that cannot be opened, and about publications that are open."""
+    """What to do about each problem of an audit, in the order in which it is done; alike ones in one step."""
     if audit.agrees:
         return ()
-    steps = [found for problem in audit.unreadable if (found := following(problem.error))]
-    return (*steps, *([step(do(Act.RECOVER))] if audit.has_open_publications or audit.has_other_times else []))
+    damages = [each.damage for each in audit.problems if isinstance(each, Amiss)]
+    readable = {each.table for each in damages if each.kind is Lost.NOT_NEEDED}
+    broken = [each for each in audit.unreadable if each.table not in readable]
+    kinds = grouped((each.kind, each) for each in dict.fromkeys(damages))
+    return (
+        *(step for kind in Lost if kind in kinds for step in _after_loss(kind, kinds[kind])),
+        *(found for problem in broken if (found := following(problem.error))),
+        *([step(do(Act.RECOVER))] if audit.has_open_publications or audit.has_other_times else []),
+    )
+
+
+def _after_loss(kind: Lost, found: Sequence[Damage]) -> Iterator[NextStep]:
+    """What to do about damages of one kind."""
+    match kind:
+        case Lost.LEDGER:
+            yield step("restore the ledger from a backup that has not been edited; then ", do(Act.AUDIT))
+        case Lost.LANDED:
+            for each in found:
+                fetch = f"fetch {each.named} (sha256 {each.sha256}) from the archive; to land it again puts it back: "
+                yield step(fetch, do(Act.LAND, _short(each.table), each.named, by=NAME))
+        case Lost.CAPTURED:
+            for each in found:
+                yield step(f"restore {each.place} (sha256 {each.sha256}) from a backup; then ", do(Act.AUDIT))
+        case Lost.CONFORMED | Lost.QUARANTINED:
+            for place, alike in grouped((each.place, each) for each in found).items():
+                again = do(Act.LAND, _short(alike[0].table), place, on_duplicate="reprocess", by=NAME)
+                yield step("judge its records again, from the landed file: ", again)
+        case Lost.SEGMENT | Lost.NOT_NEEDED:
+            for each in found:
+                why = (
+                    "it is written again when it is needed"
+                    if kind is Lost.SEGMENT
+                    else "readers begin with the commits"
+                )
+                yield step(f"remove {each.place}: {why}; then ", do(Act.AUDIT))
+        case Lost.REFERENCE:
+            for each in found:
+                said = f"put {each.named} back as {each.place}: the file whose sha256 is {each.sha256}; then "
+                yield step(said, do(Act.AUDIT))
+        case Lost.TABLE | Lost.COMMIT | Lost.EVIDENCE:
+            for place in dict.fromkeys(each.place for each in found):
+                yield step(f"restore {place} from a backup; then ", do(Act.AUDIT))
+        case Lost.FOREIGN:
+            for table in dict.fromkeys(each.table for each in found):
+                set_to_ledger = do(Act.RECOVER, _short(table), reason=WHY, by=NAME)
+                yield step(f"set {table} to what its publications left, whatever another program did: ", set_to_ledger)
+        case Lost.ACCEPTED:
+            for (table, _), lost in grouped(((each.table, each.run_id), each) for each in found).items():
+                days = sorted({each.partition for each in lost if each.partition is not None})
+                yield step(
+                    f"restore the lost files of {table} from a backup, or compute them again: ", _repair(lost[0], days)
+                )
+        case Lost.EARLIER:
+            for table, of_table in grouped((each.table, each) for each in found).items():
+                accept = do(Act.RECOVER, _short(table), reason=WHY, by=NAME)
+                yield step(f"restore them below {of_table[0].place} from a backup, or accept the loss: ", accept)
+        case Lost.NOTHING:
+            pass
+
+
+def _repair(lost: Damage, days: Sequence[date]) -> NextStep:
+    """What computes lost partitions again: those of a source are loaded, others planned."""
+    if lost.grain is None or lost.table.startswith("bronze."):
+        return joined(loads(lost.table, days))
+    plans = [
+        do(Act.PLAN, _short(lost.table), kind="repair", reason=WHY, first=some.start, last=some.last, by=NAME)
+        for some in compress(lost.grain, days)
+    ]
+    return joined(plans)
+
+
+def _short(table: str) -> str:
+    return table.partition(".")[2]
 
 
 def after_check(table: CheckedTable) -> NextStep:

@@ -130,8 +130,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             setting = _STORES.get(error.code, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
             return step(f"{setting}; ", do(Act.DOCTOR), " shows whether it works; then give the command again")
         case lake.DamagedTable():
-            restore = f"restore what is damaged below {error.place} from a backup, or make it readable; then "
-            return step(restore, do(Act.AUDIT))
+            restore = f"restore what is damaged below {error.place} from a backup, or make it readable"
+            return step(do(Act.AUDIT), f" says whether a file only has to be removed; otherwise {restore}")
         case lake.NoTable():
             return step(f"if it was published, restore {error.place} from a backup; then ", do(Act.AUDIT))
         case lake.OtherColumns(has_no_versions=True):
@@ -139,17 +139,19 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
         case lake.OtherColumns() if error.open_run:
             return step("end the run that was staged with them: ", cancel(error.open_run), "; then plan again")
         case lake.OtherColumns():
-            allowed = "only columns that can be null may be added and types widened"
-            return f"{allowed}; declare the table under a new name, or move the old table away and rebuild it"
+            allowed = "only columns that can be null may be added and types widened, or the table gets a new name"
+            return step(do(Act.AUDIT), f" says whether the table is as it was published; if it is, {allowed}")
         case lake.PartitionUnreadable():
-            restore = f"restore the file below {error.place} from a backup; without one, "
-            history = do(Act.HISTORY, error.table, partition=error.partition)
-            return step(restore, history, f" shows what undoes it; then plan {error.partition} again")
+            restore = f"restore the file below {error.place} from a backup; without one, compute it again: "
+            name, day = error.table.partition(".")[2], error.partition
+            if error.table.startswith("bronze."):
+                return step(restore, do(Act.LOAD, name, first=day, last=day, by=NAME))
+            return step(restore, do(Act.PLAN, name, kind="repair", first=day, last=day, reason=WHY, by=NAME))
         case lake.StagedFilesChanged() | ledger.NotStaged() | ledger.NotWhatWasStaged() | publication.NoCandidate():
             return do(Act.RUN, error.run_id)
         case lake.ChangedByAnotherWriter():
-            restored = " names the commit; undo it (Delta's RESTORE to the version before), publish again"
-            return step(do(Act.AUDIT), restored)
+            set_back = do(Act.RECOVER, error.table.partition(".")[2], reason=WHY, by=NAME)
+            return step(do(Act.AUDIT), " names the commit; ", set_back, " undoes it; then publish again")
         case lake.OthersCommittedFirst(is_recovery=False):
             return "publish again when fewer writers commit to the table"
         case lake.OthersCommittedFirst():

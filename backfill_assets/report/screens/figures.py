@@ -8,7 +8,7 @@ from datetime import date
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.gates.moves import Moves
-from backfill_assets.planning.partitions import Grain, count_of
+from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report.breakdown import BreakdownDocument, MeasuredCell, Number
 from backfill_assets.report.charts import Form, Mark, Plot, drawable
 from backfill_assets.report.measured import GateSummary, PartitionMoves, StateMove, total_moves
@@ -29,6 +29,26 @@ _NOUNS = {10: "day", 7: "month", 4: "year"}
 _BEFORE_AND_AFTER = (("before", "before"), ("after", "after"))
 _CHANGE = ("changed", "change: after minus before")
 _NOT_THERE = "no row"
+
+
+def lost_files(grain: Grain, partitions: Iterable[PartitionMoves]) -> Section | None:
+    """The partitions whose accepted files are lost, with the checksum that was expected and the one that was found."""
+    found: list[Sequence[Value]] = [
+        (
+            partition_text(grain, each.partition),
+            each.expected_checksum,
+            each.checksum,
+            "as recorded" if each.is_as_recorded else "other rows",
+        )
+        for each in partitions
+        if each.expected_checksum
+    ]
+    about = (
+        "The accepted files of these are gone or damaged. Rows are compared by what was recorded of them: where they "
+        "differ, every row counts as one that disappears and one that is added."
+    )
+    columns = ["partition", "checksum expected", "checksum found", ""]
+    return section("Lost files", Note(text=about), table(columns, found, whole=["partition"])) if found else None
 
 
 def moves_by(length: int, partitions: Iterable[PartitionMoves]) -> Mapping[str, Moves]:

@@ -61,7 +61,9 @@ def landed_page(landed: LandReport) -> Page:
 def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
     """What a file lacks, what of it was rejected or left out."""
     record, counts = landed.record, landed.record.counts
-    if not landed.is_new:
+    if landed.puts_back:
+        yield f"{record.name} was landed before as {record.import_id}; its landed file was lost or damaged: it is back."
+    elif not landed.is_new:
         yield f"{record.name} was landed before as {record.import_id}; nothing new."
     elif not counts.landed and record.family != Family.STATEMENT:
         yield f"{record.name} ({record.import_id}) holds no records, so no day has to be built"

@@ -181,7 +181,13 @@ def _what_changes(found: RunReport) -> str:
     ]
     if found.new:
         parts.append(f"{count_of(len(found.new.partitions), found.noun)} had no accepted rows before")
-    if run.record.kind in ALWAYS_SWAPPED:
+    if lost := [part for part in found.partitions if part.expected_checksum]:
+        same = sum(part.is_as_recorded for part in lost)
+        parts.append(
+            f"the accepted files of {count_of(len(lost), found.noun)} are gone or damaged, and the rows of {same:,} "
+            "come out exactly as they were recorded"
+        )
+    elif run.record.kind in ALWAYS_SWAPPED:
         parts.append("equal partitions are swapped too")
     elif found.equal_partitions:
         stay = "were equal and stayed as they were" if is_past else "are equal and stay as they are"

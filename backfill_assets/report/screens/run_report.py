@@ -60,6 +60,7 @@ from backfill_assets.report.screens.figures import (
     beside,
     columns_figure,
     gates_figure,
+    lost_files,
     matrices,
     measure_figures,
     moves_by,
@@ -257,6 +258,7 @@ def _totals(report: RunReport, totals: Moves) -> Iterable[Block | None]:
     if report.equal_partitions:
         equal = count_of(report.equal_partitions, "partition")
         yield Note(text=f"{equal} computed again and exactly equal to the accepted rows: verified, left as they are.")
+    yield lost_files(report.run.manifest.output.grain, report.partitions)
 
 
 def _totals_by_table(report: SetReport) -> Table:

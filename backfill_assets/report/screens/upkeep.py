@@ -95,6 +95,7 @@ def audit_page(audit: AuditReport) -> Page:
         ),
         agrees,
         *(Note(text=f"- {problem}", tone=Tone.BAD) for problem in audit.problems),
+        *(Note(text=f"- {each}", tone=Tone.ATTENTION) for each in audit.undone),
         next_steps(*after_audit(audit, next_step_of)),
     )
 

@@ -49,6 +49,8 @@ def stage_words(stage: Stage) -> str:
                 f"{describe(stage.grain, stage.partitions)}, compared with the accepted rows"
             )
         case Agree():
+            if stage.demand.policy == "repair":
+                return "no approval is needed: the rows are exactly those that were recorded when they were accepted"
             if stage.demand.policy is not None:
                 return f"approved by policy: {stage.demand.policy} runs are published automatically"
             groups = members(stage.demand.groups)

@@ -22,6 +22,7 @@ from backfill_assets.lake.statistics import misleading_statistics
 from backfill_assets.lake.swap import exchanged
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.audit_tables import commits_against_ledger, files_against_ledger, log_against_ledger
+from backfill_assets.upkeep.damage import Damage, Lost
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations
@@ -102,7 +103,7 @@ def found_in_log(shop: Shop) -> str:
         known = {record.publication_id: record for record in records}
         problems = [
             *files_against_ledger(shop.ws, RECENT, accepted, {}),
-            *commits_against_ledger(RECENT, commits, known, ()),
+            *commits_against_ledger(RECENT, commits, known, (), Damage(kind=Lost.FOREIGN)),
             *log_against_ledger(shop.ws, RECENT, accepted, records, ()),
         ]
     except BackfillError as error:

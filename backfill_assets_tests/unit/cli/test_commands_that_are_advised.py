@@ -18,7 +18,7 @@ from backfill_assets.report.requests import Act, Option, do
 
 COMMANDS: Mapping[str, Any] = vars(typer.main.get_command(app))["commands"]
 DAY = "2026-01-03"
-OF_THEIR_OWN = {"on_duplicate": "ignore", "references": "as-recorded", "mode": "dry-run"}
+OF_THEIR_OWN = {"kind": "repair", "on_duplicate": "ignore", "references": "as-recorded", "mode": "dry-run"}
 """Options that take certain words only."""
 
 _ACTS = frozenset({"by"})

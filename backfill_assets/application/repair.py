@@ -1,0 +1,144 @@
+"""Repair: what is planned so that accepted rows whose files are lost come out as they were recorded.
+
+They are computed from the inputs, by the release and with the references of the run that computed them, as far as these
+are still there. Where the rows that were there before are a part of them (a merge, or a pilot), they are computed from
+the version that they had replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+
+from backfill_assets.domain import DerivedTable, SourceTable
+from backfill_assets.lake.tables import altered_files
+from backfill_assets.ledger.records import PartitionVersion, RunRecord
+from backfill_assets.ledger.store import LedgerState
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest_parts import PinnedPartition, PinnedReference
+from backfill_assets.planning.request import PlanRequest, output_of
+from backfill_assets.planning.state import Claim
+from backfill_assets.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """A request for a repair, and what it reads in place of what is accepted now.
+
+    Attributes:
+        request: The request, for the lost partitions alone, by the release and of the scope that computed them.
+        made_from: For a merge or a pilot, what each lost version was made from; None where it had replaced nothing.
+        inputs: The versions of inputs that the lost rows were computed from, by table and partition.
+        references: The references that they were computed with; None for the present ones.
+    """
+
+    request: PlanRequest
+    made_from: Mapping[date, Claim | None] = field(default_factory=dict)
+    inputs: Mapping[str, Mapping[date, Claim]] = field(default_factory=dict)
+    references: tuple[PinnedReference, ...] | None = None
+
+
+@dataclass(frozen=True)
+class AsRecorded(LedgerState):
+    """The ledger as a repair reads it: inputs are what lost rows were computed from."""
+
+    inputs: Mapping[str, Mapping[date, Claim]] = field(default_factory=dict)
+
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
+        """The accepted versions, in place of some of which those count that were read."""
+        read = self.inputs.get(table, {})
+        return {p: read.get(p, claim) for p, claim in self.tx.versions.claims(table, partitions).items()}
+
+
+def repair_of(ws: Workspace, tx: ReadTransaction, table: DerivedTable, request: PlanRequest, as_of: datetime) -> Repair:
+    """What a request for a repair plans. Where nothing is lost, or lost rows were computed by several releases, scopes
+    or versions of references, it is a plan like any other."""
+    keys_move = table.publish.keys_move
+    asked = output_of(replace(request, table=table.name), ws.graph, as_of)
+    lost = lost_versions(ws, table, tx.versions.accepted(table.name, None if keys_move else asked))
+    if not lost:
+        return Repair(request=request)
+    bases = tx.bases.of_accepted([table.name], partitions=lost.keys()).bases[table.name]
+    runs = tx.runs.named(sorted({basis.run_id for basis in bases if lost.keys() & set(basis.partitions)}))
+    made_from = {p: _made_from(ws, tx, table, version) for p, version in lost.items()}
+    if not keys_move:
+        request = replace(request, partitions=tuple(sorted(lost)))
+    found = Repair(request=request, made_from=made_from)
+    if not _is_one({run.manifest.transform_version for run in runs}, {run.manifest.publish.scope for run in runs}):
+        return found
+    manifest = runs[0].manifest
+    if request.scope is None and manifest.publish.scope is not None and all(made_from.values()):
+        found = replace(found, request=replace(request, scope=manifest.publish.scope))
+    asked_version = request.transform_version
+    if asked_version is None and any(each.version == manifest.transform_version for each in table.releases):
+        asked_version = manifest.transform_version
+        found = replace(found, request=replace(found.request, transform_version=asked_version))
+    used = {run.manifest.references for run in runs}
+    if request.references.are_present and len(used) == 1:
+        found = replace(found, references=used.pop())
+    return replace(found, inputs=_read_by(ws, tx, runs))
+
+
+def lost_versions(
+    ws: Workspace, table: DerivedTable | SourceTable, accepted: Mapping[date, PartitionVersion]
+) -> Mapping[date, PartitionVersion]:
+    """The accepted versions whose files are not as they were staged: gone, of another size, or of other bytes."""
+    if not _altered(ws, table.name, accepted.values()):
+        return {}
+    return {partition: version for partition, version in accepted.items() if _altered(ws, table.name, [version])}
+
+
+def _is_one(*of_runs: Collection[object]) -> bool:
+    return all(len(each) == 1 for each in of_runs)
+
+
+def _altered(ws: Workspace, table: str, versions: Collection[PartitionVersion]) -> bool:
+    return bool(altered_files(ws.lake, table, (version.files for version in versions)))
+
+
+def _made_from(ws: Workspace, tx: ReadTransaction, table: DerivedTable, lost: PartitionVersion) -> Claim | None:
+    """The last version before a lost one that is there as it was staged; None where there is none."""
+    before = lost
+    while before.replaces:
+        before = tx.versions.pinned(table.name, [(lost.partition, before.replaces)])[lost.partition]
+        if before.removed_at is None and not _altered(ws, table.name, [before]):
+            return _claim(before)
+    return None
+
+
+def _read_by(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> Mapping[str, Mapping[date, Claim]]:
+    """The versions of inputs that all of some runs have read, where these are there as they were staged."""
+    read: dict[str, dict[date, set[int]]] = {}
+    for run in runs:
+        for pinned in run.manifest.inputs:
+            of_table = read.setdefault(pinned.table, {})
+            for pin in pinned.partitions:
+                version = pin.version if pin.from_run is None else _staged_by(tx, pinned.table, pin)
+                of_table.setdefault(pin.partition, set()).add(version)
+    found: dict[str, Mapping[date, Claim]] = {}
+    for table, of_table in read.items():
+        now = tx.versions.claims(table, sorted(of_table))
+        one = {p: next(iter(versions)) for p, versions in of_table.items() if len(versions) == 1 and p in now}
+        pairs = [(p, version) for p, version in one.items() if version not in (0, now[p].version)]
+        versions = tx.versions.pinned(table, pairs).items() if pairs else ()
+        there = ((p, v) for p, v in versions if v.removed_at is None and not _altered(ws, table, [v]))
+        found[table] = {partition: _claim(version) for partition, version in there}
+    return found
+
+
+def _staged_by(tx: ReadTransaction, table: str, pin: PinnedPartition) -> int:
+    """The version that the candidate became which was read of another run of the set; 0 where there is none."""
+    made = (each.version for each in tx.versions.history(table, pin.partition) if each.run_id == pin.from_run)
+    return max(made, default=0)
+
+
+def _claim(version: PartitionVersion) -> Claim:
+    return Claim(
+        version=version.version,
+        run_id=version.run_id,
+        digest=version.files.digest,
+        rows=version.rows,
+        file_count=len(version.files.files),
+        size_bytes=version.files.size_bytes,
+    )

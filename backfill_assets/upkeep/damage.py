@@ -1,0 +1,68 @@
+"""Damage: what an audit found amiss as a sentence, with what it is about, from which the next step follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from typing import Self
+
+from backfill_assets.planning.partitions import Grain
+
+
+class Lost(StrEnum):
+    """What is gone, or is not as it was written."""
+
+    ACCEPTED = "ACCEPTED"
+    EARLIER = "EARLIER"
+    LANDED = "LANDED"
+    CAPTURED = "CAPTURED"
+    CONFORMED = "CONFORMED"
+    QUARANTINED = "QUARANTINED"
+    SEGMENT = "SEGMENT"
+    REFERENCE = "REFERENCE"
+    TABLE = "TABLE"
+    NOT_NEEDED = "NOT_NEEDED"
+    FOREIGN = "FOREIGN"
+    COMMIT = "COMMIT"
+    EVIDENCE = "EVIDENCE"
+    LEDGER = "LEDGER"
+    NOTHING = "NOTHING"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """What a problem of an audit is about.
+
+    Attributes:
+        kind: What is lost.
+        table: The table or the source; empty of what is of none.
+        grain: Of its partitions; None of a source file.
+        partition: The partition of a lost version.
+        run_id: The run that made the lost version.
+        place: The file or the folder, as a person finds it.
+        named: What the file was called where it came from, or which version of a reference it is.
+        sha256: Of its bytes, where they are to be found elsewhere.
+    """
+
+    kind: Lost
+    table: str = ""
+    grain: Grain | None = None
+    partition: date | None = None
+    run_id: str = ""
+    place: str = ""
+    named: str = ""
+    sha256: str = ""
+
+
+class Amiss(str):
+    """A problem of an audit: a sentence that carries its damage."""
+
+    __slots__ = ("damage",)
+    damage: Damage
+
+    @classmethod
+    def of(cls, sentence: str, damage: Damage) -> Self:
+        found = cls(sentence)
+        found.damage = damage
+        return found

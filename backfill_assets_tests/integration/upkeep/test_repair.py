@@ -1,0 +1,328 @@
+"""Files of a home are removed, truncated or changed by a byte: `audit` finds each, and its next steps lead to a home
+without problems, with the rows that were recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from backfill_assets.application.land import land_files
+from backfill_assets.application.land import load as load_days
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.core.errors import Refused
+from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.publish_mode import Scope
+from backfill_assets.planning.request import PlanRequest
+from backfill_assets.publication.errors import NotAgreed
+from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.advice.machine import after_audit
+from backfill_assets.report.requests import Act, Invocation
+from backfill_assets.upkeep.alignment import set_to_ledger
+from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests.domains.modes import EVERY_MODE
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.lakes import folder_at, folder_of
+from backfill_assets_tests.support.ledger_book import ENTRIES, FIRST, Book, entry, open_book
+from backfill_assets_tests.support.ledgers import copy_home
+from backfill_assets_tests.support.mode_model import ACCOUNTS, BALANCES, BY_TWO, MODES, SUMS
+from backfill_assets_tests.support.shop import ticking_clock
+
+DAYS = [FIRST + timedelta(days=n) for n in range(1, 5)]
+START = datetime(2026, 1, 15, 12, tzinfo=UTC)
+COLUMNS = ("day", "account", "amount", "version")
+
+
+def removed(path: Path) -> None:
+    path.unlink()
+
+
+def truncated(path: Path) -> None:
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes()[:-3])
+
+
+def changed(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.chmod(0o644)
+    path.write_bytes(content)
+
+
+DAMAGES: Mapping[str, Callable[[Path], None]] = {each.__name__: each for each in (removed, truncated, changed)}
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """A home in which a table of every mode was published, the merged ones twice, and a pilot of one over a day."""
+    home = tmp_path_factory.mktemp("repair") / "book"
+    book = opened(home, spark)
+    rejected = {**entry(DAYS[0], "nobody"), "amount": "much"}
+    book.land("first", [*(entry(day, f"{name}{day.day}") for day in (FIRST, *DAYS) for name in "ab"), rejected])
+    for table in MODES.values():
+        book.published(table, DAYS[::2] if table == BY_TWO else DAYS)
+    book.land("later", [entry(DAYS[2], f"{name}{DAYS[2].day}", 25, version=2) for name in "abc"])
+    for table in (ACCOUNTS, BALANCES):
+        book.published(table, DAYS)
+    pilot = PlanRequest(
+        table=SUMS,
+        days=DayRange.inclusive(DAYS[2], DAYS[2]),
+        reason="a first",
+        by="ana",
+        scope=Scope(where=(("account", f"a{DAYS[2].day}"),)),
+    )
+    book.through(operations.plan(book.ws, pilot).manifest.run_id)
+    book.ws.close()
+    return home
+
+
+def opened(home: Path, spark: SparkSession, at: datetime = START) -> Book:
+    book = open_book(home, clock=ticking_clock(at), spark=spark)
+    return replace(book, ws=replace(book.ws, domain=EVERY_MODE))
+
+
+@pytest.fixture
+def book(tmp_path: Path, template: Path, spark: SparkSession) -> Iterator[Book]:
+    copy_home(template, tmp_path / "home")
+    found = opened(tmp_path / "home", spark, START + timedelta(hours=3))
+    yield found
+    found.ws.close()
+
+
+def accepted_file(book: Book, table: str, day: date) -> Path:
+    with book.ws.ledger.read() as tx:
+        file = tx.versions.accepted(table)[day].files.files[0]
+    return folder_of(book.ws.lake, table) / file.path
+
+
+def stale(book: Book) -> Sequence[object]:
+    """What is stale and why, without the run that a partition was piloted by."""
+    return [
+        (each.table, of.partitions, [replace(why, run_id="") for why in of.reasons])
+        for each in operations.stale_tables(book.ws)
+        for of in each.ranges
+    ]
+
+
+def repaired(book: Book, table: str, day: date) -> str:
+    """A repair that ana plans, runs and publishes, to which nobody agrees."""
+    request = PlanRequest(
+        table=table, days=DayRange.inclusive(day, day), reason="a lost file", by="ana", kind=Kind.REPAIR
+    )
+    run_id = operations.plan(book.ws, request).manifest.run_id
+    operations.stage(book.ws, run_id, actor="ana")
+    operations.gate(book.ws, run_id, actor="ana")
+    operations.publish(book.ws, run_id, by="ana")
+    return run_id
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("table", MODES.values(), ids=MODES)
+def test_a_lost_file_of_each_mode_comes_back_as_recorded_without_a_new_agreement(
+    book: Book, table: str, damage: str
+) -> None:
+    before, was_stale, day = book.rows(table, COLUMNS), stale(book), DAYS[2]
+    DAMAGES[damage](accepted_file(book, table, day))
+    assert any(f"day={day}" in problem for problem in audit(book.ws).problems)
+    run_id = repaired(book, table, day)
+    assert audit(book.ws).problems == ()
+    assert book.rows(table, COLUMNS) == before
+    assert stale(book) == was_stale
+    assert operations.run_named(book.ws, run_id).state is RunState.PUBLISHED
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_lost_file_of_bronze_is_built_again_from_what_has_landed(book: Book, damage: str) -> None:
+    columns = ("entry_id", "amount", "version")
+    before, was_stale, day = book.rows(ENTRIES, columns), stale(book), DAYS[2]
+    DAMAGES[damage](accepted_file(book, ENTRIES, day))
+    assert audit(book.ws).problems
+    load_days(
+        book.ws,
+        ENTRIES,
+        DayRange.inclusive(day, day),
+        Acting(by="ana", recorder=Unrecorded()),
+        empty=False,
+        reason="a lost file",
+    )
+    assert audit(book.ws).problems == ()
+    assert book.rows(ENTRIES, columns) == before
+    assert stale(book) == was_stale
+
+
+def stored_file(book: Book, kind: str) -> Path:
+    """A file of a kind, of what the first import brought."""
+    with book.ws.ledger.read() as tx:
+        landed = tx.imports.records()[0]
+        run = tx.versions.history(BALANCES, DAYS[2])[0]
+    landing, lake = folder_at(book.ws.settings.landing), book.ws.lake
+    match kind:
+        case "landed file":
+            return landing / landed.stored_path
+        case "conformed records":
+            assert landed.conformed is not None
+            return landing / landed.conformed.paths[0]
+        case "quarantined records":
+            (path,) = [*(folder_of(lake, book.ws.domain.sources[0].quarantine)).rglob("_runs/**/*.parquet")]
+            return path
+        case "earlier version":
+            return folder_of(lake, BALANCES) / run.files.files[0].path
+        case _:
+            log = folder_of(lake, BALANCES) / "_delta_log"
+            DeltaTable(str(log.parent)).create_checkpoint()
+            return next(log.glob("*.checkpoint.parquet")) if kind == "checkpoint" else log / "_last_checkpoint"
+
+
+def commands(book: Book) -> Sequence[Invocation]:
+    """The requests that the next steps of an audit name, but that for another audit."""
+    steps = after_audit(audit(book.ws), next_step_of)
+    assert steps
+    asked = [part for each in steps for part in each.parts if isinstance(part, Invocation)]
+    return [each for each in asked if each.act is not Act.AUDIT]
+
+
+def carried_out(book: Book, asked: Invocation) -> None:
+    """Does what a next step names, in the name of ana."""
+    options, acting = dict(asked.options), Acting(by="ana", recorder=Unrecorded())
+    match asked.act:
+        case Act.LAND:
+            source, path = asked.of
+            how = str(options.get("on_duplicate", "ignore"))
+            land_files(book.ws, source, [Path(path)], acting, on_duplicate=how, builds=True)
+        case Act.RECOVER:
+            (table,) = asked.of
+            set_to_ledger(book.ws, f"silver.{table}", by="ben", reason="tried")
+        case Act.LOAD:
+            (source,) = asked.of
+            first, last = (date.fromisoformat(str(options[name])) for name in ("first", "last"))
+            load_days(book.ws, source, DayRange.inclusive(first, last), acting, empty=False, reason="lost")
+        case Act.PLAN:
+            assert options["kind"] == "repair"
+            (table,) = asked.of
+            repaired(book, table, date.fromisoformat(str(options["first"])))
+        case _:
+            raise AssertionError(asked)
+
+
+REMOVED_BY_HAND = ("checkpoint", "mark of the last checkpoint")
+HARMLESS = {("mark of the last checkpoint", "changed"), ("quarantined records", "changed")}
+"""What may leave everything that is read of a file as it was: of these no bytes are recorded."""
+KINDS = ("landed file", "conformed records", "quarantined records", "earlier version", *REMOVED_BY_HAND)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_next_steps_of_an_audit_lead_to_a_home_without_problems(book: Book, kind: str, damage: str) -> None:
+    held = {table: book.rows(table, COLUMNS) for table in MODES.values()}
+    path = stored_file(book, kind)
+    whole = path.read_bytes()
+    DAMAGES[damage](path)
+    if kind in REMOVED_BY_HAND and damage == "removed":
+        return  # readers begin with the commits
+    if (kind, damage) in HARMLESS and not audit(book.ws).problems:
+        return
+    assert audit(book.ws).problems
+    if kind == "landed file":
+        with book.ws.ledger.read() as tx:
+            original = Path(tx.imports.records()[0].original_path)
+        assert original.read_bytes() == whole, "what is in the archive"
+    if kind in REMOVED_BY_HAND:
+        steps = [str(each) for each in after_audit(audit(book.ws), next_step_of)]
+        named = [step.removeprefix("remove ").partition(":")[0] for step in steps]
+        assert str(path) in named
+        assert all(step.startswith("remove ") for step in steps), steps
+        for each in named:
+            Path(each).unlink()
+    else:
+        for asked in commands(book):
+            carried_out(book, asked)
+    assert audit(book.ws).problems == ()
+    assert {table: book.rows(table, COLUMNS) for table in MODES.values()} == held
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_lost_accepted_file_is_repaired_by_what_the_audit_says(book: Book, damage: str) -> None:
+    before = book.rows(BALANCES, COLUMNS)
+    DAMAGES[damage](accepted_file(book, BALANCES, DAYS[2]))
+    DAMAGES[damage](accepted_file(book, ENTRIES, DAYS[1]))
+    for asked in commands(book):
+        carried_out(book, asked)
+    assert audit(book.ws).problems == ()
+    assert book.rows(BALANCES, COLUMNS) == before
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", [1, 7])
+def test_a_stray_commit_file_beside_a_complete_log_is_removed(book: Book, version: int) -> None:
+    log = folder_of(book.ws.lake, BALANCES) / "_delta_log"
+    last = max(int(path.stem) for path in log.glob("*.json"))
+    stray = log / f"{last + version:020}.json"
+    stray.write_bytes(b"{")
+    steps = [str(each) for each in after_audit(audit(book.ws), next_step_of)]
+    if version == 1 or steps:  # readers stop at a gap
+        assert [step.partition(":")[0] for step in steps] == [f"remove {stray}"], audit(book.ws).problems
+    stray.unlink()
+    assert audit(book.ws).problems == ()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("by", ["the advised step", "a restore"])
+def test_a_commit_of_another_program_is_explained_once_it_is_undone(book: Book, by: str) -> None:
+    before = book.rows(BALANCES, COLUMNS)
+    table = book.ws.lake.open(BALANCES)
+    version = table.version()
+    write_deltalake(table, table.to_pyarrow_table().slice(0, 1), mode="append")
+    assert "a commit (WRITE) that no publication explains" in "\n".join(audit(book.ws).problems)
+    if by == "a restore":
+        book.ws.lake.open(BALANCES).restore(version)
+        assert "commits of another program, the last of which undid the others" in audit(book.ws).undone[0]
+    else:
+        for asked in commands(book):
+            carried_out(book, asked)
+    assert audit(book.ws).problems == ()
+    assert book.rows(BALANCES, COLUMNS) == before
+    repaired(book, BALANCES, DAYS[2])
+    assert audit(book.ws).problems == ()
+
+
+@pytest.mark.long
+def test_a_table_that_was_repaired_is_rolled_back_past_the_repair(book: Book) -> None:
+    with book.ws.ledger.read() as tx:
+        made_by = tx.versions.accepted(BALANCES)[DAYS[2]]
+        (before,) = [each for each in tx.versions.history(BALANCES, DAYS[2]) if each.version == made_by.replaces]
+    removed(accepted_file(book, BALANCES, DAYS[2]))
+    run_id = repaired(book, BALANCES, DAYS[2])
+    with pytest.raises(Refused, match="removed"):
+        operations.rollback(book.ws, run_id, by="ben", reason="its files are lost")
+    operations.rollback(book.ws, made_by.run_id, by="ben", reason="not what was meant")
+    with book.ws.ledger.read() as tx:
+        assert tx.versions.accepted(BALANCES)[DAYS[2]].version == before.version
+    assert audit(book.ws).problems == ()
+
+
+@pytest.mark.long
+def test_rows_that_come_out_otherwise_wait_for_an_approval(book: Book) -> None:
+    day = DAYS[1]
+    with book.ws.ledger.read() as tx:
+        read = tx.versions.history(ENTRIES, day)
+    before = book.rows(SUMS, COLUMNS)
+    book.land("other", [entry(day, f"a{day.day}", 99, name=f"a{day.day}-{day}-1")])
+    removed(accepted_file(book, SUMS, day))
+    for version in read:  # what it was computed from is lost as well
+        removed(folder_of(book.ws.lake, ENTRIES) / version.files.files[0].path)
+    with pytest.raises(NotAgreed):
+        repaired(book, SUMS, day)
+    with book.ws.ledger.read() as tx:
+        run = tx.runs.records(table=SUMS)[0]
+    operations.approve(book.ws, run.run_id, by="ben")
+    operations.publish(book.ws, run.run_id, by="ana")
+    changed = {row for row in book.rows(SUMS, COLUMNS) if row not in before}
+    assert {row[:2] for row in changed} == {(day, f"a{day.day}")}
