@@ -137,9 +137,24 @@ def account(records: ConformedRecords, imports: Sequence[ImportRecord], others: 
     versions = _affected_versions(records, imports, others)
     present = standing(versions, source, (*imports, *others), apart=(PHASE,))
     states = len(imports) > 1 and not any(record.format == STATEMENT for record in imports)
-    counted = _contents(records.read(imports), source).unionByName(
-        _lines(present, ids, source, apart=(PHASE,), states=states)
-    )
+    return account_of(records.read(imports), present, ids, source, states=states)
+
+
+def account_of(
+    found: DataFrame, present: DataFrame, ids: Sequence[str], source: SourceTable, *, states: bool = False
+) -> Account:
+    """Counts conformed records.
+
+    Args:
+        found: The records.
+        present: What `standing` gives of the versions of their keys, with them and without them.
+        ids: Their imports.
+        states: As for `_lines`.
+
+    Raises:
+        AmbiguousOrder: Nothing declared decides between two versions of a key.
+    """
+    counted = _contents(found, source).unionByName(_lines(present, ids, source, apart=(PHASE,), states=states))
     lines = [_Line(row["phase"], row["what"], row["of"] or "", row["day"], row["n"]) for row in counted.collect()]
     if any(line.what == _TIED for line in lines) and source.ties == Ties.REFUSE:
         raise _ambiguous(present, source, ids)

@@ -7,8 +7,8 @@ counts or nothing does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, date, datetime, time
 from functools import partial
 from itertools import count
@@ -26,7 +26,15 @@ from backfill_assets.domain.operations import UnknownKeys, is_current
 from backfill_assets.lake.row_values import Texts, instants_in, texts
 from backfill_assets.landing.attempt import Landing, require_all
 from backfill_assets.landing.bronze import bronze_rows
-from backfill_assets.landing.classify import PHASE, WITH, WITHOUT, Account, of_keys_of, with_and_without
+from backfill_assets.landing.classify import (
+    PHASE,
+    WITH,
+    WITHOUT,
+    Account,
+    account_of,
+    of_keys_of,
+    with_and_without,
+)
 from backfill_assets.landing.compacted import earlier_versions
 from backfill_assets.landing.conformed import (
     CONTENT_HASH,
@@ -39,12 +47,14 @@ from backfill_assets.landing.days import unexplained_days
 from backfill_assets.landing.errors import ExtractOvertaken, WithdrawsTooMuch
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import ROW
-from backfill_assets.landing.imports import OnDuplicate, imports_for_days, landed_since
+from backfill_assets.landing.imports import STATEMENT, OnDuplicate, imports_for_days, landed_since
 from backfill_assets.landing.key_versions import (
     DECIDES,
     IS_CURRENT,
     UNKNOWN,
+    Fate,
     KeyState,
+    fate,
     key_state,
     open_rejected,
     standing,
@@ -57,11 +67,12 @@ from backfill_assets.landing.statements import (
     columns_condition,
     record_statement,
     require_columns,
+    statement_rows,
     write_statement,
 )
-from backfill_assets.ledger.imports import ImportDay, ImportRecord
+from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.states import COUNTING
-from backfill_assets.planning.partitions import DayRange, count_of
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +84,7 @@ class Effect:
         changed: Those with other values on the same day.
         moved: Those that are on another day now.
         unchanged: Those that stay as they are.
+        older: Those of which a record with a later position is there already, which decides them.
         unknown: Those that are not known then, because their record is rejected.
     """
 
@@ -80,6 +92,7 @@ class Effect:
     changed: int = 0
     moved: int = 0
     unchanged: int = 0
+    older: int = 0
     unknown: int = 0
 
 
@@ -88,23 +101,24 @@ def _versions(work: Landing, imports: Sequence[ImportRecord]) -> DataFrame:
     return work.records.versions(imports).select(*version_columns(work.source))
 
 
-def effect_of(work: Landing, offered: DataFrame, others: Sequence[ImportRecord]) -> Effect:
-    """What conformed records would do, if they arrived after all others."""
-    source = work.source
-    mine = offered.where(is_version(source)).select(*version_columns(source))
-    theirs = _versions(work, others)
-    found = standing(with_and_without(mine, theirs, source), source, others, apart=(PHASE,))
+def _effect(found: DataFrame, source: SourceTable, ids: Sequence[str]) -> Effect:
+    """What the versions of some imports do, by what `standing` gives with them and without them."""
+    is_mine = F.col(IMPORT_ID).isin(list(ids)) & (F.col(PHASE) == WITH)
+    decided = F.max(is_mine & (fate() != F.lit(str(Fate.SUPERSEDED))))
+    mine = found.groupBy(*source.key).agg(F.max(is_mine).alias("mine"), decided.alias("decided")).where("mine")
     current = found.where(F.col(DECIDES) & (key_state() == F.lit(str(KeyState.CURRENT))))
     day, content = F.col(source.partition.column).alias("day"), F.col(CONTENT_HASH).alias("content")
     is_unknown = F.col(UNKNOWN).isNotNull().alias("is_unknown")
     state = F.struct(day, content, is_unknown)
     in_phase = {phase: F.max(F.when(F.col(PHASE) == phase, state)) for phase in (WITHOUT, WITH)}
     by_key = current.groupBy(*source.key).agg(in_phase[WITHOUT].alias("was"), in_phase[WITH].alias("is"))
+    by_key = by_key.join(mine, on=list(source.key))
     kind = (
         F.when(F.col("is.is_unknown"), "unknown")
         .when(F.col("was").isNull(), "new")
         .when(F.col("was.day") != F.col("is.day"), "moved")
         .when(F.col("was.content") != F.col("is.content"), "changed")
+        .when(~F.col("decided"), "older")
         .otherwise("unchanged")
     )
     counts = by_key.where(F.col("is").isNotNull()).groupBy(kind.alias("kind")).count().collect()
@@ -112,6 +126,8 @@ def effect_of(work: Landing, offered: DataFrame, others: Sequence[ImportRecord])
 
 
 _MOST_SAMPLES = 5
+_STATING = "statement"
+"""Stands for the import of a statement that is only foreseen."""
 _DAY = "_local_day"
 
 
@@ -157,6 +173,8 @@ class Withdrawn:
         by_day: How many keys of each of these days, only of days that lose one.
         sample: Some of the keys, as texts.
         effect: What the keys that its files have are; null where it lands.
+        files: What becomes of the records of its files; null where it lands.
+        rebuilt: The UTC dates that would be built again; null where it lands.
     """
 
     keys: int = 0
@@ -167,6 +185,8 @@ class Withdrawn:
     by_day: Mapping[date, int] = field(default_factory=dict)
     sample: tuple[Texts, ...] = ()
     effect: Effect | None = None
+    files: ImportCounts | None = None
+    rebuilt: Partitions | None = None
 
     @property
     def percent(self) -> float:
@@ -211,15 +231,21 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
     others = work.others(())
     arrivals = count(max((record.arrival for record in others), default=0) + 1)
     bounds = Bounds(first_day=work.settings.first_day, landed_at=now)
-    for capture, kind, probe in zip(captures, kinds, probes, strict=True):
+    ids = [f"file {number}" for number in range(len(captures))]
+    for import_id, capture, kind, probe in zip(ids, captures, kinds, probes, strict=True):
         path, name = exactly(str(capture.path.absolute())), capture.name
         raw = records_by_version(work.spark, path, kind=kind, probe=probe, source=work.source, name=name)
-        owner = owner_of("not landed", next(arrivals), name)
+        owner = owner_of(import_id, next(arrivals), name)
         each = conformed(raw, source=work.source, owner=owner, bounds=bounds)
         frame = each if frame is None else frame.unionByName(each)
     assert frame is not None
     known = _known(work, extract, in_scope, now=now, versions=partial(_versions, work))
     lacking, found = _lacking(work, frame, known, extract, in_scope)
+    present = _foreseen(work, frame, lacking, others, arrival=next(arrivals))
+    account = account_of(frame, present, [*ids, _STATING], work.source)
+    counts = [asdict(account.files[each].counts) for each in ids]
+    touched = {day.event_date for each in account.files.values() for day in each.days}
+    rebuilt = touched.union(_empty_days(work, extract, touched, today=now.date()))
     lacking = lacking.where(IS_CURRENT)
     by_day = {row[_DAY]: row["count"] for row in lacking.groupBy(_DAY).count().collect()}
     sample = lacking.orderBy(_DAY, *work.source.key).limit(_MOST_SAMPLES).collect()
@@ -228,7 +254,24 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
         keys=sum(by_day.values()),
         by_day=dict(sorted(by_day.items())),
         sample=tuple(texts(row, work.source.key, instants_in(work.source.schema)) for row in sample),
-        effect=effect_of(work, frame, others),
+        effect=_effect(present, work.source, ids),
+        files=ImportCounts(**{name: sum(each[name] for each in counts) for name in counts[0]}),
+        rebuilt=Partitions.of(Grain.DAILY, rebuilt),
+    )
+
+
+def _foreseen(
+    work: Landing, offered: DataFrame, lacking: DataFrame, others: Sequence[ImportRecord], *, arrival: int
+) -> DataFrame:
+    """What the versions of the keys would be with the records and the withdrawals of an extract, and are without."""
+    source = work.source
+    stated = statement_rows(source, lacking, Operation.WITHDRAW, import_id=_STATING, arrival=arrival)
+    mine = offered.unionByName(stated, allowMissingColumns=True).where(is_version(source))
+    theirs = _versions(work, others)
+    versions = with_and_without(mine.select(*version_columns(source)), theirs, source)
+    # Without others nothing is withdrawn.
+    return standing(
+        versions, source, [*others, *(replace(each, format=STATEMENT) for each in others[:1])], apart=(PHASE,)
     )
 
 
@@ -324,15 +367,20 @@ def _with_empty_days(work: Landing, found: Account, stating: ImportRecord, extra
     Not a date that its days have a part of, nor that on which it lands and later ones, which are not over; and nothing
     where it is about some rows only, or captured: then its days are not those that a person has named.
     """
-    today = stating.first_seen_at.date()
     touched = {day.event_date for file in found.files.values() for day in file.days}
-    whole = work.source.days.whole_partitions(extract.days)
-    over = [day for day in whole if work.settings.first_day <= day < today and day not in touched]
-    with work.ledger.read() as tx:
-        empty = () if extract.where or extract.is_captured else unexplained_days(tx, work.source, over)
+    empty = _empty_days(work, extract, touched, today=stating.first_seen_at.date())
     of = stating.import_id
     days = (*found.files[of].days, *(ImportDay(import_id=of, event_date=day, events=0) for day in empty))
     return replace(found, files={**found.files, of: replace(found.files[of], days=days)})
+
+
+def _empty_days(work: Landing, extract: Extract, touched: Collection[date], *, today: date) -> Sequence[date]:
+    if extract.where or extract.is_captured:
+        return ()
+    whole = work.source.days.whole_partitions(extract.days)
+    over = [day for day in whole if work.settings.first_day <= day < today and day not in touched]
+    with work.ledger.read() as tx:
+        return unexplained_days(tx, work.source, over)
 
 
 def _statement(source: SourceTable, extract: Extract, archived: Sequence[Archived]) -> Statement:

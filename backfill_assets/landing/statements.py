@@ -129,24 +129,39 @@ def restore(work: Landing, import_id: str, key: Mapping[str, str], *, reason: st
         return _state(work, statement, left, Operation.RESTORE, restores=import_id)
 
 
-def write_statement(
-    work: Landing, record: ImportRecord, keys: DataFrame, operation: Operation, *, restores: str | None = None
-) -> None:
-    """Writes the conformed records of a statement: one per key."""
+def statement_rows(
+    source: SourceTable,
+    keys: DataFrame,
+    operation: Operation,
+    *,
+    import_id: str,
+    arrival: int,
+    restores: str | None = None,
+) -> DataFrame:
+    """The conformed records of a statement: one per key."""
     own: dict[str, Column] = {
-        IMPORT_ID: F.lit(record.import_id),
-        ARRIVAL: F.lit(record.arrival),
+        IMPORT_ID: F.lit(import_id),
+        ARRIVAL: F.lit(arrival),
         ROW: F.monotonically_increasing_id() + 1,
         CONTENT_HASH: F.lit(0),
         OPERATION: F.lit(str(operation)),
         RESTORES: F.lit(restores),
-        **{name: F.col(name) for name in work.source.key},
+        **{name: F.col(name) for name in source.key},
     }
     columns = [
         own.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
-        for field in conformed_schema(work.source).fields
+        for field in conformed_schema(source).fields
     ]
-    keys.select(*columns).write.mode("overwrite").parquet(work.records.folder(record.import_id))
+    return keys.select(*columns)
+
+
+def write_statement(
+    work: Landing, record: ImportRecord, keys: DataFrame, operation: Operation, *, restores: str | None = None
+) -> None:
+    """Writes the conformed records of a statement."""
+    by, at = record.import_id, record.arrival
+    rows = statement_rows(work.source, keys, operation, import_id=by, arrival=at, restores=restores)
+    rows.write.mode("overwrite").parquet(work.records.folder(record.import_id))
     work.reached(Point.LAND_STATED)
 
 

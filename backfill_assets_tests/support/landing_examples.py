@@ -22,6 +22,7 @@ from backfill_assets.core.spark import give_access
 from backfill_assets.domain import SourceTable, daily
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.bronze import bronze_rows, unknown_keys
+from backfill_assets.landing.extract import Extract, LandedExtract, Withdrawn, land_extract, preview
 from backfill_assets.landing.formats import ROW, records
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import Landed, land_files
@@ -156,3 +157,20 @@ def landing_room(
 
 def reasons(rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
     return [row[REASON] for row in rows]
+
+
+def land_foreseen(room: LandingRoom, paths: Sequence[Path], stated: Extract) -> tuple[Withdrawn, LandedExtract]:
+    """Lands an extract, which does to keys, records and dates what its preview had said."""
+    captures = [FileCapture(path) for path in paths]
+    expected = preview(room.work(), captures, stated, now=LANDED_AT)
+    landed = land_extract(room.work(), captures, stated)
+    if landed.statement.is_new:
+        found = landed.withdrawn
+        assert (found.keys, found.current, found.rejected) == (expected.keys, expected.current, expected.rejected)
+        assert expected.files is not None and expected.rebuilt is not None
+        for name in ("landed", "accepted", "duplicate", "superseded", "rejected"):
+            assert getattr(expected.files, name) == sum(getattr(each.record.counts, name) for each in landed.files), (
+                name
+            )
+        assert expected.rebuilt.days == landed.statement.days
+    return expected, landed

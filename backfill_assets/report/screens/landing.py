@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.ledger.captures import CapturedFile
-from backfill_assets.ledger.imports import ImportRecord
+from backfill_assets.ledger.imports import ImportCounts, ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange, Partitions, count_of, describe_ranges
 from backfill_assets.report.captured_so_far import CapturedSource
@@ -209,18 +209,26 @@ def extract_page(preview: ExtractPreview) -> Page:
                 "keys of the files",
                 f"{effect.new:,} new, {effect.changed:,} changed, {effect.moved:,} moved to another day, "
                 f"{effect.unchanged:,} unchanged"
+                + (f", {effect.older:,} older than what is there" if effect.older else "")
                 + (f", {effect.unknown:,} not known, because their record is rejected" if effect.unknown else "")
                 if effect
                 else None,
             ),
+            ("of their records", _become(found.files) if found.files else None),
             ("keys there now", found.current),
             ("it lacks", f"{found.keys:,} ({preview.percent:.1f} %; allowed {preview.allowed_percent:g} %)"),
             ("and keys of rejected records", found.rejected or None),
+            ("built again", f"{found.rebuilt} (UTC dates)" if found.rebuilt else None),
         ),
         section("days that lose keys", days),
         Note(text=f"for example {'; '.join(map(_key, found.sample))}") if found.sample else None,
         *(Note(text=each) for each in preview.next_steps),
     )
+
+
+def _become(counts: ImportCounts) -> str:
+    what = f"{counts.accepted:,} accepted, {counts.duplicate:,} there before, {counts.superseded:,} superseded"
+    return f"{what}, {counts.rejected:,} rejected"
 
 
 def _records(found: Withdrawn) -> str:

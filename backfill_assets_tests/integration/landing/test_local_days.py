@@ -20,7 +20,7 @@ from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.days import unexplained_days
-from backfill_assets.landing.extract import Extract, LandedExtract, land_extract, preview
+from backfill_assets.landing.extract import Extract, LandedExtract, preview
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.landing_examples import (
     EVENTS,
@@ -28,6 +28,7 @@ from backfill_assets_tests.support.landing_examples import (
     LandingRoom,
     event,
     json_lines,
+    land_foreseen,
     landing_room,
 )
 from backfill_assets_tests.support.searches import examples
@@ -95,7 +96,7 @@ def land(room: LandingRoom, records: Iterable[Reading]) -> None:
 
 def extract(room: LandingRoom, records: Iterable[Reading], days: DayRange) -> LandedExtract:
     path = room.write(json_lines(*(each.line for each in records)), "extract.jsonl")
-    return land_extract(room.work(), [FileCapture(path)], stated(days))
+    return land_foreseen(room, [path], stated(days))[1]
 
 
 def stated(days: DayRange) -> Extract:

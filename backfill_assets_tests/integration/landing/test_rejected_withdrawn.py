@@ -15,7 +15,7 @@ from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.landing.errors import NotCurrent
-from backfill_assets.landing.extract import Extract, LandedExtract, Withdrawn, land_extract, preview
+from backfill_assets.landing.extract import Effect, Extract, LandedExtract, Withdrawn, land_extract
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.statements import restore, withdraw
 from backfill_assets.ledger.imports import KeyCounts
@@ -28,6 +28,7 @@ from backfill_assets_tests.support.landing_examples import (
     LandingRoom,
     event,
     json_lines,
+    land_foreseen,
     landing_room,
 )
 from backfill_assets_tests.support.searches import examples
@@ -58,10 +59,7 @@ def extract(
     """Lands an extract of some days, of which a preview says the same."""
     path = room.write(json_lines(*rows), f"extract-{len(room.imports())}.jsonl")
     stated = Extract(days=DayRange.inclusive(first, last), where=where, reason="all of it", confirmed_by="bea")
-    expected = preview(room.work(), [FileCapture(path)], stated, now=LANDED_AT)
-    found = land_extract(room.work(), [FileCapture(path)], stated)
-    assert counted(found.withdrawn) == counted(expected)
-    return found
+    return land_foreseen(room, [path], stated)[1]
 
 
 def counted(found: Withdrawn) -> tuple[int, int, int]:
@@ -228,3 +226,58 @@ def test_after_an_extract_and_a_correction_bronze_is_what_it_is_with_the_contrac
             corrected(room).land(json_lines(*file.values()), f"{number}.jsonl", on_duplicate=OnDuplicate.REPROCESS)
         assert ids(corrected(room)) == sorted(expected)
         assert keys(room).current == len(expected)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(examples(4)))
+def test_a_preview_of_changes_says_what_landing_does_to_older_deleted_repeated_and_rejected_ones(
+    spark: SparkSession, settings: Settings, seed: int
+) -> None:
+    chance = random.Random(seed)
+    positions = iter(chance.sample(range(1, 10_000), 400))
+
+    def some(ops: str, most: int) -> list[dict[str, Any]]:
+        return [
+            {
+                "op": chance.choice(ops),
+                "order_id": f"o{chance.randrange(12)}",
+                "lsn": next(positions),
+                "place": chance.choice(["a", "b", None]) if chance.random() < 0.4 else "c",
+                "ordered_at": f"{chance.choice([FIRST, SECOND])}T09:00:00Z",
+                "changed_at": f"{chance.choice([FIRST, SECOND])}T10:00:00Z",
+            }
+            for _ in range(chance.randint(1, most))
+        ]
+
+    timezone = chance.choice(["", "Europe/Amsterdam"])
+    source = replace(orders, gates=(), unknown=chance.choice([*UnknownKeys]), timezone=timezone)
+    with landing_room(spark, settings, lambda: LANDED_AT, source) as room:
+        earlier = some("cud", 20)
+        room.land(json_lines(*earlier), "1.jsonl")
+        room.land(json_lines(*some("cudt", 8)), "2.jsonl")
+        again = chance.sample(earlier, min(3, len(earlier)))
+        paths = [
+            room.write(json_lines(*some("cur", 8), *again), "3.jsonl"),
+            room.write(json_lines(*some("rd", 4)), "4.jsonl"),
+        ]
+        stated = Extract(
+            days=DayRange.inclusive(FIRST, chance.choice([FIRST, SECOND])), where={}, reason="r", confirmed_by="bea"
+        )
+        expected, _ = land_foreseen(room, paths, stated)
+        assert expected.effect is not None
+
+
+@pytest.mark.long
+def test_a_record_that_is_older_than_what_is_there_is_not_called_unchanged(
+    spark: SparkSession, settings: Settings
+) -> None:
+    def record(order_id: str, lsn: int, place: str = "p") -> dict[str, Any]:
+        times = {"ordered_at": "2024-05-01T09:00:00Z", "changed_at": "2024-05-01T10:00:00Z"}
+        return {"op": "r", "order_id": order_id, "lsn": lsn, "place": place, **times}
+
+    with landing_room(spark, settings, lambda: LANDED_AT, replace(orders, gates=())) as room:
+        room.land(json_lines(record("old", 9), record("same", 9), record("new", 9)), "1.jsonl")
+        path = room.write(json_lines(record("old", 3, "q"), record("same", 9), record("new", 12, "q")), "2.jsonl")
+        stated = Extract(days=DayRange.inclusive(FIRST, FIRST), where={}, reason="r")
+        expected, _ = land_foreseen(room, [path], stated)
+        assert expected.effect == Effect(changed=1, unchanged=1, older=1)

@@ -15,14 +15,21 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused, UnknownName
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.days import pending_days, unexplained_days
-from backfill_assets.landing.extract import Effect, Extract, LandedExtract, land_extract, preview
+from backfill_assets.landing.extract import Effect, Extract, LandedExtract, preview
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import restore, withdraw
 from backfill_assets.ledger.imports import KeyCounts
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.advice import advised
-from backfill_assets_tests.support.landing_examples import LANDED_AT, LandingRoom, event, json_lines, landing_room
+from backfill_assets_tests.support.landing_examples import (
+    LANDED_AT,
+    LandingRoom,
+    event,
+    json_lines,
+    land_foreseen,
+    landing_room,
+)
 from backfill_assets_tests.support.searches import examples
 
 FIRST = date(2024, 5, 1)
@@ -56,7 +63,7 @@ def extract(
 ) -> LandedExtract:
     paths = [room.write(file, f"extract-{number}.jsonl") for number, file in enumerate(files)]
     stated = Extract(days=days, where=where or {}, reason="new extract", confirmed_by=confirmed_by)
-    return land_extract(room.work(), [FileCapture(path) for path in paths], stated)
+    return land_foreseen(room, paths, stated)[1]
 
 
 def rows(room: LandingRoom) -> list[tuple[str, date, str]]:
