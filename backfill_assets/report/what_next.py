@@ -320,11 +320,11 @@ def how_to_undo(ws: Workspace, tx: ReadTransaction, named: str, run_ids: Sequenc
     standing = tx.publications.headers(run_id=named, states=[PublicationState.PUBLISHED])
     if standing and not any(tx.publications.changed_partitions(each.publication_id) for each in standing):
         return None
+    dependents = _left_without_input(ws, tx, run_ids)
     # A table has one open publication at a time.
-    tables = {run.manifest.table for run in tx.runs.named(run_ids)}
+    tables = {run.manifest.table for run in tx.runs.named([*run_ids, *dependents])}
     if any(each.table in tables for each in tx.publications.headers(states=[PublicationState.PUBLISHING])):
         return WAIT_OR_RECOVER
-    dependents = _left_without_input(ws, tx, run_ids)
     if its_set := next((whole for each in dependents if (whole := tx.sets.whole_of(each)) != each), None):
         return step("first undo the set that was computed from it: ", undo(its_set))
     if dependents:
