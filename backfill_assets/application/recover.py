@@ -103,7 +103,7 @@ def recover(
     if any(only in (None, record.import_id) for record in landing):
         found += _landings(ws, by=by, only=only, now=now)
     if only is None:
-        found += _out_of_step(ws)
+        found += _out_of_step(ws, without={each.problem.table for each in found if each.problem})
     return tuple(found)
 
 
@@ -160,11 +160,12 @@ def _left_alone(tx: ReadTransaction, work_id: str, at: datetime) -> str:
     return f"is left alone: {who or 'another process of this machine is working on it'}"
 
 
-def _out_of_step(ws: Workspace) -> Iterator[RecoveredWork]:
-    """The tables whose log is not of the time of the ledger: one of them was restored from an older backup."""
+def _out_of_step(ws: Workspace, *, without: Collection[str]) -> Iterator[RecoveredWork]:
+    """The tables whose log is not of the time of the ledger: one of them was restored from an older backup; and those
+    that cannot be compared, but `without` what was named before."""
     with ws.ledger.read() as tx:
         names = tuple(dict.fromkeys((*ws.domain.tables, *tx.versions.tables())))
-        for name in names:
+        for name in (name for name in names if name not in without):
             try:
                 found = out_of_step(ws, tx, name)
             except BackfillError as error:

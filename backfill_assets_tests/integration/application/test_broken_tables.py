@@ -181,12 +181,11 @@ def test_a_landed_file_that_is_gone_keeps_no_table_from_being_audited(shop: Shop
 def test_commands_end_with_1_and_say_it_in_words_and_as_json(shop: Shop, work_in: WorkIn) -> None:
     cut(shop)
     work_in(shop.ws.settings.home)
-    for command in (["status"], ["vacuum", "--dry-run"], ["audit", "--quick"]):
+    for command in (["status"], ["vacuum", "--dry-run"], ["audit", "--quick"], ["recover"]):
         said = CliRunner().invoke(app, command)
         assert (said.exit_code, RECENT in said.output) == (1, True), said.output
         document = json.loads(CliRunner().invoke(app, [*command, "--json"]).output)
         assert document["problems"]
-    assert CliRunner().invoke(app, ["recover"]).exit_code == 0
 
 
 def _names_only(table: str, problems: Sequence[Problem]) -> None:
