@@ -33,11 +33,10 @@ from backfill_assets.planning.partitions import DayRange, days_of, describe
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
 from backfill_assets.publication.authority import demands_of
 from backfill_assets.publication.proposals import days_held_by_moves
-from backfill_assets.publication.waiting import waits_for
+from backfill_assets.publication.waiting import is_built_since, waits_for
 from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.frozen import frozen_words, waits_for_words
-from backfill_assets.report.runs import RunSummary, run_document
-from backfill_assets.report.what_next import is_built_since
+from backfill_assets.report.what_next import next_step
 from backfill_assets.staleness.find import own_past, stale_before, with_changes
 from backfill_assets.workspace import Workspace
 
@@ -294,22 +293,23 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
             except NotApproved:
                 # What its gates demand a comment on was not known before: it waits for a person now.
                 pass
-    found = run_document(ws, run.run_id)
-    following = f" Next: {words_of(found.next_step)}." if found.next_step and found.record.state in UNPUBLISHED else ""
-    whole = (
-        f" {found.manifest.reason}." if found.manifest.reason != REASON and found.record.state in UNPUBLISHED else ""
-    )
-    named = f"{found.record.table}: {found.record.run_id} over {found.manifest.output}"
-    sentence = f"{named} is {found.record.state}.{whole}{following}"
-    is_blocked = found.record.state is RunState.BLOCKED
+    with ws.ledger.read() as tx:
+        run = tx.runs.get(run.run_id)
+        following = next_step(ws, tx, run) if run.state in UNPUBLISHED else None
+    said = f"{run.manifest.table}: {run.run_id} over {run.manifest.output} is {run.state}."
+    if run.manifest.reason != REASON and run.state in UNPUBLISHED:
+        said = f"{said} {run.manifest.reason}."
+    if following:
+        said = f"{said} Next: {words_of(following)}."
+    is_blocked = run.state is RunState.BLOCKED
     if is_blocked:
-        _list_blocked(ws, found)
-    return Advanced(sentence=sentence, failed=is_blocked)
+        _list_blocked(ws, run)
+    return Advanced(sentence=said, failed=is_blocked)
 
 
-def _list_blocked(ws: Workspace, run: RunSummary) -> None:
+def _list_blocked(ws: Workspace, run: RunRecord) -> None:
     """Lists a blocked run as stuck, unless a person has cleared it since a gate blocked it last."""
-    blocked = GivenUp(subject=run.record.run_id, why="a blocking gate failed", mark=run.record.updated_at.isoformat())
+    blocked = GivenUp(subject=run.run_id, why="a blocking gate failed", mark=run.updated_at.isoformat())
     with ws.ledger.read() as tx:
         is_cleared = (blocked.subject, blocked.mark) in tx.stuck.cleared(Sensor.LIVE)
     if not is_cleared:

@@ -17,14 +17,10 @@ from backfill_assets.ledger.states import ApprovalState, ImportState, Publicatio
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed
-from backfill_assets.publication.waiting import waits_for
+from backfill_assets.publication.stuck import still_stuck
+from backfill_assets.publication.waiting import outdated_partitions, waits_for
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.stuck import (
-    ClearedDocument,
-    still_stuck,
-    stuck_document,
-)
-from backfill_assets.report.what_next import outdated_partitions
+from backfill_assets.report.stuck import ClearedDocument, stuck_document
 from backfill_assets.report.words.waiting import stuck_words
 from backfill_assets.workspace import Workspace
 

@@ -29,10 +29,11 @@ from backfill_assets.application.sensor_work import remember, stuck_text
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.people import FOLLOWER, Sensor
 from backfill_assets.core.settings import Settings
+from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, Attempts, attempts_of
+from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, Attempts, attempts_of, end_abandoned_runs
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 from backfill_assets.orchestration.fresh import report
 from backfill_assets.orchestration.jobs import job_name, keys_of
@@ -180,9 +181,13 @@ def propose_sensor(_context: SensorEvaluationContext, ws: Workspace) -> SensorRe
     description="Shows which partitions no longer follow from the present, as the check `fresh` of their table.",
 )
 def fresh_sensor(context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
-    """Reports what is stale of every table, where that is not what its last tick reported."""
+    """Reports what readers see of every table and what of it is stale, where that is not what its last tick reported.
+
+    It completes what a process that was killed has not recorded.
+    """
     # By table, what was reported last.
     known, told = held_in(context.cursor), 0
+    end_abandoned_runs(context.instance)
     recording = {run.tags.get(tags.RUN_ID) for run in context.instance.get_runs(filters=GOING_ON)}
     with ws.ledger.read() as tx:
         waits = {run.manifest.table for run in tx.runs.named(filter(None, recording))}
@@ -191,7 +196,8 @@ def fresh_sensor(context: SensorEvaluationContext, ws: Workspace) -> SensorResul
         if known.get(found.table) == found.mark or found.table in waits or told >= MOST_AT_ONCE:
             continue
         show_accepted(ws, instance=context.instance, tables=[found.table])
-        report(ws, found, context.instance)
+        if isinstance(ws.domain.table(found.table), DerivedTable):
+            report(ws, found, context.instance)
         known[found.table], told = found.mark, told + len(found.accepted)
     said = f"{count_of(told, 'partition')} reported." if told else "Nothing has changed."
     return SensorResult(skip_reason=said, cursor=json.dumps(known))

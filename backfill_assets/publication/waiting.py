@@ -1,5 +1,5 @@
 """What a run waits for before it is published, the end of a freeze, keys of sources that are not known or an open run
-of a higher priority; and whether it has read older inputs than readers see.
+of a higher priority; and whether it has read older inputs than readers see, or other runs have done its work since.
 
 Asked before automatic work begins, when a reader is advised, and again in the transaction that begins a publication.
 Nothing is overwritten for a priority: when the other run is published, this one was compared with rows that are no
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 
+from backfill_assets.core.errors import Refused
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.landing.contract_versions import as_present_build
@@ -20,7 +21,7 @@ from backfill_assets.landing.not_known import KnownSince, NotKnown, not_known
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import GATED, UNBLOCKED, RunState, SetState
+from backfill_assets.ledger.states import EVER_VISIBLE, GATED, UNBLOCKED, UNPUBLISHED, VISIBLE, RunState, SetState
 from backfill_assets.ledger.store import EVER_PUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
@@ -153,3 +154,38 @@ def older_inputs(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Sequence
     from backfill_assets.staleness.find import regressed_partitions
 
     return regressed_partitions(ws, tx, manifest)
+
+
+def outdated_partitions(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Sequence[date]:
+    """What a run of a set has staged from candidates that have been staged again since, by what publication asks."""
+    if run.manifest.member_of is None or run.state in (*VISIBLE, RunState.CANCELLED):
+        return ()
+    try:
+        graph = ws.graph
+    except Refused:
+        # A reference cannot be read: `status` names that as a problem, and publication is refused for it.
+        return ()
+    # Only of sets, and most of what is shown is no run of a set that is under way.
+    from backfill_assets.candidates.inputs import read_before
+
+    return read_before(tx, graph, run.manifest)
+
+
+def is_built_since(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
+    """Whether nothing of a load is left to do, because every day of it was built by loads that were planned after it.
+
+    A load reads whatever has landed for its days, so a later one has read what this one would have, and possibly more.
+    """
+    if run.state not in UNPUBLISHED or run.lease is not None:
+        return False
+    if not isinstance(ws.domain.tables.get(run.manifest.table), SourceTable):
+        return False
+    return is_covered_since(tx, run)
+
+
+def is_covered_since(tx: ReadTransaction, run: RunRecord) -> bool:
+    """Whether runs of the table that were planned later have published every partition of a run."""
+    left, partitions = set(run.manifest.partitions), run.manifest.partitions
+    for later in tx.runs.records(table=run.manifest.table, states=EVER_VISIBLE, after=run.sequence, over=partitions):
+        left.difference_update(later.manifest.partitions)
+    return not left

@@ -1,4 +1,4 @@
-"""Freshness of derived tables: which accepted partitions are stale and why, with a mark that changes when that does."""
+"""Freshness of tables: which accepted partitions are stale and why, with a mark that changes when that does."""
 
 from __future__ import annotations
 
@@ -33,22 +33,26 @@ class Freshness:
 
 
 def freshness(ws: Workspace, table: str | None) -> Iterator[Freshness]:
-    """What is stale of a derived table, or of each of them."""
+    """What is stale of a derived table, or of each table; of a source table, which reads no other, nothing is."""
     names = {derived.name for derived in ws.domain.derived}
     with ws.ledger.read() as tx:
+        for source in ws.domain.sources if table is None else ():
+            yield _freshness(tx, source.name, {})
         for found in stale_within(ws, tx, table=table):
             if found.table not in names:
                 continue
-            accepted = {day: claim.version for day, claim in tx.versions.claims(found.table).items()}
             stale = {
                 partition: "; ".join(stale_words(found.table, reason) for reason in reasons)
                 for partition, reasons in found.reasons.items()
-                if partition in accepted
             }
-            seen = [[str(day), version, stale.get(day, "")] for day, version in sorted(accepted.items())]
-            yield Freshness(
-                table=found.table, accepted=tuple(sorted(accepted)), stale=stale, mark=document_digest(seen)
-            )
+            yield _freshness(tx, found.table, stale)
+
+
+def _freshness(tx: ReadTransaction, table: str, why: Mapping[date, str]) -> Freshness:
+    accepted = {day: claim.version for day, claim in tx.versions.claims(table).items()}
+    stale = {day: said for day, said in why.items() if day in accepted}
+    seen = [[str(day), version, stale.get(day, "")] for day, version in sorted(accepted.items())]
+    return Freshness(table=table, accepted=tuple(sorted(accepted)), stale=stale, mark=document_digest(seen))
 
 
 def reasons_of(ws: Workspace, tx: ReadTransaction, table: str, partition: date) -> tuple[Reason, ...]:

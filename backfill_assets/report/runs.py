@@ -14,12 +14,13 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.reasons import ChangedReference
+from backfill_assets.publication.waiting import outdated_partitions
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.errors import RunInterrupted
 from backfill_assets.report.proposed import files_behind
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.requests import NAME, Act, NextStep, do, step
-from backfill_assets.report.what_next import next_step, next_step_of_set, outdated_partitions
+from backfill_assets.report.what_next import next_step, next_step_of_set
 from backfill_assets.staleness.landed_news import FileNews
 from backfill_assets.workspace import Workspace
 

@@ -14,6 +14,7 @@ from backfill_assets.ledger.states import OPEN_SETS, OPEN_STATES
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
 from backfill_assets.planning.partitions import Partitions
+from backfill_assets.publication.stuck import still_stuck
 from backfill_assets.report.captured_so_far import CapturedSource, captured_sources
 from backfill_assets.report.errors import Undeclared
 from backfill_assets.report.follow import WaitingPublication, waiting_publication
@@ -23,7 +24,7 @@ from backfill_assets.report.proposed import OpenProposal, open_proposals
 from backfill_assets.report.replayed import OpenReplay, open_replays
 from backfill_assets.report.runs import RunSummary, SetDocument, described_set, run_summaries
 from backfill_assets.report.server import ServerDocument, server_document
-from backfill_assets.report.stuck import StuckDocument, still_stuck, stuck_document
+from backfill_assets.report.stuck import StuckDocument, stuck_document
 from backfill_assets.report.table_acts import ActDocument, open_acts
 from backfill_assets.workspace import Workspace
 

@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from backfill_assets.capture.drop_folder import dropped_files
-from backfill_assets.core.errors import Refused
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.outbox import StuckWork
-from backfill_assets.ledger.states import UNFINISHED, ImportState, PublicationState, RunState, SetState
-from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.sets import is_set
+from backfill_assets.publication.stuck import is_publication
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, cancel, do, step
-from backfill_assets.workspace import Workspace
-
-_UNDER_WAY = (
-    RunState.STAGING,
-    RunState.GATING,
-    PublicationState.PUBLISHING,
-    SetState.PUBLISHING,
-    SetState.ROLLING_BACK,
-    ImportState.LANDING,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,67 +42,16 @@ class ClearedDocument:
     cleared_by: str
 
 
-def still_stuck(ws: Workspace, tx: ReadTransaction, sensor: Sensor | None = None) -> tuple[StuckWork, ...]:
-    """Work that sensors have given up and what is still to be done: a person may have done it since by hand."""
-    found = tx.stuck.work(sensor)
-    dropped = _dropped(ws) if any(work.sensor is Sensor.DROP for work in found) else frozenset()
-    return tuple(work for work in found if _is_open(tx, work, dropped))
-
-
 def stuck_document(work: StuckWork) -> StuckDocument:
     """One piece of stuck work as a document."""
     return StuckDocument(work=work, clear=do(Act.CLEAR, work.subject, by=NAME), leave=_leave(work))
-
-
-def _is_open(tx: ReadTransaction, work: StuckWork, dropped: AbstractSet[tuple[str, str]]) -> bool:
-    match work.sensor:
-        case Sensor.FOLLOW:
-            if _is_publication(work.subject):
-                entry = tx.outbox.of_publications([work.subject]).get(work.subject)
-                return entry is not None and entry.is_open
-            return _state(tx, work.subject) in (*UNFINISHED, RunState.PASSED)
-        case Sensor.PUBLISH:
-            return _state(tx, work.subject) in (RunState.PASSED, SetState.PENDING)
-        case Sensor.RECOVER:
-            return _state(tx, work.subject) in _UNDER_WAY
-        case Sensor.DROP:
-            return (work.subject, work.mark) in dropped
-        case Sensor.LIVE:
-            return _state(tx, work.subject) is RunState.BLOCKED
-        case Sensor.PROPOSE | Sensor.FRESH:
-            return False
-    assert_never(work.sensor)
-
-
-def _dropped(ws: Workspace) -> set[tuple[str, str]]:
-    """What is in the drop folder now, by name and mark."""
-    if ws.settings.drop is None:
-        return set()
-    try:
-        found = dropped_files(ws.settings.drop, (source.short_name for source in ws.domain.sources))
-    except OSError:
-        return set()
-    return {(each.subject, each.mark) for each in found}
-
-
-def _state(tx: ReadTransaction, subject: str) -> RunState | SetState | PublicationState | ImportState | None:
-    try:
-        if is_set(subject):
-            return tx.sets.get(subject).state
-        if _is_publication(subject):
-            return tx.publications.get(subject).state
-        if subject.startswith("imp-"):
-            return tx.imports.get(subject).state
-        return tx.runs.header(subject).state
-    except Refused:
-        return None
 
 
 def _leave(work: StuckWork) -> NextStep:
     match work.sensor:
         case Sensor.FOLLOW:
             nothing_follows = do(Act.FOLLOW, cancel=work.subject, by=NAME, reason=WHY)
-            ends = nothing_follows if _is_publication(work.subject) else cancel(work.subject)
+            ends = nothing_follows if is_publication(work.subject) else cancel(work.subject)
             return step("To let dependents be as they are: ", ends)
         case Sensor.LIVE:
             again = cancel(work.subject)
@@ -129,7 +63,3 @@ def _leave(work: StuckWork) -> NextStep:
         case Sensor.RECOVER:
             return step("To see why: ", do(Act.RECOVER, work.subject))
     assert_never(work.sensor)
-
-
-def _is_publication(subject: str) -> bool:
-    return subject.startswith("pub-")

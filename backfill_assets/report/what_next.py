@@ -6,16 +6,14 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.domain import DerivedTable, SourceTable
+from backfill_assets.domain import DerivedTable
 from backfill_assets.landing.not_known import KnownSince, NotKnown
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import held_until, is_replaceable, members_of, next_phase
 from backfill_assets.ledger.states import (
-    EVER_VISIBLE,
     NOT_MEASURED,
     UNPUBLISHED,
-    VISIBLE,
     ApprovalState,
     PublicationState,
     RunState,
@@ -27,7 +25,13 @@ from backfill_assets.planning.partitions import Partitions, days_between, days_i
 from backfill_assets.publication.authority import is_agreed, open_comments
 from backfill_assets.publication.drafts import closure_of, is_current
 from backfill_assets.publication.verdict import is_overtaken
-from backfill_assets.publication.waiting import older_inputs, waits_for
+from backfill_assets.publication.waiting import (
+    is_built_since,
+    is_covered_since,
+    older_inputs,
+    outdated_partitions,
+    waits_for,
+)
 from backfill_assets.report.advice.filling import fix_and_plan_again, how_to_know, plan_again, plan_anew, read_again
 from backfill_assets.report.frozen import waits_for_words
 from backfill_assets.report.releases import references_moved_on
@@ -90,7 +94,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         case RunState.BLOCKED if lacking := _lacks(tx, run):
             return _together(run, lacking)
         case RunState.BLOCKED:
-            return None if _is_covered_since(tx, run) else fix_and_plan_again(run.manifest)
+            return None if is_covered_since(tx, run) else fix_and_plan_again(run.manifest)
         case RunState.PUBLISHED:
             return _undoing(how_to_undo(ws, tx, named, published_together(tx, run)))
         case RunState.ROLLED_BACK:
@@ -101,7 +105,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
 
 def _lacks(tx: ReadTransaction, run: RunRecord) -> Sequence[date]:
     """The partitions that a run lacks, on which the rows of keys that move depend; of all its partitions together."""
-    if not run.manifest.publish.keys_move or _is_covered_since(tx, run):
+    if not run.manifest.publish.keys_move or is_covered_since(tx, run):
         return ()
     found = [result.observed.get("elsewhere", ()) for result in tx.candidates.gate_results(run.run_id)]
     days = days_in(days_between(text) for texts in found for text in texts)
@@ -241,21 +245,6 @@ def _waits(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> Nex
             return step(f"{waits_for_words(first)}; publish or cancel it first: ", look)
 
 
-def outdated_partitions(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Sequence[date]:
-    """What a run of a set has staged from candidates that have been staged again since, by what publication asks."""
-    if run.manifest.member_of is None or run.state in (*VISIBLE, RunState.CANCELLED):
-        return ()
-    try:
-        graph = ws.graph
-    except Refused:
-        # A reference cannot be read: `status` names that as a problem, and publication is refused for it.
-        return ()
-    # Only of sets, and most of what is shown is no run of a set that is under way.
-    from backfill_assets.candidates.inputs import read_before
-
-    return read_before(tx, graph, run.manifest)
-
-
 def _older_inputs(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Sequence[date]:
     try:
         return older_inputs(ws, tx, run)
@@ -356,23 +345,3 @@ def published_together(tx: ReadTransaction, run: RunRecord) -> Sequence[str]:
     """The run, or the runs of its set."""
     its_set = tx.sets.of_run(run.run_id) if run.manifest.member_of else None
     return [member.run_id for member in its_set.manifest.members] if its_set else [run.run_id]
-
-
-def is_built_since(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
-    """Whether nothing of a load is left to do, because every day of it was built by loads that were planned after it.
-
-    A load reads whatever has landed for its days, so a later one has read what this one would have, and possibly more.
-    """
-    if run.state not in UNPUBLISHED or run.lease is not None:
-        return False
-    if not isinstance(ws.domain.tables.get(run.manifest.table), SourceTable):
-        return False
-    return _is_covered_since(tx, run)
-
-
-def _is_covered_since(tx: ReadTransaction, run: RunRecord) -> bool:
-    """Whether runs of the table that were planned later have published every partition of a run."""
-    left, partitions = set(run.manifest.partitions), run.manifest.partitions
-    for later in tx.runs.records(table=run.manifest.table, states=EVER_VISIBLE, after=run.sequence, over=partitions):
-        left.difference_update(later.manifest.partitions)
-    return not left

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -37,3 +39,10 @@ def _empty_record() -> Path:
     with open_instance(settings) as instance:
         assert instance.get_runs() == []
     return dagster_folder(settings)
+
+
+def ended_process() -> int:
+    """The number of a process that is no more."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    return process.pid

@@ -295,6 +295,78 @@ def spoken(tree: ast.AST, *, is_cli: bool) -> Iterator[ast.Constant | ast.Joined
             yield node
 
 
+def test_the_application_decides_nothing_by_what_reports_say() -> None:
+    """Reports show what lower rooms decide, and sensors act by these rooms; `look` only shows."""
+    deciding = {
+        f"{name} {found}"
+        for name, path in modules()
+        if name.startswith("application/") and name != "application/look.py"
+        for found in decided_by_reports(path.read_text(encoding="utf-8"))
+    }
+    assert deciding == set()
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        "if is_over(run): stop()",
+        "left = [run for run in runs if not is_over(run)]",
+        "for each in map(is_over, runs):\n        if each.state: stop()",
+        "found = is_over(run)\n    if found.state is DONE: stop()",
+        "said = 'no' if (found := is_over(run)).state else 'yes'",
+        "match is_over(run):\n        case True: stop()",
+    ],
+)
+def test_a_decision_by_what_a_report_says_is_found(decision: str) -> None:
+    module = f"from backfill_assets.report.runs import is_over\ndef act(run, runs):\n    {decision}\n"
+    assert set(decided_by_reports(module)) == {"is_over"}
+
+
+def decided_by_reports(source: str) -> Iterator[str]:
+    """The functions of `report` whose answer is a condition: called in one, or bound to a name of which one asks."""
+    tree = ast.parse(source)
+    reports = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("backfill_assets.report")
+        for alias in node.names
+        if alias.name[0].islower()
+    }
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            bound = {name: asked for name, value in bindings(function) for asked in names_in(value) & reports}
+            for condition in conditions(function):
+                yield from names_in(condition) & reports
+                asked_of = (each.value for each in ast.walk(condition) if isinstance(each, ast.Attribute))
+                yield from (bound[each.id] for each in asked_of if isinstance(each, ast.Name) and each.id in bound)
+
+
+def names_in(tree: ast.AST) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def bindings(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.NamedExpr(ast.Name(id=name), value=value):
+                yield name, value
+            case (
+                ast.For(target=ast.Name(id=name), iter=value) | ast.comprehension(target=ast.Name(id=name), iter=value)
+            ):
+                yield name, value
+
+
+def conditions(tree: ast.AST) -> Iterator[ast.AST]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.If(test=asked) | ast.IfExp(test=asked) | ast.While(test=asked) | ast.Match(subject=asked):
+                yield asked
+            case ast.comprehension(ifs=asked_of_each):
+                yield from asked_of_each
+            case ast.FunctionDef(returns=ast.Name(id="bool")):
+                yield from (each for each in ast.walk(node) if isinstance(each, ast.Return))
+
+
 READS_OF_ROWS = re.compile(r"\.(collect|first|toPandas|toLocalIterator|toArrow|to_pylist|to_pandas|to_pydict)\(\)")
 
 COUNTS = {

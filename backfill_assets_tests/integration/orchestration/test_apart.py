@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from dagster import DagsterRunStatus
@@ -15,9 +17,15 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.progress import Progress
 from backfill_assets.orchestration import apart, beside, tags
 from backfill_assets.orchestration.beside import RecordedBeside
+from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.partitions import key_of, published_key
+from backfill_assets.orchestration.resources import Session
+from backfill_assets_tests.faults.paper import Paper, without_spark
+from backfill_assets_tests.faults.teller import DAYS as LANDED
+from backfill_assets_tests.faults.teller import Time, open_home
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.by_hand import JANUARY, Hand
+from backfill_assets_tests.support.dagster_record import ended_process, open_record
 from backfill_assets_tests.support.hand_made import SILVER
 from backfill_assets_tests.support.shop import shop_environment
 from backfill_assets_tests.support.ticks import Ticks
@@ -99,16 +107,50 @@ def test_what_refuses_the_work_is_recorded_as_it_is_raised(hand: Hand, ticks: Ti
     assert tags.REFUSED in run.tags
 
 
+class Killed(apart.Apart):
+    """A process that is killed before it has recorded anything."""
+
+    def leave(self) -> None:
+        super().leave()
+        os.kill(self.number, signal.SIGKILL)
+
+
 def test_where_that_process_is_killed_the_sensor_shows_what_is_accepted(
     hand: Hand, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Killed(apart.Apart):
-        def leave(self) -> None:
-            super().leave()
-            os.kill(self.number, signal.SIGKILL)
-
     monkeypatch.setattr(apart, "Apart", Killed)
-    published(hand, hand.silver(DAYS))
+    run_id = hand.silver(DAYS)
+    published(hand, run_id)
+    # As if it had begun: its run in Dagster has its process.
+    job = definitions_over(
+        hand.ws, lambda: Session(workspace=hand.ws), pool=None
+    ).resolve_implicit_global_asset_job_def()
+    process = f"{socket.gethostname()}:{ended_process()}"
+    begun = ticks.instance.create_run_for_job(job, tags={tags.RUN_ID: run_id, tags.PROCESS: process})
     ticks.asked("fresh")
     key = published_key(hand.ws.domain.table(SILVER))
     assert ticks.instance.get_materialized_partitions(key) == {key_of(day) for day in JANUARY}
+    ended_run = ticks.instance.get_run_by_id(begun.run_id)
+    assert ended_run is not None
+    assert ended_run.status is DagsterRunStatus.FAILURE
+
+
+def test_the_sensor_completes_the_record_of_a_load_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ws, paper = open_home(tmp_path / "own", Time()), Paper()
+    monkeypatch.setattr(apart, "Apart", Killed)
+    monkeypatch.setattr(beside, "_is_apart", lambda *_: True)
+    source = ws.domain.source_table("bronze.orders")
+    ticks = Ticks(ws)
+    with open_record(ws.settings) as instance, ticks.open(instance), without_spark(paper):
+        for days in (LANDED[:2], LANDED):
+            paper.land(ws, {day: (10 + len(days), 1) for day in days}, by="ana")
+            load = operations.plan_load(ws, source.name, partitions=None, by="ana", reason="landed")
+            assert load is not None
+            with RecordedBeside(ws.settings) as recorder:
+                recorder.execute(ws, load.run_id, tuple(Part), by="ana", listener=lambda _: None)
+            ticks.asked("fresh")
+            assert "reported" in ticks.said
+            assert instance.get_materialized_partitions(published_key(source)) == {key_of(day) for day in days}
+            ticks.asked("fresh")
+            assert ticks.said == "Nothing has changed."
+    ws.close()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date, timedelta
@@ -23,6 +21,7 @@ from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.launch import run_in_process
 from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets_tests.support.dagster_history import latest_check
+from backfill_assets_tests.support.dagster_record import ended_process
 from backfill_assets_tests.support.operations import approve, plan_load, publish, rollback
 from backfill_assets_tests.support.orchestration_examples import (
     BRONZE,
@@ -372,9 +371,3 @@ def test_a_run_whose_process_is_gone_is_not_shown_as_running_after_recover(loade
     running = loaded.instance.get_run_by_id(mine.run_id)
     assert running is not None
     assert not running.is_finished
-
-
-def ended_process() -> int:
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
-    return child.pid

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 
 import pytest
 from dagster import DagsterInstance, job
 
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import is_under_way
+from backfill_assets_tests.support.dagster_record import ended_process
 
 
 @job
 def nothing() -> None:
     """Has no ops."""
-
-
-def ended_process() -> str:
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
-    return str(child.pid)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +23,6 @@ def ended_process() -> str:
 def test_a_process_that_can_be_none_is_not_looked_for(typed: str | None, goes_on: bool) -> None:
     named = {tags.RUN_ID: "lost"}
     with DagsterInstance.ephemeral() as instance:
-        pid = ended_process() if typed is None else typed
+        pid = typed if typed is not None else str(ended_process())
         instance.create_run_for_job(nothing, tags={**named, tags.PROCESS: f"{socket.gethostname()}:{pid}"})
         assert is_under_way(instance, named) is goes_on
