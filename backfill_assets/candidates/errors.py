@@ -101,6 +101,7 @@ class CostsMore(OfRun, ContractBroken):
 
     core_seconds: float
     most: float
+    manifest: Manifest
 
 
 @sentence
@@ -109,3 +110,4 @@ class TooManyRows(OfRun, ContractBroken):
 
     rows: int
     most: int
+    manifest: Manifest

@@ -84,9 +84,13 @@ def holding_lease(ws: Workspace, work: LeasedRun) -> Iterator[None]:
         raise
     except (PySparkException, Py4JError) as error:
         failure = broken_in_worker(error, work.table, work.manifest.transform_version) or _stopped(ws, work, error)
+        if isinstance(failure, CodeBroken):
+            failure.manifest = work.manifest
         _fail(ws, work, failure)
         raise failure from error
     except BackfillError as error:
+        if isinstance(error, CodeBroken):
+            error.manifest = work.manifest
         _fail(ws, work, error)
         raise
     except (Exception, KeyboardInterrupt) as error:

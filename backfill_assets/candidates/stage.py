@@ -108,7 +108,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
         InputsMovedOn: It keeps rows, or merges with rows, that are not accepted any more.
         AtWork: Another process holds its lease.
         TakenOver: Another process has taken over the run, or it was abandoned or cancelled.
-        WrongSession: A setting of the Spark session, or of one that the transform opened, changes the meaning of rows.
+        WrongSession: A setting of the Spark session changes the meaning of rows.
     """
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
@@ -285,11 +285,12 @@ def _require_within_limits(manifest: Manifest, tx: ReadTransaction, tariff: Tari
     limits = manifest.limits
     rows = 0 if limits.max_rows is None else tx.candidates.row_count(manifest.run_id)
     if limits.max_rows is not None and rows > limits.max_rows:
-        raise TooManyRows(run_id=manifest.run_id, rows=rows, most=limits.max_rows)
+        raise TooManyRows(run_id=manifest.run_id, rows=rows, most=limits.max_rows, manifest=manifest)
     if limits.max_cost is not None:
         spent = tariff.spent(sum(tx.candidates.core_seconds(manifest.run_id).values())).core_seconds
         if spent > limits.max_cost.core_seconds:
-            raise CostsMore(run_id=manifest.run_id, core_seconds=spent, most=limits.max_cost.core_seconds)
+            most = limits.max_cost.core_seconds
+            raise CostsMore(run_id=manifest.run_id, core_seconds=spent, most=most, manifest=manifest)
 
 
 def _stage_rows(work: Staging, stage: Compute) -> int:

@@ -6,6 +6,8 @@ import re
 
 NO_PRIVILEGE = "42501"
 """PostgreSQL's SQLSTATE where a role may not do what it asks."""
+NO_SCHEMA = "3F000"
+"""Its SQLSTATE where no schema of the path is there for a role: it has none, or may not use it."""
 
 _DENIED = re.compile(r"permission denied for (?P<kind>table|view|sequence|schema|database|function) (?P<name>\S+)")
 _PRIVILEGES = {"sequence": "USAGE", "schema": "USAGE", "database": "CONNECT", "function": "EXECUTE"}

@@ -134,15 +134,10 @@ class WrongSetting:
 
 @sentence
 class ChangedSession(WrongSession):
-    """{who} gives rows another meaning: {why}."""
+    """this Spark session gives rows another meaning: {why}."""
 
     setting: str
     why: str
-    transform: str | None = None
-
-    @property
-    def who(self) -> str:
-        return f"{self.transform} left a Spark session that" if self.transform else "this Spark session"
 
 
 def session_digest() -> str:

@@ -201,7 +201,7 @@ def give_access(spark: SparkSession, settings: Settings) -> None:
             spark.conf.set(name, value)
 
 
-def require_meaning(spark: SparkSession, *, transform: str | None = None) -> None:
+def require_meaning(spark: SparkSession) -> None:
     """Refuses a session whose settings could change the meaning of rows.
 
     Raises:
@@ -209,7 +209,7 @@ def require_meaning(spark: SparkSession, *, transform: str | None = None) -> Non
     """
     wrong = next(wrong_settings(spark.conf.getAll, java_properties(spark)), None)
     if wrong is not None:
-        raise ChangedSession(setting=wrong.name, why=str(wrong), transform=transform)
+        raise ChangedSession(setting=wrong.name, why=str(wrong))
 
 
 @lru_cache(maxsize=1)

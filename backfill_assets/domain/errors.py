@@ -40,6 +40,8 @@ class CodeBroken(ContractBroken):
 
     code: str
     problem: str
+    manifest: Manifest | None = None
+    """Of the run that it stopped."""
 
 
 @sentence

@@ -37,7 +37,7 @@ class NotKnown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownSince:
-    """Keys that were not known when a run was planned, and are known now: it has read what was there before.
+    """Keys that were not known when a run was planned, or since, and are known now: it has read what was there before.
 
     Attributes:
         of: The keys, and those of their days that are not what the run has read.
@@ -54,7 +54,9 @@ class KnownSince:
         are, were = ("is", "was") if self.of.keys == 1 else ("are", "were")
         days = Partitions.of(Grain.DAILY, self.of.days)
         keys = count_of(self.of.keys, "key")
-        return f"{keys} of {self.of.table} ({days}) that it reads {were} not known when it was planned, and {are} now"
+        is_since = all(each.table != self.of.table for each in self.manifest.unknown)
+        when = "for a time after" if is_since else "when"
+        return f"{keys} of {self.of.table} ({days}) that it reads {were} not known {when} it was planned, and {are} now"
 
 
 def not_known(tx: ReadTransaction, source: SourceTable, days: Collection[date] | None = None) -> NotKnown | None:

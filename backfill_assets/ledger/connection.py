@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Dialect, Engine, create_engine, event
+from sqlalchemy import Connection, Dialect, Engine, create_engine, event, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, ProgrammingError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
@@ -26,7 +26,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from backfill_assets.core.errors import DiskFull, is_full_disk
 from backfill_assets.core.lease import doing_of, this_process, who_locks
-from backfill_assets.core.privileges import NO_PRIVILEGE, missing_grant
+from backfill_assets.core.privileges import NO_PRIVILEGE, NO_SCHEMA, missing_grant
 from backfill_assets.core.progress import waiting
 from backfill_assets.ledger.errors import DriverMissing, LedgerUrl, LostWhileCommitting, ReadOnly, Unavailable, Unusable
 
@@ -127,6 +127,17 @@ def who_writes(engine: Engine) -> str:
     return f"waiting for the turn to write the ledger, which has: {who or 'another process'}"
 
 
+_FIRST_OF_PATH = text(
+    """
+    SELECT named.nspname
+    FROM unnest(string_to_array(current_setting('search_path'), ',')) WITH ORDINALITY AS path(name, place)
+    JOIN pg_namespace named ON named.nspname = replace(trim(both ' "' FROM path.name), '$user', current_user)
+    ORDER BY path.place LIMIT 1
+    """
+)
+"""The first schema of the search path of PostgreSQL that exists, whether or not its role may use it."""
+
+
 @contextmanager
 def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Iterator[Connection]:
     """One transaction: committed at the end, rolled back on any exception.
@@ -154,14 +165,24 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
             raise ReadOnly(url=url, why=said_by_database(error)) from error
         raise Unavailable(why=said_by_database(error)) from error
     except ProgrammingError as error:
-        if getattr(error.orig, "sqlstate", None) != NO_PRIVILEGE:
+        state = getattr(error.orig, "sqlstate", None)
+        if state not in (NO_PRIVILEGE, NO_SCHEMA):
             raise
         url, said = engine.url.render_as_string(hide_password=True), said_by_database(error)
-        grant = missing_grant(said, str(engine.url.username), error.statement or "")
+        denied, asked = (_hidden_schema(engine), "") if state == NO_SCHEMA else (said, error.statement or "")
+        grant = missing_grant(denied, str(engine.url.username), asked)
         raise Unusable(what=f"the ledger at {url}", why=f"{said}{grant}.", setting="BACKFILL_LEDGER_URL") from error
     except NoFreeConnection as error:
         why = f"other threads of this process kept all its connections for {WAIT_SECONDS} s."
         raise Unavailable(why=why) from error
+
+
+def _hidden_schema(engine: Engine) -> str:
+    """That its role may not use the first schema of its path that exists, as PostgreSQL says it elsewhere; it leaves
+    such a schema out of the path without a word. Empty where none exists."""
+    with engine.connect() as connection:
+        found = connection.execute(_FIRST_OF_PATH).scalar_one_or_none()
+    return "" if found is None else f"permission denied for schema {found}"
 
 
 def said_by_database(error: DBAPIError) -> str:

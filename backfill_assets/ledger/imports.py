@@ -18,7 +18,7 @@ from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.recorded_text import first_few, one_line, storable_text
 from backfill_assets.ledger.rows import AnyRow, read_as, row_of
-from backfill_assets.ledger.schema import import_days, imports
+from backfill_assets.ledger.schema import events, import_days, imports
 from backfill_assets.ledger.states import COUNTING, ImportState
 
 
@@ -157,6 +157,9 @@ class ImportDay:
     unknown: int = 0
 
 
+_LANDED = "import_landed"
+_DAY = import_days.c.event_date
+
 import_day = read_as(ImportDay)
 _counts = read_as(ImportCounts)
 _import_fields = read_as(ImportRecord)
@@ -265,6 +268,27 @@ class ImportReads(Queries):
             .order_by(imports.c.arrival, import_days.c.event_date)
         )
         return tuple(map(import_day, self._rows(chosen)))
+
+    def became_unknown(self, source: str, days: Iterable[date], *, after: int) -> Mapping[date, int]:
+        """Those of these days of which keys became not known after that event, with how many; they may be known again.
+
+        Cost: one index range per batch of dates, and one per file that touches them.
+        """
+        of_files = import_days.join(imports, import_days.c.import_id == imports.c.import_id)
+        landings = of_files.join(events, events.c.entity_id == imports.c.import_id)
+        chosen = (
+            select(events.c.sequence, events.c.payload)
+            .select_from(landings)
+            .where(imports.c.source == source, events.c.sequence > after, events.c.action == _LANDED)
+        )
+        wanted = {each.isoformat(): each for each in days}
+        found = [row for some in batches(wanted.values()) for row in self._rows(chosen.where(_DAY.in_(some)))]
+        unknown: dict[date, int] = {}
+        for row in {row.sequence: row for row in found}.values():
+            for day, keys in row.payload.get("unknown_on", {}).items():
+                if day in wanted:
+                    unknown[wanted[day]] = unknown.get(wanted[day], 0) + keys
+        return unknown
 
     def keyless(self, source: str) -> int:
         """How many rejected records of a source have no key that can be read. Cost: one row per landed file."""
@@ -395,9 +419,11 @@ class ImportWrites(ImportReads, Writes):
         }
         landed = {**asdict(counts), "keys": asdict(keys), "moved_elsewhere": moved, "contract": contract}
         landed |= {"keyless": keyless, "unknown": sum(day.unknown for day in days)}
+        if unknown_on := _unknown_on((*days, *linked)):
+            landed |= {"unknown_on": unknown_on}
         self._log.change(
             _step(import_id, ImportState.LANDING, ImportState.LANDED),
-            Event("import", import_id, "import_landed", actor=actor, payload=landed),
+            Event("import", import_id, _LANDED, actor=actor, payload=landed),
             also={
                 **asdict(counts),
                 **{f"keys_{state}": n for state, n in asdict(keys).items()},
@@ -536,6 +562,15 @@ class ImportWrites(ImportReads, Writes):
         if missing := sorted(set(wanted) - found.keys()):
             raise NotInLedger(kind="import", name=missing[0])
         return {import_id: found[import_id] for import_id in wanted}
+
+
+def _unknown_on(days: Iterable[ImportDay]) -> Mapping[str, int]:
+    """How many keys of each day became not known."""
+    found: dict[str, int] = {}
+    for day in days:
+        if day.unknown > 0:
+            found[day.event_date.isoformat()] = found.get(day.event_date.isoformat(), 0) + day.unknown
+    return found
 
 
 def _step(import_id: str, begins: ImportState, ends: ImportState) -> Step:

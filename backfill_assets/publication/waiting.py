@@ -9,7 +9,6 @@ longer accepted, is refused for that, and is planned again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date, datetime
 
 from backfill_assets.core.errors import Refused
@@ -25,7 +24,7 @@ from backfill_assets.ledger.states import EVER_VISIBLE, GATED, UNBLOCKED, UNPUBL
 from backfill_assets.ledger.store import EVER_PUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import Mode
+from backfill_assets.planning.manifest_parts import KeysUnknown, Mode
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.errors import ComesAfter, Frozen, KeysNotKnown, ReadBeforeKnown
 from backfill_assets.workspace import Workspace
@@ -45,7 +44,7 @@ def waits_for(
         return None
     if freeze := tx.freezes.stopping(manifest, at=at):
         return freeze
-    if unknown := _unknown(ws, tx, manifest) or _known_since(ws, tx, manifest):
+    if unknown := _unknown(ws, tx, manifest) or _known_since(ws, tx, run):
         return unknown
     others = tx.runs.records(
         table=manifest.table,
@@ -76,19 +75,28 @@ def _unknown(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> NotKnown
     return None
 
 
-def _known_since(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> KnownSince | None:
-    """Keys that were not known when a run was planned and are now, where their days are not what it has read."""
-    for unknown in manifest.unknown:
-        source = ws.domain.tables.get(unknown.table)
+def _known_since(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> KnownSince | None:
+    """Keys that were not known when a run was planned, or since, and are now, where their days are not what it has
+    read; none of a replay, which is meant to read what was there."""
+    manifest = run.manifest
+    if manifest.mode is Mode.REPLAY:
+        return None
+    for name in dict.fromkeys(each.table for each in manifest.inputs):
+        source = ws.domain.tables.get(name)
         if not isinstance(source, SourceTable) or source.unknown != UnknownKeys.BLOCK:
             continue
-        own = (pin for each in manifest.inputs if each.table == source.name for pin in each.partitions)
-        read = {pin.partition: pin.digest for pin in own}
-        present = {day: claim.digest for day, claim in tx.versions.claims(source.name, unknown.days).items()}
-        unbuilt = set(pending_days(tx, source).days).intersection(unknown.days)
-        changed = [day for day in unknown.days if day in unbuilt or present.get(day) != read[day]]
-        if changed:
-            of = replace(unknown, days=tuple(changed))
+        pins = (pin for each in manifest.inputs if each.table == name for pin in each.partitions)
+        read = {pin.partition: pin.digest for pin in pins}
+        planned = [each for each in manifest.unknown if each.table == name]
+        since = tx.imports.became_unknown(name, read, after=run.sequence)
+        days = sorted(since.keys() | {day for each in planned for day in each.days})
+        if not days:
+            continue
+        present = {day: claim.digest for day, claim in tx.versions.claims(name, days).items()}
+        unbuilt = set(pending_days(tx, source).days).intersection(days)
+        if changed := tuple(day for day in days if day in unbuilt or present.get(day) != read[day]):
+            keys = sum(each.keys for each in planned[:1]) + sum(since.get(day, 0) for day in changed)
+            of = KeysUnknown(table=name, keys=keys, days=changed)
             return KnownSince(of=of, unbuilt=tuple(sorted(unbuilt)), manifest=manifest)
     return None
 

@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 
 from backfill_assets.core.columns import differing_columns
 from backfill_assets.core.errors import BackfillError, ContractBroken, is_full_disk
+from backfill_assets.core.session_settings import ChangedSession
 from backfill_assets.core.spark import require_meaning
 from backfill_assets.core.spark_causes import one_line, recorded_reason, spark_reason, worker_error
 from backfill_assets.core.wording import visible
@@ -79,9 +80,9 @@ def called_transform(
         sources: Which modules are the author's.
 
     Raises:
-        ContractBroken: The function failed, returned other columns than declared, or rows that Spark computes from a
-            clock, by chance, or by how they are divided into tasks.
-        WrongSession: It changed a setting that determines the meaning of rows.
+        ContractBroken: The function failed, changed a setting that determines the meaning of rows, returned other
+            columns than declared, or rows that Spark computes from a clock, by chance, or by how they are divided into
+            tasks.
     """
     named = _named(table, release)
     try:
@@ -104,7 +105,11 @@ def called_transform(
         raise CodeBroken(code=named, problem=f"failed: {said}{_place_in(release.function, error)}") from error
     # A transform can open another session, and Spark computes a frame by the settings of that session.
     for session in dict.fromkeys((ctx.spark, frame.sparkSession)):
-        require_meaning(session, transform=named)
+        try:
+            require_meaning(session)
+        except ChangedSession as error:
+            changed = f"left a Spark session that gives rows another meaning: {error.why}"
+            raise CodeBroken(code=named, problem=changed) from error
     if problem := columns_differ(found, table.returned):
         raise CodeBroken(code=named, problem=f"returned other columns than it declares: {problem}")
     _require_determined(frame, named, run_id=ctx.run_id)

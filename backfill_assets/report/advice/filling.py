@@ -48,10 +48,12 @@ def land_or_declare_empty(table: str, days: Iterable[date]) -> NextStep:
     return step("land the missing files; if nothing happened on these days, declare it with ", loads_of_nothing)
 
 
-def plans(table: str, grain: Grain, partitions: Iterable[date]) -> Sequence[Invocation]:
-    """The plans of exactly these partitions of a derived table."""
-    name = table.partition(".")[2]
-    return [do(Act.PLAN, name, reason=WHY, days=days, by=NAME) for days in _at_once(grain, partitions)]
+def plans(
+    table: str, grain: Grain, partitions: Iterable[date], *, with_dependents: bool = False
+) -> Sequence[Invocation]:
+    """The plans of exactly these partitions of a derived table, or of them with what is computed from them."""
+    asked = [(table.partition(".")[2], days) for days in _at_once(grain, partitions)]
+    return [do(Act.PLAN, name, reason=WHY, days=days, with_dependents=with_dependents, by=NAME) for name, days in asked]
 
 
 def _at_once(grain: Grain, partitions: Iterable[date]) -> Sequence[Days]:
@@ -81,14 +83,18 @@ def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -
 def fix_and_plan_again(manifest: Manifest, stopped_by: StoppedBy | None = None) -> NextStep:
     """For a run that a gate blocks, or that its code, its rows or its limit stopped: to run it again would stop it
     again, as its inputs are pinned."""
-    read, give_up = step(do(Act.REPORT, manifest.run_id), THEN), cancel(manifest.member_of or manifest.run_id)
+    fix, how = ("fix the cause", "plan again")
     if stopped_by is StoppedBy.LIMIT:
-        return step(read, "plan again with a larger limit: ", plan_again(manifest), "; or give it up: ", give_up)
+        fix, how = ("find out why it needs more", "plan again with a larger limit")
+    read, give_up = step(do(Act.REPORT, manifest.run_id), THEN), cancel(manifest.member_of or manifest.run_id)
     if manifest.member_of is None:
-        return step(read, "fix the cause and plan again: ", plan_again(manifest), "; or give it up: ", give_up)
+        return step(read, f"{fix} and {how}: ", plan_again(manifest), "; or give it up: ", give_up)
     # Nothing is proposed for the partitions of a set before it is cancelled; of phases, those that are published stay.
-    then = ("; then plan it again; what was proposed is planned again by ", do(Act.PROPOSE))
-    return step(read, "fix the cause and cancel what is not published of the set: ", give_up, *then)
+    again = joined(plans(manifest.table, manifest.grain, manifest.partitions, with_dependents=True))
+    proposed = ("; or, if it was proposed: ", do(Act.PROPOSE))
+    return step(
+        *(read, f"{fix} and cancel what is not published of the set: ", give_up, f"; then {how}: ", again), *proposed
+    )
 
 
 def plan_anew(manifest: Manifest, partitions: Collection[date]) -> NextStep:

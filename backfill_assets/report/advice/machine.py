@@ -60,8 +60,6 @@ def advice_on(error: BackfillError, _following: Following) -> Advice | None:
         case NotAPerson():
             # In Dagster a name is typed as well, and there are no options.
             return "give the name of a person, such as ana"
-        case ChangedSession(transform=str()):
-            return "take the setting out of the transform and plan again"
         case ChangedSession():
             return "open a new session (start the command or the server again) with the setting as it is expected"
         case edge.NotOneOf():

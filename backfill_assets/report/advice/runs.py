@@ -8,12 +8,14 @@ from difflib import get_close_matches
 
 from backfill_assets.candidates import errors as candidates
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.domain import errors as domain
 from backfill_assets.files.port import NoAnswer, SeveralWinners, StoreUnusable
 from backfill_assets.lake import errors as lake
 from backfill_assets.lake.errors import WAY_OUT_OF_SOURCE
 from backfill_assets.ledger import errors as ledger
 from backfill_assets.ledger.states import ChunkState, ImportState, RunState, SetState, StoppedBy
 from backfill_assets.planning import errors as planning
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import (
     MalformedDays,
     Partitions,
@@ -100,13 +102,6 @@ FIXED: Mapping[type[BackfillError], Advice] = {
     ),
     candidates.InputChanged: do(Act.AUDIT),
     candidates.LaterContract: "plan the run again, with the contract as it is now",
-    candidates.CostsMore: step(
-        "find out why it takes longer than expected, then plan again and allow more with ", Option("max-cost")
-    ),
-    candidates.TooManyRows: step(
-        "find out why there are more rows than expected, then plan again and allow more with ",
-        Option("max-rows"),
-    ),
     publication.AnotherUnderWay: WAIT_OR_RECOVER,
     publication.BeingPublished: WAIT_OR_RECOVER,
     publication.LandedButNotRecorded: do(Act.RECOVER),
@@ -311,8 +306,13 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step("stage it again: ", do(Act.RUN, error.set_id or error.run_id))
         case candidates.MergedWithEarlier():
             return step("plan it again, so that it is merged with them: ", plan_again(error.manifest))
-        case candidates.SparkStopped(is_final=True):
-            return fix_and_plan_again(error.manifest, StoppedBy.CODE)
+        case (
+            domain.CodeBroken(manifest=Manifest() as manifest)
+            | candidates.SparkStopped(is_final=True, manifest=manifest)
+        ):
+            return fix_and_plan_again(manifest, StoppedBy.CODE)
+        case candidates.CostsMore() | candidates.TooManyRows():
+            return fix_and_plan_again(error.manifest, StoppedBy.LIMIT)
         case candidates.SparkStopped():
             return step("fix the cause, then ", do(Act.RUN, error.run_id))
         case candidates.LostWhenStopped() | publication.ApprovalNotValid() | restatements.OnlyDependentsRolledBack():

@@ -67,7 +67,6 @@ FIXED: Mapping[type[BackfillError], Advice] = {
     deliver.TooLarge: "raise message.max.bytes in the settings of the replay, and max.message.bytes of the topic",
     deliver.TooLargeForStream: "replay to a topic, or only days without such a record",
     domain.DomainNotFound: "put the folder that holds it on the path: export PYTHONPATH=$PWD",
-    domain.CodeBroken: "correct it in the domain, and plan again",
     transforms.NotDetermined: "take the value from an input, a reference or the context of the call, and plan again",
     transforms.NotPinnable: (
         "bind a constant, such as a number, a text, a tuple or a StructType, or make it inside of the function; then "
@@ -131,6 +130,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             )
         case deliver.TargetGone() | deliver.ProgressLost() | deliver.ReplayFailed():
             return step("end it, and replay again: ", close_replay(error.replay_id))
+        case domain.CodeBroken(manifest=None):
+            return "correct it in the domain, then give the same command again"
         case domain.NoDomain():
             begun, seen = do(Act.INIT, "my_shop"), do(Act.DEMO)
             return step(

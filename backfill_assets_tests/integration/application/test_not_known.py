@@ -146,6 +146,25 @@ def test_a_run_that_was_ready_before_the_record_was_rejected_is_refused_as_well(
         published_shop.publish(run_id)
 
 
+@pytest.mark.parametrize("value", [70, 10])
+def test_a_run_that_was_ready_before_a_record_was_rejected_is_planned_again_once_the_key_has_another_value(
+    published_shop: Shop, value: int
+) -> None:
+    """It was published with the rows of before, although publication had waited for the key."""
+    ws, before, run_id = published_shop.ws, published_shop.amounts(), restated(published_shop.ws)
+    land(published_shop, "unread.jsonl", {**sale(SIXTH), "amount": "much"})
+    land(published_shop, "again.jsonl", sale(SIXTH, amount=value))
+    if value == sale(SIXTH)["amount"]:
+        published_shop.publish(run_id)
+    else:
+        with refused(ReadBeforeKnown, match="was not known for a time after it was planned, and is now.*plan recent"):
+            published_shop.publish(run_id)
+        assert published_shop.amounts() == before
+        published_shop.publish(restated(ws))
+    assert published_shop.amounts()[SIXTH] == USUAL - 10 + value
+    assert not is_stale(ws)
+
+
 def test_a_withdrawal_ends_what_is_not_known_and_its_restoration_brings_that_back(
     published_shop: Shop, unread: str
 ) -> None:

@@ -95,7 +95,7 @@ def blocked(shop: Shop, set_id: str) -> None:
         writer.runs.take(first, RunState.GATING, actor="ana", attempt="a1")
         writer.runs.move(first, RunState.BLOCKED, actor="ana", attempt="a1")
     first_of_all = "fix the cause and cancel what is not published of the set"
-    cancel = f"{first_of_all}: backfill cancel {set_id} --by NAME --reason WHY; then plan it again"
+    cancel = f"{first_of_all}: backfill cancel {set_id} --by NAME --reason WHY; then plan again: backfill plan "
     for found in (set_document(shop.ws, set_id), run_document(shop.ws, first)):
         assert found.next_step and cancel in words_of(found.next_step)
 

@@ -163,7 +163,7 @@ def test_more_rows_than_the_manifest_expects_stop_the_run_at_the_chunk_that_brin
         operations.stage(shop.ws, run_id, actor="ana")
     assert finished(shop, run_id) == [1, 2]
     assert operations.state_of(shop.ws, run_id) is RunState.FAILED
-    again = f"backfill report {run_id}; then plan again with a larger limit, or give it up: "
+    again = f"backfill report {run_id}; then find out why it needs more and plan again with a larger limit: "
     following = run_document(shop.ws, run_id).next_step
     assert following is not None and words_of(following).startswith(again)
     for act in (

@@ -217,12 +217,17 @@ def test_what_was_edited_is_found_behind_the_first_page_of_a_long_history(ledger
     assert [each.split()[2] for each in violations(ledger)] == ["bf-20", "bf-40"]
 
 
+@pytest.mark.parametrize("may_use_schema", [True, False])
+@pytest.mark.parametrize("is_new", [True, False])
 def test_what_a_role_lacks_is_named_as_the_grant_that_gives_it_until_the_ledger_can_be_written(
-    postgres_url: str, clock: Clock
+    postgres_url: str, clock: Clock, may_use_schema: bool, is_new: bool
 ) -> None:
-    Ledger.open(postgres_url, clock=clock).close()
+    if not is_new:
+        Ledger.open(postgres_url, clock=clock).close()
     address, granted = make_url(postgres_url), list[str]()
     tamper(postgres_url, "CREATE ROLE reader LOGIN PASSWORD 'secret'")
+    if not may_use_schema:
+        tamper(postgres_url, "REVOKE USAGE ON SCHEMA public FROM PUBLIC")
     role = address.set(username="reader", password="secret").render_as_string(hide_password=False)
     try:
         while len(granted) < 60:
@@ -238,8 +243,10 @@ def test_what_a_role_lacks_is_named_as_the_grant_that_gives_it_until_the_ledger_
                 assert advised(refused) == "let its owner do that, then give the same command again"
                 tamper(postgres_url, grant)
                 granted.append(grant)
-        assert any(each.startswith("GRANT SELECT ON") for each in granted)
-        assert any(each.startswith("GRANT INSERT") for each in granted)
+        assert ("GRANT USAGE ON SCHEMA public TO reader" in granted) is not may_use_schema
+        assert ("GRANT CREATE ON SCHEMA public TO reader" in granted) is is_new
+        for privilege in () if is_new else ("SELECT ON", "INSERT"):
+            assert any(each.startswith(f"GRANT {privilege}") for each in granted)
     finally:
         tamper(postgres_url, "DROP OWNED BY reader")
         tamper(postgres_url, "DROP ROLE reader")

@@ -158,7 +158,9 @@ def test_the_advice_for_a_blocked_phase_of_a_partly_published_set_can_be_followe
     with hand.ws.ledger.write() as tx:
         tx.runs.take(blocked, RunState.GATING, actor="ana", attempt="a1")
         tx.runs.move(blocked, RunState.BLOCKED, actor="ana", attempt="a1")
-    cancels = f"cancel what is not published of the set: backfill cancel {set_id} --by NAME --reason WHY; then plan it"
+    cancels = (
+        f"cancel what is not published of the set: backfill cancel {set_id} --by NAME --reason WHY; then plan again"
+    )
     assert cancels in worded(set_document(hand.ws, set_id).next_step)
     operations.cancel(hand.ws, set_id, by="ana", reason="fixed, and planned again")
     assert (state(hand, set_id), rows(hand)) == (SetState.PUBLISHED, [11, 10, 10])

@@ -97,7 +97,9 @@ def test_a_transform_that_changes_a_setting_is_refused_by_name(
         lambda table, release, *rest: apply_transform(table, Release(version=release.version, function=sly), *rest),
     )
     run_id = shop.planned()
-    with pytest.raises(WrongSession, match=f"of {RECENT} left a Spark session that gives rows another meaning: {ZONE}"):
+    with pytest.raises(
+        ContractBroken, match=f"of {RECENT} left a Spark session that gives rows another meaning: {ZONE}"
+    ):
         operations.stage(over(shop, spark.newSession()), run_id, actor="ana")
     assert operations.state_of(shop.ws, run_id) is RunState.FAILED
 
