@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -245,6 +246,9 @@ def _require_current(work: Landing, key: Mapping[str, str], wanted: Column) -> N
     imports = work.others([])
     is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
     versions = earlier_versions(work.records, imports).where(wanted | is_truncate)
+    if not versions.where(wanted).limit(1).count():
+        # Cheaper than to put versions in order, and what most refusals are about: a key that was mistyped.
+        raise _not_current(work, key, None, None)
     found = (
         standing(versions, work.source, imports)
         .where(F.col(DECIDES))
@@ -258,10 +262,16 @@ def _require_current(work: Landing, key: Mapping[str, str], wanted: Column) -> N
     is_withdrawn = found is not None and found["state"] == KeyState.WITHDRAWN
     with work.ledger.read() as tx:  # a process that withdrew it may have stopped before it had built the days
         unbuilt = pending_days(tx, work.source).days if is_withdrawn else ()
-    raise NotCurrent(
-        table=work.source.name,
-        key=Values({name: value[:_QUOTED] for name, value in key.items()}),
-        state=None if found is None else found["state"],
-        withdrawn_by=found[IMPORT_ID] if found is not None and is_withdrawn else None,
-        unbuilt=unbuilt,
-    )
+    state = None if found is None else found["state"]
+    raise _not_current(work, key, state, found[IMPORT_ID] if found is not None and is_withdrawn else None, unbuilt)
+
+
+def _not_current(
+    work: Landing,
+    key: Mapping[str, str],
+    state: str | None,
+    withdrawn_by: str | None,
+    unbuilt: tuple[date, ...] = (),
+) -> NotCurrent:
+    values = Values({name: value[:_QUOTED] for name, value in key.items()})
+    return NotCurrent(table=work.source.name, key=values, state=state, withdrawn_by=withdrawn_by, unbuilt=unbuilt)

@@ -27,10 +27,11 @@ def test_the_next_steps_of_short_stories_lead_on(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.long
-def test_the_next_steps_of_long_stories_lead_on(capsys: pytest.CaptureFixture[str]) -> None:
-    walks = walk_all(range(3000, 3030), 30)
+@pytest.mark.parametrize("first", range(3000, 3030, 5))
+def test_the_next_steps_of_long_stories_lead_on(capsys: pytest.CaptureFixture[str], first: int) -> None:
+    walks = walk_all(range(first, first + 5), 30)
     assert told(walks, capsys) == ""
-    assert sum(each.followed for each in walks) > 500
+    assert sum(each.followed for each in walks) > 50
 
 
 @pytest.mark.long

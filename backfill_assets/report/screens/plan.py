@@ -54,7 +54,7 @@ from backfill_assets.report.words.plans import (
     publish_words,
     references_described,
 )
-from backfill_assets.report.words.stages import policy_words, proof_words, stage_words
+from backfill_assets.report.words.stages import policy_words, proof_words, stage_words, waits_anyway
 from backfill_assets.report.words.states import NOTHING_FOLLOWS
 from backfill_assets.restatements.errors import why_left_out
 
@@ -83,7 +83,7 @@ def plan_page(plan: PlanDocument) -> Page:
             ("table", f"{manifest.table} by {manifest.transform} {manifest.transform_version}"),
             ("kind", f"{manifest.kind}: {manifest.reason} (asked by {manifest.requested_by})"),
             ("mode", mode_text(manifest.mode)),
-            ("policy", policy_words(manifest.policy)),
+            ("policy", policy_words(manifest.policy) + waits_anyway(plan.stages, [manifest.policy])),
             ("asked for", f"{run.widened}: every {run.grain.noun} is built completely" if run.widened else None),
             ("output range", manifest.output),
             ("left as they are", f"{Partitions(run.grain, run.between)} between them" if run.between else None),
@@ -141,7 +141,11 @@ def set_plan_page(plan: SetPlan) -> Page:
             ("columns", _each(f"{run.table}: {columns_words(run.columns)}" for run in runs if run.columns)),
             *several("changed since", changed_by_table(runs)),
             ("references", _each(references_described(run.references) for run in runs)),
-            ("policies", _each(f"{run.table}: {policy_words(run.policy)}" for run in runs)),
+            (
+                "policies",
+                _each(f"{run.table}: {policy_words(run.policy)}" for run in runs)
+                + waits_anyway(planned.stages, (run.policy for run in runs)),
+            ),
             ("cost", cost_line(plan.cost, unmeasured_tables(planned.plans))),
             ("limits of each run", _each(_limits(run.limits) for run in runs)),
             ("manifest", _draft(manifest.digest)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from backfill_assets.ledger.errors import loosened_words
@@ -110,6 +110,18 @@ def policy_words(policy: Policy) -> str:
     groups = f" of {' or '.join(name.strip() for name in policy.approvers)}" if policy.approvers else ""
     said = f"{_and(waiting)} wait for the approval of another person{groups}"
     return f"{said}, {_and(free)} for none" if free else said
+
+
+def waits_anyway(stages: Iterable[Stage], policies: Iterable[Policy]) -> str:
+    """That what is planned waits for a person where its policies wait for none, or were stricter when rows were last
+    agreed to, as the end of their words; empty where they say it themselves."""
+    demand = next((each.demand for each in stages if isinstance(each, Agree) and each.demand.policy is None), None)
+    if demand is None:
+        return ""
+    if demand.loosened:
+        return f"; this waits for another person: {loosened_words(demand.loosened)}"
+    rules = (rule for each in policies for rule in (each.live, each.backfill, each.follow))
+    return "" if "approve" in rules else "; this waits for another person all the same"
 
 
 def _and(names: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused, UnknownName
 from backfill_assets.core.settings import Settings
+from backfill_assets.landing import statements
 from backfill_assets.landing.days import pending_days, unexplained_days
 from backfill_assets.landing.extract import Effect, Extract, LandedExtract, preview
 from backfill_assets.landing.land import Landed
@@ -243,10 +244,12 @@ def touched(room: LandingRoom, landed: Landed) -> list[tuple[date, int, int]]:
 
 
 @pytest.mark.long
-def test_a_key_that_is_none_is_refused(room: LandingRoom) -> None:
+def test_a_key_that_is_none_is_refused(room: LandingRoom, monkeypatch: pytest.MonkeyPatch) -> None:
     room.land(content(on(1)))
-    with pytest.raises(Refused, match=r"k9 of bronze\.events never landed") as unknown:
-        withdraw(room.work(), {"event_id": "k9"}, reason="r")
+    with monkeypatch.context() as patch:
+        patch.delattr(statements, "standing")
+        with pytest.raises(Refused, match=r"k9 of bronze\.events never landed") as unknown:
+            withdraw(room.work(), {"event_id": "k9"}, reason="r")
     assert advised(unknown.value) == "look for its landed file: backfill status"
     with pytest.raises(Refused, match="no value of event_id"):
         withdraw(room.work(), {}, reason="r")

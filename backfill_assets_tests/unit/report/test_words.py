@@ -13,14 +13,15 @@ from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import TRANSITIONS
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.partitions import Grain, TablePartitions
-from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.policy import A_PERSON, Demand, Policy, Rule
 from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
+from backfill_assets.planning.stages import Agree
 from backfill_assets.planning.windows import Months, Window
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
 from backfill_assets.report.screens.upkeep import LEFT_ALONE, WHY
 from backfill_assets.report.words.plans import basis_words
 from backfill_assets.report.words.recovery import outcome_words
-from backfill_assets.report.words.stages import policy_words, window_words
+from backfill_assets.report.words.stages import policy_words, waits_anyway, window_words
 from backfill_assets.report.words.states import MEANING
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.restatements.errors import why_left_out
@@ -105,3 +106,26 @@ def test_windows_and_policies_have_words() -> None:
     assert policy_words(Policy(backfill="auto")) == "new days, backfills and follow-ups wait for no approval"
     every = Policy(live="approve", follow="approve")
     assert policy_words(every) == "new days, backfills and follow-ups wait for the approval of another person"
+
+
+@pytest.mark.parametrize(
+    ("backfill", "demand", "said"),
+    [
+        ("auto", Demand(policy="backfill"), ""),
+        ("approve", A_PERSON, ""),
+        ("auto", A_PERSON, "; this waits for another person all the same"),
+        (
+            "auto",
+            Demand(loosened=("policy",)),
+            "; this waits for another person: the declaration is looser than was last agreed to (policy)",
+        ),
+        (
+            "approve",
+            Demand(loosened=("gates",)),
+            "; this waits for another person: the declaration is looser than was last agreed to (gates)",
+        ),
+    ],
+)
+def test_words_of_a_policy_do_not_contradict_a_stage_that_waits(backfill: Rule, demand: Demand, said: str) -> None:
+    assert waits_anyway([Agree(of="bf-1", requested_by="ana", demand=demand)], [Policy(backfill=backfill)]) == said
+    assert waits_anyway([], [Policy(backfill=backfill)]) == ""
