@@ -23,12 +23,12 @@ from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import Action, CandidatePartition, PublicationRecord
 from backfill_assets.planning.manifest_parts import CauseKind
-from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.stages import Agree, Compute, Expire, Hold, Measure, Notify, Prove, Stage, Swap
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.publication.verdict import require_publishable
 from backfill_assets.publication.waiting import require_its_turn
+from backfill_assets.report.words.stages import published_words
 from backfill_assets.restatements.publish import verify_if_equal
 from backfill_assets.workspace import Workspace
 
@@ -192,8 +192,7 @@ def _swap(ws: Workspace, run_id: str, *, by: str, listener: Listener) -> Publica
         require_person("the one who publishes", by)
     published = publish_run(ws, run_id, by=by)
     manifest = run.manifest
-    seen = "readers no longer see these rows" if manifest.expires else "readers see the new rows"
-    line = f"published {describe(manifest.grain, manifest.partitions)}: {seen}"
+    line = published_words(manifest, (each.partition for each in published.changes))
     total = len(manifest.partitions)
     listener(Progress(step="publish", done=total, total=total, line=line, table=manifest.table))
     return published

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import date
 from typing import assert_never
 
 from backfill_assets.ledger.errors import loosened_words
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.reads import MoreDays
@@ -66,6 +68,17 @@ def stage_words(stage: Stage) -> str:
         case Notify():
             return f"ask the dependents of what changed to follow: at most {'; '.join(map(str, stage.dependents))}"
     assert_never(stage)
+
+
+def published_words(manifest: Manifest, swapped: Iterable[date]) -> str:
+    """What has become of the partitions of a published run, of which these were swapped."""
+    grain, new = manifest.grain, set(swapped)
+    if not new:
+        return f"published {describe(grain, manifest.partitions)}: equal to what readers see, so nothing was swapped"
+    seen = "readers no longer see these rows" if manifest.expires else "readers see the new rows"
+    equal = [each for each in manifest.partitions if each not in new]
+    stay = f"; {describe(grain, equal)} equal what they saw before" if equal else ""
+    return f"published {describe(grain, new)}: {seen}{stay}"
 
 
 def proof_words(stage: Prove) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 
@@ -193,6 +193,25 @@ def test_each_publication_of_a_run_names_the_person_who_had_approved_it_then(han
     again = hand.publish(run_id)
     versions = {each.claim.publication_id: each for each in partition_history(hand.ws, SILVER, day).versions}
     assert (versions[first].approved_by, versions[again].approved_by) == ("ben", "cara")
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ((30, 40), "published 2026-01-06..2026-01-07, 2 days: equal to what readers see, so nothing was swapped"),
+        (
+            (30, 50),
+            "published 2026-01-07, 1 day: readers see the new rows; 2026-01-06, 1 day equal what they saw before",
+        ),
+    ],
+)
+def test_a_publication_tells_which_partitions_it_has_swapped(hand: Hand, rows: Sequence[int], said: str) -> None:
+    days, told = (date(2026, 1, 6), date(2026, 1, 7)), list[str]()
+    hand.publish(hand.silver(dict(zip(days, (30, 40), strict=True))))
+    run_id = hand.silver(dict(zip(days, rows, strict=True)))
+    acting = Acting(by="ben", recorder=Unrecorded(), listener=lambda progress: told.append(progress.line))
+    Run(hand.ws, run_id).publish(acting)
+    assert told[-1] == said
 
 
 def test_an_approval_satisfies_the_pinned_and_the_present_groups(shop: Shop) -> None:
