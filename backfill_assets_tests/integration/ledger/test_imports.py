@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date, timedelta
 
 import pytest
@@ -192,3 +193,37 @@ def test_a_file_may_touch_five_thousand_days_and_many_files_are_loaded_at_once(l
         assert [day.event_date for day in reader.imports.days(days=days)] == list(days)
         assert len(reader.imports.records(states=[ImportState.LOADED])) == 301
         assert reader.events.violations() == ()
+
+
+def test_days_on_which_keys_became_not_known_stay_recorded_when_they_are_known_again(ledger: Ledger) -> None:
+    def land(import_id: str, own: int, linked: Sequence[ImportDay] = ()) -> None:
+        days = [ImportDay(import_id=import_id, event_date=DAYS[0], events=1, unknown=own)]
+        with ledger.write() as writer:
+            writer.imports.finish(
+                import_id,
+                counts=ImportCounts(),
+                days=days,
+                linked=linked,
+                schema_versions=(),
+                ignored_columns=(),
+                actor="ann",
+            )
+
+    rejected, again, other = begin(ledger), begin(ledger, "b" * 64), begin(ledger, "c" * 64, "bronze.other")
+    with ledger.read() as reader:
+        before = int(reader.events.head().partition(":")[0])
+    land(rejected, 2)
+    land(other, 7)
+    with ledger.read() as reader:
+        between = int(reader.events.head().partition(":")[0])
+    land(again, 0, [ImportDay(import_id=rejected, event_date=DAYS[0], events=0, unknown=-2)])
+    with ledger.read() as reader:
+        assert reader.imports.unknown_days("bronze.events") == ()
+        assert reader.imports.became_unknown("bronze.events", DAYS, after=before) == {DAYS[0]: 2}
+        assert reader.imports.became_unknown("bronze.events", DAYS[1:], after=before) == {}
+        assert reader.imports.became_unknown("bronze.events", [], after=before) == {}
+        assert reader.imports.became_unknown("bronze.events", DAYS, after=between) == {}
+    third = begin(ledger, "d" * 64)
+    land(third, 0, [ImportDay(import_id=rejected, event_date=DAYS[0], events=0, unknown=1)])
+    with ledger.read() as reader:
+        assert reader.imports.became_unknown("bronze.events", DAYS, after=between) == {DAYS[0]: 1}
