@@ -83,7 +83,7 @@ def plan_page(plan: PlanDocument) -> Page:
             ("table", f"{manifest.table} by {manifest.transform} {manifest.transform_version}"),
             ("kind", f"{manifest.kind}: {manifest.reason} (asked by {manifest.requested_by})"),
             ("mode", mode_text(manifest.mode)),
-            ("policy", policy_words(manifest.policy) + waits_anyway(plan.stages, [manifest.policy])),
+            ("policy", policy_words(manifest.policy, plan.stages)),
             ("asked for", f"{run.widened}: every {run.grain.noun} is built completely" if run.widened else None),
             ("output range", manifest.output),
             ("left as they are", f"{Partitions(run.grain, run.between)} between them" if run.between else None),

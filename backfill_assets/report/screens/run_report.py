@@ -79,7 +79,7 @@ from backfill_assets.report.screens.review import (
 from backfill_assets.report.screens.runs import partitions_of, run_facts, set_facts, set_files, state_of
 from backfill_assets.report.values import as_sentence, cost_words, key_text, mebibytes, number_text, text_of
 from backfill_assets.report.words.plans import alternative_words, publish_words, references_described
-from backfill_assets.report.words.stages import policy_words, stage_words, waits_anyway
+from backfill_assets.report.words.stages import policy_words, stage_words
 from backfill_assets.report.words.states import NOTHING_FOLLOWS
 
 _TONES = {Level.PENDING: Tone.STRONG, Level.GOOD: Tone.GOOD, Level.ATTENTION: Tone.ATTENTION, Level.BAD: Tone.BAD}
@@ -103,26 +103,15 @@ def run_page(report: RunReport, now: datetime | None = None) -> Page:
     Args:
         now: When it is written; None for a page that does not say so.
     """
+    waiting = report.plan if report.run.record.state in UNPUBLISHED else ()
+    policy = policy_words(report.run.manifest.policy, waiting)
     return page(
         _named(report),
         *_review(review_of(report), report.level, None if changes_nothing(report) else _decision(report.run)),
         *_details(report),
-        section(
-            "About this run",
-            run_facts(
-                report.run,
-                policy=_policy(report),
-                grounds=report.approved_for,
-            ),
-        ),
+        section("About this run", run_facts(report.run, policy=policy, grounds=report.approved_for)),
         below=words("Run ", run_ref(report.run.record.run_id), *_written(now)),
     )
-
-
-def _policy(report: RunReport) -> str:
-    declared = report.run.manifest.policy
-    is_open = report.run.record.state in UNPUBLISHED
-    return policy_words(declared) + waits_anyway(report.plan if is_open else (), [declared])
 
 
 def _named(report: RunReport) -> str:

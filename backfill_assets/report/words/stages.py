@@ -113,8 +113,16 @@ def window_words(window: AnyWindow) -> str:
     return f"{count_of(back, 'month' if isinstance(window, Months) else 'day')} back and {ahead:,} ahead"
 
 
-def policy_words(policy: Policy) -> str:
-    """Which runs of a table wait for a person, and of which groups."""
+def policy_words(policy: Policy, planned: Sequence[Stage] = ()) -> str:
+    """Which runs of a table wait for a person, and of which groups.
+
+    Args:
+        planned: The stages of a run, which may wait for a person all the same.
+    """
+    return _policy_words(policy) + waits_anyway(planned, [policy])
+
+
+def _policy_words(policy: Policy) -> str:
     rules = (("new days", policy.live), ("backfills", policy.backfill), ("follow-ups", policy.follow))
     waiting = [name for name, rule in rules if rule == "approve"]
     free = [name for name, rule in rules if rule == "auto"]
