@@ -181,7 +181,9 @@ def _after_loss(kind: Lost, found: Sequence[Damage]) -> Iterator[NextStep]:
         case Lost.FOREIGN:
             for table in dict.fromkeys(each.table for each in found):
                 set_to_ledger = do(Act.RECOVER, _short(table), reason=WHY, by=NAME)
-                yield step(f"set {table} to what its publications left, which undoes what another program did: ", set_to_ledger)
+                yield step(
+                    f"set {table} to what its publications left, which undoes what another program did: ", set_to_ledger
+                )
         case Lost.ACCEPTED:
             for (table, _), lost in grouped(((each.table, each.run_id), each) for each in found).items():
                 days = sorted({each.partition for each in lost if each.partition is not None})
