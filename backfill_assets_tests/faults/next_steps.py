@@ -147,7 +147,7 @@ class Walker:
 
     Attributes:
         followed: How many commands were typed because a next step named them.
-        kinds: The same by what was refused.
+        kinds: The same by what was refused, and how many alternatives name no command.
         circles: What did not lead on.
     """
 
@@ -173,7 +173,9 @@ class Walker:
         for alternative in alternatives(following):
             commands = list(typed_from(alternative, typed.argv))
             if not commands:
-                continue  # To be done elsewhere, such as in a file or in the declaration of a table.
+                # To be done elsewhere, such as in a file or in the declaration of a table: counted, and not followed.
+                self.kinds[f"no command: {kind}"] = self.kinds.get(f"no command: {kind}", 0) + 1
+                continue
             self.kinds[kind] = self.kinds.get(kind, 0) + len(commands)
             with terminal.copied(self.folder) as tried:
                 self._follow(tried, typed, commands, (*seen, typed.said), words_of(NextStep(tuple(alternative))))
@@ -506,7 +508,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for each in walks:
         for kind, many in each.kinds.items():
             kinds[kind] = kinds.get(kind, 0) + many
-    sys.stdout.write("".join(f"{kind:<32}{many:>8,}\n" for kind, many in sorted(kinds.items())))
+    sys.stdout.write("".join(f"{kind:<44}{many:>8,}\n" for kind, many in sorted(kinds.items())))
     bad = sum(bool(each.circles) for each in walks)
     followed = sum(each.followed for each in walks)
     sys.stdout.write(f"{len(walks):,} stories, {followed:,} next steps followed, {bad} stories with a circle\n")

@@ -13,10 +13,12 @@ from backfill_assets_tests.faults.next_steps import Walk, alternatives, typed_fr
 
 
 def told(walks: Iterable[Walk], capsys: pytest.CaptureFixture[str]) -> str:
-    """What did not lead on; the number of steps that were followed is printed."""
+    """What did not lead on; the number of steps that were followed, and of those without a command, is printed."""
     walks = list(walks)
+    done = sum(each.followed for each in walks)
+    without = sum(many for each in walks for kind, many in each.kinds.items() if kind.startswith("no command"))
     with capsys.disabled():
-        print(f"\n{len(walks)} stories, {sum(each.followed for each in walks):,} next steps followed")  # noqa: T201
+        print(f"\n{len(walks)} stories, {done:,} next steps followed, {without:,} without a command")  # noqa: T201
     return "\n".join(each.text for each in walks if each.circles)
 
 
