@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from backfill_assets.application.terms import present_terms
 from backfill_assets.core.errors import Refused
 from backfill_assets.ledger.recorded_text import one_line
+from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.publication.proposals import situation
 from backfill_assets.report.proposals import ProposeReport, propose_report
 from backfill_assets.report.releases import brought_along
@@ -14,35 +17,35 @@ from backfill_assets.workspace import Workspace
 
 
 def propose(ws: Workspace, *, by: str, dry_run: bool = False) -> ProposeReport:
-    """Plans a draft set for what sources have changed behind published output; see `restatements.propose.propose`."""
+    """Plans draft sets for what sources have changed behind published output; see `restatements.propose.propose`."""
     one_line("the one who proposes", by)
     proposed = propose_restatements(ws, lambda name: present_terms(ws, name), by=by, dry_run=dry_run)
-    planned = proposed.planned
+    plans = [each.planned.plans if each.planned else () for each in proposed.drafts]
     with ws.ledger.read() as tx:
-        brings = [each for plan in planned.plans for each in brought_along(tx, plan.manifest)] if planned else []
-    return propose_report(
-        ws,
-        proposed.situation,
-        planned=planned,
-        brings=brings,
-        files=proposed.files,
-        replaced=proposed.replaced,
-        dry_run=dry_run,
-    )
+        brings = [tuple(each for plan in some for each in brought_along(tx, plan.manifest)) for some in plans]
+    return propose_report(ws, proposed, brings, dry_run=dry_run)
 
 
-def step_after_landing(ws: Workspace) -> NextStep | None:
-    """What is left to do after source days have changed: to follow within the lateness, and to propose the rest."""
+def step_after_landing(ws: Workspace, source: str) -> NextStep | None:
+    """What is left to do after days of a source have changed: to follow within the lateness, and to propose the rest.
+
+    What other sources have changed is not about it, unless one proposal restates both.
+    """
+    name = ws.domain.source_table(source).name
+
+    def has_some(days: Iterable[SourceDay]) -> bool:
+        return any(changed == name for changed, _ in days)
+
     try:
         with ws.ledger.read() as tx:
-            decision = situation(ws, tx).decision
+            found = situation(ws, tx)
     except Refused:
         # What it changed cannot be determined, for example because a reference is unreadable; `propose` reports why.
         return step(do(Act.PROPOSE))
-    steps = []
-    if decision.automatic:
+    steps, decision = [], found.decision
+    if has_some(decision.automatic):
         steps.append(step(do(Act.FOLLOW), " restates what came within the lateness of the source"))
-    if decision.proposed or decision.replaced:
+    if any(map(has_some, (*decision.proposed, *map(found.days_of, decision.replaced)))):
         steps.append(step(do(Act.PROPOSE), " plans the restatement of what was published before, for a person"))
     if not steps:
         return None

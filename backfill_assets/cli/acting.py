@@ -199,9 +199,10 @@ def propose(
     by: ByAccount = "",
     as_json: Json = False,
 ) -> None:
-    """Plan a draft set for late and corrected data behind published output, as the sensor of the daemon does.
+    """Plan draft sets for late and corrected data behind published output, as the sensor of the daemon does.
 
-    The person who landed its latest file is its requester; nobody who landed one of its files can approve it.
+    One for what tables connect. The person who landed the latest file of a set is its requester; nobody who landed one
+    of its files can approve it.
     """
     with answering(as_json) as answer:
         from backfill_assets.application.propose import propose as propose_restatements

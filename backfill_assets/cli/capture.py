@@ -101,5 +101,5 @@ def capture(
             )
             acting = session.acting(person(by), on=source)
             report = captures.capture(session.ws, source, asked, acting, reason=why, pace=pace, builds=load)
-            following = step_after_landing(session.ws) if load else None
+            following = step_after_landing(session.ws, source) if load else None
         answer(report, following=following, failed=report.needs_a_look)

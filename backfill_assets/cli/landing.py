@@ -89,7 +89,7 @@ def land(
                 from backfill_assets.application.statements import land_as_extract
 
                 outcome = land_as_extract(session.ws, source, files, extract, acting, builds=load)
-            following = step_after_landing(session.ws) if load else None
+            following = step_after_landing(session.ws, source) if load else None
         answer(outcome, following=following, failed=outcome.needs_a_look)
 
 
@@ -131,7 +131,7 @@ def _state(
         why, values = given_reason(reason, by), columns_and_values(key or [], "--key")
         with opened(quiet=as_json) as session:
             outcome = statement(session.ws, on, values, session.acting(person(by), on=on), reason=why)
-            following = step_after_landing(session.ws)
+            following = step_after_landing(session.ws, outcome.source)
         answer(outcome, following=following, failed=outcome.needs_a_look)
 
 
@@ -200,7 +200,7 @@ def load(
                 report = load_missing(session.ws, source, acting, empty=empty, reason=reason)
             else:
                 report = load_days(session.ws, source, days, acting, empty=empty, reason=reason)
-            following = step_after_landing(session.ws)
+            following = step_after_landing(session.ws, source)
         if isinstance(report, NothingToLoad):
             answer(report, following=following)
             return

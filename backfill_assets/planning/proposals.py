@@ -63,7 +63,8 @@ class Decision:
     """What becomes of every changed day: each is in exactly one of these.
 
     Attributes:
-        proposed: Restated by a new draft.
+        proposed: Restated by new drafts, one each: days are in one as far as tables connect them, whether through what
+            they rebuild or because keys moved between them.
         stays: Restated by a draft that is open already, by set.
         automatic: Restated by policy, as a follow-up.
         waits: Not proposed, because it reaches partitions that others keep, or is one decision with days that do; with
@@ -72,7 +73,7 @@ class Decision:
         replaced: Drafts that are cancelled, because the new one has their days or nothing is left of them.
     """
 
-    proposed: frozenset[SourceDay]
+    proposed: tuple[frozenset[SourceDay], ...]
     stays: Mapping[str, frozenset[SourceDay]]
     automatic: frozenset[SourceDay]
     waits: Mapping[SourceDay, tuple[str, ...]]
@@ -123,13 +124,29 @@ def decide(
         grows = bool(met or caught)
     names = {each.set_id for each in staying}
     return Decision(
-        proposed=frozenset(pool),
+        proposed=tuple(_apart(pool, linked, closure)),
         stays={each.set_id: each.days for each in staying},
         automatic=frozenset(automatic),
         waits=dict(sorted(waits.items())),
         together=frozenset(waits.keys() - reaching.keys()),
         replaced=tuple(each.set_id for each in drafts if each.set_id not in names),
     )
+
+
+def _apart(
+    days: AbstractSet[SourceDay], linked: Sequence[AbstractSet[SourceDay]], closure: Closure
+) -> Iterator[frozenset[SourceDay]]:
+    """The days by what tables connect: sources of which a table reads both, directly or not, and moved keys."""
+    of_source = grouped((source, (source, day)) for source, day in sorted(days))
+    ties = [{source, *closure(frozenset(some))} for source, some in of_source.items()]
+    ties += [{source for source, _ in group & days} for group in linked if group & days]
+    components: list[set[str]] = []
+    for tie in ties:
+        met = [each for each in components if not each.isdisjoint(tie)]
+        components = [*(each for each in components if each not in met), tie.union(*met)]
+    for tables in sorted(components, key=min):
+        if some := frozenset(day for day in days if day[0] in tables):
+            yield some
 
 
 def _waiting(

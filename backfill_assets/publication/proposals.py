@@ -127,7 +127,7 @@ def situation(ws: Workspace, tx: ReadTransaction) -> Situation:
         closure=closure,
     )
     accepted = _accepted(tx, changed)
-    asked = [days for days in (decision.proposed, *decision.stays.values()) if days]
+    asked = (*decision.proposed, *decision.stays.values())
     return Situation(
         changes=changes,
         news=news,

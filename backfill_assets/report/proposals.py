@@ -13,7 +13,6 @@ from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import Grain, TablePartitions, count_of, describe
 from backfill_assets.planning.proposals import SourceDay
-from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.publication.proposals import BLOCKED, Situation
 from backfill_assets.report.advice.filling import joined, loads
 from backfill_assets.report.documents import INLINE
@@ -21,7 +20,7 @@ from backfill_assets.report.planned import LeftOutDocument, expected_cost, left_
 from backfill_assets.report.proposed import OpenProposal
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import Act, NextStep, approve, cancel, do, publish, step
-from backfill_assets.restatements.propose import REASON
+from backfill_assets.restatements.propose import REASON, NewDraft, Proposed
 from backfill_assets.staleness.landed_news import FileNews
 from backfill_assets.workspace import Workspace
 
@@ -122,7 +121,7 @@ class ProposeReport:
 
     Attributes:
         dry_run: Whether it was only decided, and nothing was written.
-        proposed: The new draft; null when there is nothing new.
+        proposed: The new drafts, one for the days of all sources that tables connect; none when there is nothing new.
         open: The drafts that stay as they are.
         replaced: The drafts that ended.
         rolled_back: Sets that restate exactly what is proposed, from the same rows, and were rolled back.
@@ -132,7 +131,7 @@ class ProposeReport:
     """
 
     dry_run: bool
-    proposed: NewProposal | None
+    proposed: tuple[NewProposal, ...]
     open: tuple[OpenProposal, ...]
     replaced: tuple[ReplacedProposal, ...]
     rolled_back: tuple[RolledBackProposal, ...]
@@ -142,22 +141,21 @@ class ProposeReport:
 
 
 def propose_report(
-    ws: Workspace,
-    found: Situation,
-    *,
-    planned: PlannedSet | None,
-    brings: Iterable[BroughtAlong],
-    files: Sequence[FileNews],
-    replaced: Iterable[tuple[str, str]],
-    dry_run: bool,
+    ws: Workspace, proposed: Proposed, brings: Iterable[tuple[BroughtAlong, ...]], *, dry_run: bool
 ) -> ProposeReport:
-    """What became of the changed days of sources."""
-    staying = [found.drafts[name].record for name in found.decision.stays]
+    """What became of the changed days of sources.
+
+    Args:
+        brings: What each new draft brings along.
+    """
+    found = proposed.situation
+    new = {draft.planned.manifest.set_id for draft in proposed.drafts if draft.planned}
+    staying = [found.drafts[name].record for name in found.decision.stays if name not in new]
     return ProposeReport(
         dry_run=dry_run,
-        proposed=_new(ws, found, planned, tuple(brings), files) if found.decision.proposed else None,
+        proposed=tuple(_new(ws, found, draft, some) for draft, some in zip(proposed.drafts, brings, strict=True)),
         open=tuple(OpenProposal(record=record, approved=False) for record in staying if record is not None),
-        replaced=tuple(ReplacedProposal(set_id=name, why=why) for name, why in replaced),
+        replaced=tuple(ReplacedProposal(set_id=name, why=why) for name, why in proposed.replaced),
         rolled_back=tuple(map(_rolled_back, found.rolled_back)),
         automatic=tuple(_automatic(found)),
         waiting=tuple(_waiting(found)),
@@ -165,21 +163,16 @@ def propose_report(
     )
 
 
-def _new(
-    ws: Workspace,
-    found: Situation,
-    planned: PlannedSet | None,
-    brings: tuple[BroughtAlong, ...],
-    files: Sequence[FileNews],
-) -> NewProposal:
-    days, set_id = found.decision.proposed, planned.manifest.set_id if planned else None
+def _new(ws: Workspace, found: Situation, draft: NewDraft, brings: tuple[BroughtAlong, ...]) -> NewProposal:
+    days, planned = draft.days, draft.planned
+    set_id = planned.manifest.set_id if planned else None
     reviewed = [do(Act.RUN, set_id), do(Act.REPORT, set_id), approve(set_id)] if set_id else [do(Act.PROPOSE)]
     area = found.closure(days)
     return NewProposal(
         set_id=set_id,
-        reason=proposal_words(found, files),
+        reason=proposal_words(found, draft),
         days=tuple(_by_source(days)),
-        files=tuple(files),
+        files=tuple(draft.files),
         rebuilds=tuple(
             TablePartitions(table=node.name, grain=node.grain, partitions=tuple(sorted(partitions)))
             for node in ws.graph.tables.values()
@@ -243,10 +236,10 @@ def _not_loaded(found: Situation) -> Iterator[DaysNotProposed]:
         )
 
 
-def proposal_words(found: Situation, files: Sequence[FileNews]) -> str:
+def proposal_words(found: Situation, draft: NewDraft) -> str:
     """Why changed days are proposed: the files that decide them, and days without a new file."""
-    said = [_of_files(files)] if files else []
-    if without := sorted({day for day in found.decision.proposed if not found.news.get(day)}):
+    said = [_of_files(draft.files)] if draft.files else []
+    if without := sorted({day for day in draft.days if not found.news.get(day)}):
         days = describe(Grain.DAILY, (day for _, day in without))
         said.append(f"{without[0][0]} {days}: loaded again or rolled back, with no new file")
     return f"{REASON}: {'; '.join(said)}"

@@ -1,7 +1,7 @@
-"""Proposals: a draft set is planned once for changed days of sources, and replaces the drafts that it takes over.
+"""Proposals: draft sets are planned once for changed days of sources, and replace the drafts that they take over.
 
-Everything is decided anew from the ledger (`publication.proposals`), and drafts end in the transaction that writes
-their successor, so that a process that stops leaves the earlier drafts or the new one.
+Everything is decided anew from the ledger (`publication.proposals`), one draft for what tables connect, and drafts end
+in the transaction that writes their successor, so that a process that stops leaves the earlier drafts or the new ones.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.wording import visible
 from backfill_assets.lake.row_values import rows_by_import
@@ -35,48 +36,62 @@ _WITHOUT_FILES = "backfill"
 
 
 @dataclass(frozen=True, kw_only=True)
+class NewDraft:
+    """A draft that is proposed.
+
+    Attributes:
+        days: The changed days that it is for.
+        files: What landed files decide of these days, in the order of arrival.
+        requester: Who asks for it.
+        planned: The set; None as long as none is written.
+    """
+
+    days: frozenset[SourceDay]
+    files: Sequence[FileNews]
+    requester: str
+    planned: PlannedSet | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Proposed:
     """The result of proposing.
 
     Attributes:
-        planned: The new draft; None when nothing was to be proposed, or nothing was to be written.
-        files: What landed files decide of these days, in the order of arrival.
+        drafts: The new drafts, or those that would be planned.
         replaced: The drafts that were cancelled, or would be, each with the reason.
     """
 
     situation: Situation
-    planned: PlannedSet | None
-    files: Sequence[FileNews]
+    drafts: Sequence[NewDraft]
     replaced: Sequence[tuple[str, str]]
 
 
 def propose(ws: Workspace, terms_of: TermsOf, *, by: str, dry_run: bool = False) -> Proposed:
-    """Plans the draft that changed days of sources ask for, once, in place of the drafts that it takes over.
+    """Plans the drafts that changed days of sources ask for, once, in place of the drafts that they take over.
 
     Args:
-        by: What or who makes the proposal; the requester is who landed the latest of the files.
+        by: What or who makes the proposals; the requester of each is who landed the latest of its files.
 
     Raises:
+        Refused: A draft cannot be planned; those of other tables are.
         Retryable: Other processes changed what is open again and again meanwhile.
     """
+    planned: list[NewDraft] = []
+    ended: list[tuple[str, str]] = []
     for _ in range(_TRIES):
         with ws.ledger.read() as tx:
             found = situation(ws, tx)
-            days = found.decision.proposed
-            files = files_of(deciding_news(ws, tx, found.news, days), days)
-            proposed = _because(tx, found, files) if days else None
-            requester = _requester(tx, found, files)
-        nothing = Proposed(situation=found, planned=None, files=files, replaced=_replaced(found, None))
-        if dry_run or not (proposed or found.decision.replaced):
-            return nothing
-        ws.reached(Point.PROPOSAL_DECIDED)
+            drafts = [_draft(ws, tx, found, days) for days in found.decision.proposed]
+        if dry_run:
+            replaced = [(name, _why_replaced(found, name, None)) for name in found.decision.replaced]
+            return Proposed(situation=found, drafts=drafts, replaced=replaced)
+        if drafts or found.decision.replaced:
+            ws.reached(Point.PROPOSAL_DECIDED)
         try:
-            if proposed is None:
-                _end_drafts(ws, found, by=by)
-                return nothing
-            return _planned(ws, terms_of, nothing, proposed, by=by, requester=requester)
+            _write(ws, terms_of, found, drafts, by=by, planned=planned, ended=ended)
         except _OthersWereFaster:
             continue
+        return Proposed(situation=found, drafts=planned, replaced=ended)
     raise OpenKeepsChanging
 
 
@@ -84,50 +99,96 @@ class _OthersWereFaster(Exception):
     """Another process opened, approved or ended a set since the decision."""
 
 
+def _write(
+    ws: Workspace,
+    terms_of: TermsOf,
+    found: Situation,
+    drafts: Sequence[NewDraft],
+    *,
+    by: str,
+    planned: list[NewDraft],
+    ended: list[tuple[str, str]],
+) -> None:
+    """Plans the drafts one after the other, each with the end of those whose place it takes.
+
+    Args:
+        planned: What was planned, which grows.
+        ended: What was cancelled, with the reason, which grows.
+    """
+    open_sets_now, refused = found.open_sets, list[Refused]()
+    for at, draft in enumerate(drafts):
+        ending = [name for name in found.decision.replaced if _successor(found, name) == at]
+        try:
+            written = _planned(ws, terms_of, found, draft, ending, open_sets_now, by=by)
+        except Refused as error:
+            refused.append(error)
+            continue
+        set_id = written.manifest.set_id
+        planned.append(replace(draft, planned=written))
+        ended += [(name, _why_replaced(found, name, set_id)) for name in ending]
+        open_sets_now = open_sets_now.difference(ending) | {set_id}
+        ws.reached(Point.PROPOSAL_PLANNED)
+    if refused:
+        raise refused[0]
+    if found.decision.replaced and not drafts:
+        with ws.ledger.write() as tx:
+            _end(tx, found, found.decision.replaced, open_sets_now, successor=None, by=by)
+        ended += [(name, _why_replaced(found, name, None)) for name in found.decision.replaced]
+        ws.reached(Point.PROPOSAL_PLANNED)
+
+
 def _planned(
-    ws: Workspace, terms_of: TermsOf, decided: Proposed, proposed: ProposedBecause, *, by: str, requester: str
-) -> Proposed:
-    found = decided.situation
+    ws: Workspace,
+    terms_of: TermsOf,
+    found: Situation,
+    draft: NewDraft,
+    ending: Sequence[str],
+    open_sets_now: AbstractSet[str],
+    *,
+    by: str,
+) -> PlannedSet:
+    with ws.ledger.read() as tx:
+        proposed = _because(tx, found, draft)
 
     def first(tx: WriteTransaction, set_id: str) -> None:
-        _require_unchanged(tx, found)
-        for name, why in _replaced(found, set_id):
-            tx.sets.replace_draft(name, actor=by, why=why)
+        _end(tx, found, ending, open_sets_now, successor=set_id, by=by)
 
     called = "; ".join(f"{source} {describe(Grain.DAILY, days)}" for source, days in proposed.days.items())
-    request = SetRequest(reason=REASON, by=requester, because=_ranges(proposed), called=called)
+    request = SetRequest(reason=REASON, by=draft.requester, because=_ranges(proposed), called=called)
     planned = plan_set(ws, request, terms_of, Proposal(proposed=proposed, actor=by, first=first))
     if not isinstance(planned, PlannedSet):
         raise _OthersWereFaster
-    ws.reached(Point.PROPOSAL_PLANNED)
-    return replace(decided, planned=planned, replaced=_replaced(found, planned.manifest.set_id))
+    return planned
 
 
-def _end_drafts(ws: Workspace, found: Situation, *, by: str) -> None:
-    with ws.ledger.write() as tx:
-        _require_unchanged(tx, found)
-        for name, why in _replaced(found, None):
-            tx.sets.replace_draft(name, actor=by, why=why)
-    ws.reached(Point.PROPOSAL_PLANNED)
-
-
-def _require_unchanged(tx: WriteTransaction, found: Situation) -> None:
-    """The decision counts as long as the same sets are open, and what it replaces is still a draft."""
+def _end(
+    tx: WriteTransaction,
+    found: Situation,
+    ending: Sequence[str],
+    open_sets_now: AbstractSet[str],
+    *,
+    successor: str | None,
+    by: str,
+) -> None:
+    """Ends drafts. The decision counts as long as the same sets are open, and what it replaces is still a draft."""
     open_now = {each.name: each for each in open_sets(tx)}
-    drafts = (open_now.get(name) for name in found.decision.replaced)
-    if open_now.keys() != found.open_sets or not all(draft and draft.is_replaceable for draft in drafts):
+    drafts = (open_now.get(name) for name in ending)
+    if open_now.keys() != open_sets_now or not all(draft and draft.is_replaceable for draft in drafts):
         raise _OthersWereFaster
+    for name in ending:
+        tx.sets.replace_draft(name, actor=by, why=_why_replaced(found, name, successor))
 
 
-def _replaced(found: Situation, successor: str | None) -> tuple[tuple[str, str], ...]:
-    return tuple((name, _why_replaced(found, name, successor)) for name in found.decision.replaced)
+def _successor(found: Situation, name: str) -> int:
+    """Which of the new drafts takes the place of one that ends: the first that has days of it, or the first at all."""
+    days = found.days_of(name)
+    return next((at for at, new in enumerate(found.decision.proposed) if days & new), 0)
 
 
 def _why_replaced(found: Situation, name: str, successor: str | None) -> str:
-    decision = found.decision
-    days = found.days_of(name)
-    if days & decision.proposed:
-        return f"replaced by {successor or 'a new proposal'}, because {_news_in_short(found, decision.proposed)}"
+    decision, days = found.decision, found.days_of(name)
+    if taken := [new for new in decision.proposed if days & new]:
+        return f"replaced by {successor or 'a new proposal'}, because {_news_in_short(found, taken[0])}"
     if waiting := sorted({kept for day in days for kept in decision.waits.get(day, ())} - {""}):
         return f"its days wait for {', '.join(waiting)}"
     if days & decision.automatic:
@@ -143,15 +204,19 @@ def _news_in_short(found: Situation, days: AbstractSet[SourceDay]) -> str:
     return f"of what was accepted since, up to {visible(last.name)} ({last.import_id})"
 
 
-def _because(tx: ReadTransaction, found: Situation, files: Sequence[FileNews]) -> ProposedBecause:
-    chosen = found.decision.proposed
-    records = [each.record for each in files]
+def _draft(ws: Workspace, tx: ReadTransaction, found: Situation, days: frozenset[SourceDay]) -> NewDraft:
+    files = files_of(deciding_news(ws, tx, found.news, days), days)
+    return NewDraft(days=days, files=files, requester=_requester(tx, days, files))
+
+
+def _because(tx: ReadTransaction, found: Situation, draft: NewDraft) -> ProposedBecause:
+    records = [each.record for each in draft.files]
     return ProposedBecause(
-        days={source: tuple(days) for source, days in grouped(sorted(chosen)).items()},
+        days={source: tuple(days) for source, days in grouped(sorted(draft.days)).items()},
         imports=tuple(record.import_id for record in records),
         landed_by=tuple(dict.fromkeys(record.landed_by for record in records)),
-        basis=basis_of(tx, chosen, found.closure(chosen)),
-        files=tuple(each.changed for each in files),
+        basis=basis_of(tx, draft.days, found.closure(draft.days)),
+        files=tuple(each.changed for each in draft.files),
     )
 
 
@@ -159,11 +224,11 @@ def _ranges(proposed: ProposedBecause) -> tuple[tuple[str, DayRange], ...]:
     return tuple((source, each) for source, days in proposed.days.items() for each in compress(Grain.DAILY, days))
 
 
-def _requester(tx: ReadTransaction, found: Situation, files: Sequence[FileNews]) -> str:
+def _requester(tx: ReadTransaction, days: AbstractSet[SourceDay], files: Sequence[FileNews]) -> str:
     """Who landed the latest of the files; without a file, who asked for the load of the latest of the days."""
     if files:
         return files[-1].record.landed_by
-    for source, day in sorted(found.decision.proposed, reverse=True):
+    for source, day in sorted(days, reverse=True):
         for claim in tx.versions.claims(source, [day]).values():
             return tx.runs.get(claim.run_id).manifest.requested_by
     return _WITHOUT_FILES

@@ -222,8 +222,7 @@ class Alone(Teller):
         return f"follow {[(each.run_id, str(each.state)) for each in done]}"
 
     def propose(self, ws: Workspace) -> str:
-        found = propose(ws, by="propose").proposed
-        return f"propose {found and found.set_id}"
+        return f"propose {[each.set_id for each in propose(ws, by='propose').proposed]}"
 
     def publish_approved(self, ws: Workspace) -> str:
         names = approved(ws)
@@ -247,14 +246,15 @@ class Alone(Teller):
 
     def agrees_to_a_set(self, ws: Workspace) -> str:
         """Cara agrees to what was proposed."""
-        found = propose(ws, by="propose").proposed
-        if found is None or found.set_id is None:
+        found = [each.set_id for each in propose(ws, by="propose").proposed if each.set_id is not None]
+        if not found:
             raise NothingThere
-        for run_id in self._runs_of(found.set_id):
+        set_id = self.chance.choice(found)
+        for run_id in self._runs_of(set_id):
             self._carry(ws, run_id)
-        operations.approve_set(ws, found.set_id, by="cara")
-        operations.publish_set(ws, found.set_id, by="ana")
-        return f"agree {found.set_id}"
+        operations.approve_set(ws, set_id, by="cara")
+        operations.publish_set(ws, set_id, by="ana")
+        return f"agree {set_id}"
 
     def taken_back(self, ws: Workspace) -> str:
         return self._rolls_back(ws, "cara")

@@ -41,7 +41,7 @@ def _published(shop: Shop, notes: Notes) -> None:
         operations.approve_set(shop.ws, record.set_id, by="ben")
         operations.publish_set(shop.ws, record.set_id, by="ben")
         report = propose(shop.ws, by="propose")
-    assert (report.proposed, report.open, report.replaced, report.waiting) == (None, (), (), ())
+    assert (report.proposed, report.open, report.replaced, report.waiting) == ((), (), (), ())
     with shop.ws.ledger.read() as reader:
         states = [record.state for record in reader.sets.records()]
     assert states == [SetState.PUBLISHED, SetState.CANCELLED], states

@@ -23,8 +23,8 @@ def propose_lines(report: ProposeReport) -> tuple[Value, ...]:
 
 
 def _lines(report: ProposeReport) -> Iterator[Value]:
-    if report.proposed is not None:
-        yield from _new(report.proposed)
+    for proposed in report.proposed:
+        yield from _new(proposed)
     for replaced in report.replaced:
         yield f"{replaced.set_id} {'would be' if report.dry_run else 'is'} cancelled: {replaced.why}"
     yield from map(open_proposal_words, report.open)

@@ -155,7 +155,7 @@ def test_equal_rows_that_come_again_under_a_later_contract_swap_no_day_and_propo
     run_id = store.loads()
     assert store.versions() == dict.fromkeys(days, 1)
     assert store.stale(TOTALS) == {}
-    assert propose(store.ws, by="propose").proposed is None
+    assert propose(store.ws, by="propose").proposed == ()
     assert store.is_identical(run_id)
     store.lands("three.jsonl", [sale(days[0], amount=1, channel="web")])
     store.loads()

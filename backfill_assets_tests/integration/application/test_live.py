@@ -194,8 +194,8 @@ def test_a_newest_day_to_which_a_key_of_a_published_day_moved_waits_until_that_o
             f"{RECENT}: the newest days, 0 of 5: 2026-01-10, 1 day waits for a person: keys moved between its days and "
             "published ones, and 2026-01-11..2026-01-14, 4 days for that."
         )
-    found = propose(shop.ws, by="propose").proposed
-    assert found is not None and found.set_id is not None
+    (found,) = propose(shop.ws, by="propose").proposed
+    assert found.set_id is not None
     with shop.ws.ledger.read() as tx:
         (run_id,) = (member.run_id for member in tx.sets.get(found.set_id).manifest.members)
     shop.staged(run_id)

@@ -67,13 +67,18 @@ def days_of(proposal: NewProposal) -> list[str]:
     return list(map(str, proposal.days))
 
 
+def one(report: ProposeReport) -> NewProposal:
+    (new,) = report.proposed
+    return new
+
+
 def propose(shop: Shop, **how: bool) -> ProposeReport:
     return application.propose(shop.ws, by="propose", **how)
 
 
 def proposed(shop: Shop) -> str:
-    found = propose(shop).proposed
-    assert found is not None and found.set_id is not None
+    found = one(propose(shop))
+    assert found.set_id is not None
     return found.set_id
 
 
@@ -116,41 +121,42 @@ def one_more(shop: Shop, name: str, day: date, *, by: str = "ana", **how: int) -
 
 @pytest.mark.long
 def test_a_late_sale_is_proposed_once_with_the_reason_in_words(shop: Shop) -> None:
-    assert worded(step_after_landing(shop.ws)).startswith("backfill propose plans the restatement")
+    assert worded(step_after_landing(shop.ws, SALES)).startswith("backfill propose plans the restatement")
     found = propose(shop)
-    assert found.proposed is not None and found.proposed.set_id is not None
-    assert found.proposed.reason == (
+    assert one(found).set_id is not None
+    assert one(found).reason == (
         f"changed behind published output: late.jsonl (imp-000002, landed by ana on 2026-03-10): "
         f"1 row of {SALES} 2026-02-16, 1 day, {LATE} days late"
     )
-    assert list(map(str, found.proposed.rebuilds)) == [
+    assert list(map(str, one(found).rebuilds)) == [
         f"{RECENT} 2026-02-15..2026-02-18, 4 days",
         f"{TOTALS} 2026-02, 1 month",
     ]
-    (file,) = found.proposed.files
+    (file,) = one(found).files
     assert (file.changed.rows, file.least_days_late, file.most_days_late, file.record.landed_by) == (
         1,
         LATE,
         LATE,
         "ana",
     )
-    manifest = record(shop, found.proposed.set_id).manifest
+    assert one(found).set_id is not None
+    manifest = record(shop, one(found).set_id or "").manifest
     assert manifest.proposed is not None and manifest.proposed.imports == ("imp-000002",)
     assert SetManifest.parse(manifest.text) == manifest
     again = propose(shop)
-    assert (again.proposed, [each.record.set_id for each in again.open]) == (None, [found.proposed.set_id])
-    assert step_after_landing(shop.ws) is None
+    assert (again.proposed, [each.record.set_id for each in again.open]) == ((), [one(found).set_id])
+    assert step_after_landing(shop.ws, SALES) is None
     shown = status(shop.ws, None)
     assert isinstance(shown, StatusDocument)
-    assert [(each.record.set_id, each.approved) for each in shown.proposals] == [(found.proposed.set_id, False)]
+    assert [(each.record.set_id, each.approved) for each in shown.proposals] == [(one(found).set_id, False)]
 
 
 @pytest.mark.long
 def test_a_proposal_says_what_it_is_expected_to_cost_as_the_plan_of_a_set_does(shop: Shop) -> None:
     found = propose(shop)
     planned = described_set_plan(shop.ws, planned_set(shop))
-    assert found.proposed is not None and found.proposed.cost is not None
-    assert found.proposed.cost == planned.cost
+    assert one(found).cost is not None
+    assert one(found).cost == planned.cost
     assert f"  cost: {cost_line(planned.cost, ())}" in list(map(text_of, propose_lines(found)))
 
 
@@ -174,7 +180,7 @@ def test_a_reason_names_no_file_that_was_restated_already(shop: Shop) -> None:
     """The run of February still stands for other days, and has read the sixteenth before the first late sale."""
     publish(shop, proposed(shop))
     one_more(shop, "later", CARNIVAL)
-    found = propose(shop).proposed
+    found = one(propose(shop))
     assert found is not None
     assert [(each.record.import_id, each.changed.rows) for each in found.files] == [("imp-000003", 1)]
     assert "imp-000002" not in found.reason
@@ -186,8 +192,8 @@ def test_a_reason_counts_the_rows_that_files_decide_in_one_line_with_a_table_beh
     shop.land("extract.jsonl", again, by="cleo")
     one_more(shop, "wrong", CARNIVAL, amount=7)
     shop.land("right.jsonl", [sale(CARNIVAL, sale_id="wrong", amount=9)], by="ana")
-    found = propose(shop).proposed
-    assert found is not None and found.set_id is not None
+    found = one(propose(shop))
+    assert found.set_id is not None
     assert found.reason == (
         f"changed behind published output: 3 rows of {SALES} 2026-02-16, 1 day, decided by 3 files "
         f"(imp-000002, imp-000003, imp-000005; landed by ana, cleo), {LATE} days late"
@@ -209,33 +215,31 @@ def test_a_reason_counts_the_rows_that_files_decide_in_one_line_with_a_table_beh
 
 def test_a_dry_run_decides_the_same_and_writes_nothing(shop: Shop) -> None:
     dry = propose(shop, dry_run=True)
-    assert dry.proposed is not None and dry.proposed.set_id is None
+    assert one(dry).set_id is None
     with shop.ws.ledger.read() as reader:
         assert reader.sets.records() == ()
     wet = propose(shop)
-    assert wet.proposed is not None
-    assert (dry.proposed.reason, dry.proposed.rebuilds) == (wet.proposed.reason, wet.proposed.rebuilds)
+    assert (one(dry).reason, one(dry).rebuilds) == (one(wet).reason, one(wet).rebuilds)
 
 
 def test_a_newer_file_replaces_the_draft_and_the_last_one_is_published(shop: Shop) -> None:
     first = proposed(shop)
     one_more(shop, "later", CARNIVAL + timedelta(days=1), amount=7)
     found = propose(shop)
-    assert found.proposed is not None and found.proposed.set_id is not None
-    second = found.proposed.set_id
+    second = one(found).set_id or ""
     assert [(each.set_id, second in each.why, "later.jsonl" in each.why) for each in found.replaced] == [
         (first, True, True)
     ]
     ended = record(shop, first)
     assert (ended.state, second in ended.note) == (SetState.CANCELLED, True)
     assert {operations.state_of(shop.ws, m.run_id) for m in ended.manifest.members} == {RunState.CANCELLED}
-    assert [each.record.name for each in found.proposed.files] == ["late.jsonl", "later.jsonl"]
+    assert [each.record.name for each in one(found).files] == ["late.jsonl", "later.jsonl"]
     publish(shop, second)
     assert is_fresh(shop)
     assert total(shop) == 28 * 40 + 4 * (5 + 7)
     nothing = propose(shop)
     assert propose_lines(nothing) == ("nothing to propose: no source has changed behind published output",)
-    assert (nothing.proposed, nothing.open, nothing.replaced) == (None, (), ())
+    assert (nothing.proposed, nothing.open, nothing.replaced) == ((), (), ())
     assert audit(shop.ws).problems == ()
 
 
@@ -268,11 +272,11 @@ def test_a_draft_that_a_person_has_begun_keeps_its_partitions(shop: Shop, begun:
     else:
         blocked(shop, set_id)
     kept = propose(shop)
-    assert (kept.proposed, kept.replaced) == (None, ())
+    assert (kept.proposed, kept.replaced) == ((), ())
     assert (kept.waiting[0].why, kept.waiting[0].plan) == (WhyNotProposed.IN_OPEN_PLAN, set_id)
     one_more(shop, "later", CARNIVAL)
     found = propose(shop)
-    assert (found.proposed, found.replaced) == (None, ())
+    assert (found.proposed, found.replaced) == ((), ())
     assert (found.waiting[0].why, found.waiting[0].plan) == (WhyNotProposed.BEHIND_OPEN_PLAN, set_id)
     assert found.waiting[0].next_step
     assert words_of(found.waiting[0].next_step).startswith(f"{ends} {set_id}")
@@ -288,7 +292,7 @@ def test_the_rest_is_proposed_beside_what_is_approved(late: Shop) -> None:
     operations.approve_set(shop.ws, first, by="ben")
     one_more(shop, "other", TENTH)
     found = propose(shop)
-    assert found.proposed is not None and days_of(found.proposed) == [f"{SALES} 2026-02-10, 1 day"]
+    assert days_of(one(found)) == [f"{SALES} 2026-02-10, 1 day"]
     assert set_state(shop, first) is SetState.PENDING
     assert [str(each.days) for each in found.waiting] == [f"{SALES} 2026-02-16, 1 day"]
 
@@ -296,7 +300,7 @@ def test_the_rest_is_proposed_beside_what_is_approved(late: Shop) -> None:
 def test_what_a_person_planned_for_the_same_days_is_not_proposed_beside_it(shop: Shop) -> None:
     own = planned_set(shop).manifest.set_id
     found = propose(shop)
-    assert found.proposed is None
+    assert found.proposed == ()
     assert (found.waiting[0].why, found.waiting[0].plan) == (WhyNotProposed.IN_OPEN_PLAN, own)
 
 
@@ -317,7 +321,7 @@ def test_what_is_proposed_again_after_a_rollback_names_the_set_that_only_needs_i
     publish(shop, first)
     operations.rollback_set(shop.ws, first, by="ben", reason="too early")
     again = propose(shop)
-    assert again.proposed is not None and again.proposed.set_id is not None
+    assert one(again).set_id is not None
     for found in (again, propose(shop)):
         assert [(each.set_id, each.reason) for each in found.rolled_back] == [(first, "too early")]
         (said,) = [said for said in map(text_of, propose_lines(found)) if "rolled back (too early)" in said]
@@ -362,8 +366,10 @@ def with_lateness(shop: Shop, most: int) -> Shop:
 def test_within_the_lateness_policy_restates_alone(late: Shop) -> None:
     shop = with_lateness(late, LATE)
     found = propose(shop)
-    assert (found.proposed, [str(each.days) for each in found.automatic]) == (None, [f"{SALES} 2026-02-16, 1 day"])
-    assert worded(step_after_landing(shop.ws)).startswith("backfill follow restates what came within the lateness")
+    assert (found.proposed, [str(each.days) for each in found.automatic]) == ((), [f"{SALES} 2026-02-16, 1 day"])
+    assert worded(step_after_landing(shop.ws, SALES)).startswith(
+        "backfill follow restates what came within the lateness"
+    )
     done = follow(shop.ws, Acting(by="follow", recorder=Unrecorded())).followed
     assert [(each.table, each.state) for each in done] == [(RECENT, RunState.PUBLISHED), (TOTALS, RunState.PUBLISHED)]
     assert done[0].partitions == tuple(REACHED)
@@ -385,7 +391,7 @@ def test_a_planned_follow_up_and_a_draft_are_never_about_the_same_days(late: Sho
     shop = with_lateness(late, LATE)
     (run,) = operations.plan_follow_ups(shop.ws, by="ops").runs
     found = propose(shop)
-    assert found.proposed is None
+    assert found.proposed == ()
     assert (found.waiting[0].why, found.waiting[0].plan) == (WhyNotProposed.IN_OPEN_PLAN, run.run_id)
 
 
@@ -394,8 +400,7 @@ def test_a_day_within_the_lateness_that_meets_an_older_one_is_proposed_with_it(l
     shop = with_lateness(late, LATE)
     one_more(shop, "old", TENTH)
     found = propose(shop)
-    assert found.proposed is not None
-    assert days_of(found.proposed) == [f"{SALES} 2026-02-10, 2026-02-16, 2 days"]
+    assert days_of(one(found)) == [f"{SALES} 2026-02-10, 2026-02-16, 2 days"]
     assert found.automatic == ()
     assert operations.plan_follow_ups(shop.ws, by="ops").runs == ()
 
@@ -454,8 +459,7 @@ def test_what_changes_a_row_that_was_there_is_proposed_however_recent_its_day(
     act(shop)
     assert follow(shop.ws, Acting(by="follow", recorder=Unrecorded())).followed == ()
     found = propose(shop)
-    assert found.proposed is not None
-    assert (days_of(found.proposed), found.automatic) == ([f"{SALES} {days}"], ())
+    assert (days_of(one(found)), found.automatic) == ([f"{SALES} {days}"], ())
     assert shop.amounts() == before
 
 
@@ -496,7 +500,7 @@ def test_the_command_proposes_and_says_so(shop: Shop) -> None:
         assert result.exit_code == 0, result.output
         return result.stdout
 
-    assert json.loads(answered("--dry-run", "--json"))["proposed"]["set_id"] is None
+    assert json.loads(answered("--dry-run", "--json"))["proposed"][0]["set_id"] is None
     text = answered()
     assert "proposed set." in text and "next: backfill run set." in text
     with shop.ws.ledger.read() as reader:
@@ -506,7 +510,7 @@ def test_the_command_proposes_and_says_so(shop: Shop) -> None:
             "who gave the command"
         )
     document = json.loads(answered("--json"))
-    assert (document["proposed"], len(document["open"])) == (None, 1)
+    assert (document["proposed"], len(document["open"])) == ([], 1)
     shown = CliRunner().invoke(app, ["status"], env=dict(environment)).stdout
     assert "Proposed restatements that are open" in shown
 

@@ -58,7 +58,7 @@ def readme(shop: Path) -> list[str]:
     publish, correct, _ = re.findall(r"```sh\n(.*?)```", (shop / "README.md").read_text(), flags=re.DOTALL)
     return [
         with_ids(publish, "plan", "RUN", '["run_id"]'),
-        with_ids(correct, "propose", "SET", '["proposed"]["set_id"]'),
+        with_ids(correct, "propose", "SET", '["proposed"][0]["set_id"]'),
     ]
 
 

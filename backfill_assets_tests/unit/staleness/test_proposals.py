@@ -15,7 +15,7 @@ from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.partitions import Grain
-from backfill_assets.planning.proposals import Area, Decision, Kept, OpenDraft, SourceDay, decide
+from backfill_assets.planning.proposals import Area, Decision, Kept, OpenDraft, SourceDay, decide, together
 from backfill_assets.report.proposals import file_words
 from backfill_assets.staleness.landed_news import LandedNews, files_of
 from backfill_assets_tests.support.graph_examples import accepted_partitions, every_partition, graphs
@@ -43,7 +43,7 @@ def draft(name: str, *numbers: int, is_current: bool = True) -> OpenDraft:
 
 
 def days_of(decision: Decision) -> list[int]:
-    return sorted((some - FIRST).days for _, some in decision.proposed)
+    return sorted((some - FIRST).days for draft in decision.proposed for _, some in draft)
 
 
 def test_changed_days_are_proposed_once() -> None:
@@ -51,6 +51,21 @@ def test_changed_days_are_proposed_once() -> None:
     assert (days_of(first), first.replaced) == ([3, 20], ())
     again = decide({day(3), day(20)}, drafts=[draft("one", 3, 20)], closure=reached)
     assert (days_of(again), list(again.stays), again.replaced) == ([], ["one"], ())
+
+
+def test_days_of_sources_that_share_no_table_are_proposed_apart_and_those_that_share_one_together() -> None:
+    other = ("bronze.fees", day(3)[1])
+
+    sales, fees = frozenset({day(3), day(20)}), frozenset({other})
+
+    def apart(days: AbstractSet[SourceDay]) -> Area:
+        of_fees = {some for source, some in days if source == other[0]}
+        return {**reached(days - fees), **({"silver.fees": of_fees} if of_fees else {})}
+
+    assert decide(sales | fees, closure=apart).proposed == (sales, fees)
+    assert decide(sales | fees, closure=reached).proposed == (sales | fees,)
+    moved = decide(sales | fees, linked=[{day(3), other}], closure=apart)
+    assert moved.proposed == (sales | fees,), "one decision stays one"
 
 
 def test_a_newer_change_replaces_the_draft_that_it_meets_and_no_other() -> None:
@@ -119,6 +134,7 @@ def test_the_news_of_a_file_says_what_it_brought_and_took_back() -> None:
 class World:
     """What is changed and open, while people and sensors do what they like."""
 
+    table: str = "silver.x"
     closure: Mapping[SourceDay, frozenset[int]]
     changed: set[SourceDay] = field(default_factory=set)
     drafts: dict[str, OpenDraft] = field(default_factory=dict)
@@ -130,7 +146,14 @@ class World:
 
     def rebuilt(self, days: AbstractSet[SourceDay]) -> Area:
         found = {date.fromordinal(p + 1) for each in days for p in self.closure[each]}
-        return {"silver.x": found} if found else {}
+        return {self.table: found} if found else {}
+
+    def others(self) -> Area:
+        """Partitions that change for other reasons too."""
+        return {self.table: {date.fromordinal(p + 1) for p in self.for_a_person}}
+
+    def opened(self) -> list[Kept]:
+        return [Kept(name=name, area=each.area) for name, each in self.approved.items()]
 
     def land(self, some: SourceDay, *, is_quick: bool) -> None:
         self.changed.add(some)
@@ -144,10 +167,10 @@ class World:
         return decide(
             self.changed,
             drafts=list(self.drafts.values()),
-            kept=[Kept(name=name, area=each.area) for name, each in self.approved.items()],
+            kept=self.opened(),
             may_follow=self.changed & self.quick,
             linked=self.linked,
-            for_a_person={"silver.x": {date.fromordinal(p + 1) for p in self.for_a_person}},
+            for_a_person=self.others(),
             closure=self.rebuilt,
         )
 
@@ -155,10 +178,9 @@ class World:
         decision = self.decided()
         for name in decision.replaced:
             del self.drafts[name]
-        if decision.proposed:
-            name = f"set-{next(self.ids)}"
-            area = self.rebuilt(decision.proposed)
-            self.drafts[name] = OpenDraft(set_id=name, days=decision.proposed, area=area, is_current=True)
+        for days in decision.proposed:
+            name = f"{self.table}-{next(self.ids)}"
+            self.drafts[name] = OpenDraft(set_id=name, days=days, area=self.rebuilt(days), is_current=True)
         return decision
 
     def publish(self, name: str) -> None:
@@ -169,14 +191,33 @@ class World:
     def follow(self) -> None:
         self.changed -= self.decided().automatic
 
+    def live(self, data: st.DataObject) -> None:
+        """People and sensors do something."""
+        match data.draw(st.sampled_from(["land", "land", "propose", "approve", "publish", "cancel", "follow"])):
+            case "land":
+                some = data.draw(st.sampled_from(sorted(self.closure)))
+                self.land(some, is_quick=data.draw(st.booleans()))
+            case "approve" if self.drafts:
+                name = data.draw(st.sampled_from(sorted(self.drafts)))
+                self.approved[name] = self.drafts.pop(name)
+            case "publish" if self.approved:
+                self.publish(data.draw(st.sampled_from(sorted(self.approved))))
+            case "cancel" if self.approved:
+                self.approved.pop(data.draw(st.sampled_from(sorted(self.approved))))
+            case "follow":
+                self.follow()
+            case _:
+                self.propose()
+
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
-    days = [day(number) for number in range(8)]
+def worlds(draw: st.DrawFn, *, source: str = "bronze.events", table: str = "silver.x") -> World:
+    days = [(source, day(number)[1]) for number in range(8)]
     areas = st.frozensets(st.integers(0, 9), min_size=1, max_size=4)
     groups = draw(st.lists(st.integers(0, 5), min_size=len(days), max_size=len(days)))
     linked = (frozenset(each for each, of in zip(days, groups, strict=True) if of == group) for group in range(3))
     return World(
+        table=table,
         closure={each: draw(areas) for each in days},
         linked=tuple(group for group in linked if len(group) > 1),
         for_a_person=draw(st.frozensets(st.integers(0, 9), max_size=2)),
@@ -187,23 +228,9 @@ def worlds(draw: st.DrawFn) -> World:
 def test_in_any_order_no_two_open_ones_meet_and_every_changed_day_is_in_one_place(data: st.DataObject) -> None:
     world = data.draw(worlds())
     for _ in range(data.draw(st.integers(1, 12))):
-        match data.draw(st.sampled_from(["land", "land", "propose", "approve", "publish", "cancel", "follow"])):
-            case "land":
-                some = data.draw(st.sampled_from(sorted(world.closure)))
-                world.land(some, is_quick=data.draw(st.booleans()))
-            case "approve" if world.drafts:
-                name = data.draw(st.sampled_from(sorted(world.drafts)))
-                world.approved[name] = world.drafts.pop(name)
-            case "publish" if world.approved:
-                world.publish(data.draw(st.sampled_from(sorted(world.approved))))
-            case "cancel" if world.approved:
-                world.approved.pop(data.draw(st.sampled_from(sorted(world.approved))))
-            case "follow":
-                world.follow()
-            case _:
-                world.propose()
+        world.live(data)
     decision = world.propose()
-    places = [decision.proposed, *decision.stays.values(), decision.automatic, frozenset(decision.waits)]
+    places = [*decision.proposed, *decision.stays.values(), decision.automatic, frozenset(decision.waits)]
     assert all(one.isdisjoint(other) for one, other in combinations(places, 2))
     assert frozenset().union(*places) == world.changed
     for group in world.linked:
@@ -216,7 +243,7 @@ def test_in_any_order_no_two_open_ones_meet_and_every_changed_day_is_in_one_plac
     assert followed.isdisjoint(date.fromordinal(p + 1) for p in world.for_a_person)
     # Asked again, nothing moves.
     again = world.decided()
-    assert (again.proposed, again.replaced, again.automatic) == (frozenset(), (), decision.automatic)
+    assert (again.proposed, again.replaced, again.automatic) == ((), (), decision.automatic)
     # And everything can end: what waits is proposed once the others are published or cancelled.
     for _ in range(4):
         world.follow()
@@ -226,6 +253,36 @@ def test_in_any_order_no_two_open_ones_meet_and_every_changed_day_is_in_one_plac
             world.publish(name)
         world.propose()
     assert (world.changed, world.drafts) == (set(), {})
+
+
+@given(st.data())
+def test_what_is_proposed_of_independent_sources_is_what_is_proposed_of_each_alone(data: st.DataObject) -> None:
+    each = [data.draw(worlds(source=f"bronze.{name}", table=f"silver.{name}")) for name in ("x", "y", "z")]
+    for world in each:
+        for _ in range(data.draw(st.integers(0, 4))):
+            world.live(data)
+        for some in data.draw(st.lists(st.sampled_from(sorted(world.closure)), max_size=2)):
+            world.land(some, is_quick=False)
+    alone = [world.decided() for world in each]
+    found = decide(
+        frozenset().union(*(world.changed for world in each)),
+        drafts=[draft for world in each for draft in world.drafts.values()],
+        kept=[kept for world in each for kept in world.opened()],
+        may_follow=frozenset().union(*(world.changed & world.quick for world in each)),
+        linked=[group for world in each for group in world.linked],
+        for_a_person=together(world.others() for world in each),
+        closure=lambda days: together(
+            world.rebuilt({some for some in days if some in world.closure}) for world in each
+        ),
+    )
+    assert found == Decision(
+        proposed=tuple(days for one in alone for days in one.proposed),
+        stays={name: days for one in alone for name, days in one.stays.items()},
+        automatic=frozenset().union(*(one.automatic for one in alone)),
+        waits={day: names for one in alone for day, names in one.waits.items()},
+        together=frozenset().union(*(one.together for one in alone)),
+        replaced=tuple(name for one in alone for name in one.replaced),
+    )
 
 
 @given(st.data())
