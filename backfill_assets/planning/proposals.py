@@ -16,6 +16,8 @@ from itertools import combinations
 from types import MappingProxyType
 
 from backfill_assets.core.grouped import grouped
+from backfill_assets.planning.graph import Graph
+from backfill_assets.planning.impact import impact
 
 SourceDay = tuple[str, date]
 """A source table and one of its days."""
@@ -28,6 +30,37 @@ NOWHERE: Area = MappingProxyType({})
 Closure = Callable[[AbstractSet[SourceDay]], Area]
 """The accepted partitions that have to be rebuilt when these days have changed, through all tables; that of two sets of
 days together is both of theirs together."""
+
+
+def closure_of(
+    graph: Graph,
+    outdated: Mapping[SourceDay, Area],
+    accepted: Area,
+    expired: Area = NOWHERE,
+) -> Closure:
+    """What has to be rebuilt because of changed days: what read them before they changed, and what depends on that.
+
+    What was published since, and has read what is accepted of them now, is not built again; of a table that keeps
+    state, all snapshots from the day on are.
+
+    Args:
+        outdated: By changed day, the partitions that read it directly before it changed.
+        accepted: The accepted partitions of derived tables.
+        expired: Snapshots that are not there any more.
+    """
+
+    def closure(days: AbstractSet[SourceDay]) -> Area:
+        rebuild: dict[str, set[date]] = {}
+        for source, day in days:
+            for table, partitions in outdated.get((source, day), NOWHERE).items():
+                node = graph.table(table)
+                edges = [edge for edge in node.inputs if edge.table == source and node.keeps_state]
+                later = {p for edge in edges for p in graph.reached(edge, node, [day])} & accepted[table]
+                rebuild.setdefault(table, set()).update(partitions, later)
+        found = impact(graph, {}, accepted, rebuild=rebuild, expired=expired)
+        return {each.table: frozenset(each.partitions) for each in found}
+
+    return closure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,15 +5,13 @@ Apart from `publication.proposals`, which decides what is proposed, so that a st
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import document_digest
-from backfill_assets.ledger.records import SetRecord
+from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.impact import impact
-from backfill_assets.planning.proposals import Area, Closure, SourceDay
-from backfill_assets.workspace import Workspace
+from backfill_assets.planning.proposals import Area, SourceDay
 
 
 def days_of_proposal(record: SetRecord | None) -> frozenset[SourceDay]:
@@ -22,21 +20,6 @@ def days_of_proposal(record: SetRecord | None) -> frozenset[SourceDay]:
     return (
         frozenset((source, day) for source, days in proposed.days.items() for day in days) if proposed else frozenset()
     )
-
-
-def closure_of(ws: Workspace, tx: ReadTransaction) -> Closure:
-    """What has to be rebuilt because of days; nothing for those of tables that are not declared any more.
-
-    Cost: the claims of every derived table.
-    """
-    derived = [node.name for node in ws.graph.tables.values() if not node.is_source]
-    accepted = {name: tx.versions.claims(name).keys() for name in derived}
-
-    def closure(days: AbstractSet[SourceDay]) -> Area:
-        changed = {table: some for table, some in grouped(days).items() if table in ws.graph.tables}
-        return {each.table: frozenset(each.partitions) for each in impact(ws.graph, changed, accepted)}
-
-    return closure
 
 
 def basis_of(tx: ReadTransaction, days: AbstractSet[SourceDay], area: Area) -> str:
@@ -50,8 +33,12 @@ def basis_of(tx: ReadTransaction, days: AbstractSet[SourceDay], area: Area) -> s
     )
 
 
-def is_current(tx: ReadTransaction, record: SetRecord, closure: Closure) -> bool:
-    """Whether a proposed set still reads and replaces what is accepted now."""
+def is_current(tx: ReadTransaction, record: SetRecord, runs: Iterable[RunRecord]) -> bool:
+    """Whether a proposed set still reads and replaces what is accepted now.
+
+    Args:
+        runs: Its members.
+    """
     assert record.manifest.proposed is not None
-    days = days_of_proposal(record)
-    return basis_of(tx, days, closure(days)) == record.manifest.proposed.basis
+    area = {run.manifest.table: frozenset(run.manifest.partitions) for run in runs}
+    return basis_of(tx, days_of_proposal(record), area) == record.manifest.proposed.basis

@@ -17,10 +17,20 @@ from backfill_assets.ledger.sets import is_replaceable, members_of
 from backfill_assets.ledger.states import COUNTING, OPEN_SETS, UNBLOCKED, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.planning.proposals import Area, Closure, Decision, Kept, OpenDraft, SourceDay, decide, together
+from backfill_assets.planning.proposals import (
+    Area,
+    Closure,
+    Decision,
+    Kept,
+    OpenDraft,
+    SourceDay,
+    closure_of,
+    decide,
+    together,
+)
 from backfill_assets.planning.safeguards import FOLLOW, AgreedTerms
 from backfill_assets.publication.authority import standing_of
-from backfill_assets.publication.drafts import closure_of, days_of_proposal, is_current
+from backfill_assets.publication.drafts import days_of_proposal, is_current
 from backfill_assets.staleness.find import SourceChanges, source_changes
 from backfill_assets.staleness.landed_news import (
     LandedNews,
@@ -112,11 +122,11 @@ def situation(ws: Workspace, tx: ReadTransaction) -> Situation:
         return Situation(changes=changes, closure=_nothing, decision=decide(changed, closure=_nothing))
     kept = {each.name: each for each in (*sets, *_open_runs(tx)) if each.name not in drafts}
     news = landed_news(ws.graph, tx, changes.dependents)
-    closure = closure_of(ws, tx)
+    closure = _closure(ws, tx, changes)
     may_follow = _may_follow(ws, tx, changes)
     decision = decide(
         changed,
-        drafts=[_draft(tx, each, closure) for each in drafts.values()],
+        drafts=[_draft(tx, each) for each in drafts.values()],
         kept=[
             *(Kept(name=each.name, area=each.area) for each in kept.values()),
             Kept(name=BLOCKED, area=changes.blocked),
@@ -190,10 +200,18 @@ def _open_runs(tx: ReadTransaction) -> Iterator[OpenWork]:
             yield OpenWork(name=run.run_id, record=None, runs=(run,))
 
 
-def _draft(tx: ReadTransaction, work: OpenWork, closure: Closure) -> OpenDraft:
+def _draft(tx: ReadTransaction, work: OpenWork) -> OpenDraft:
     assert work.record is not None
-    current = is_current(tx, work.record, closure)
+    current = is_current(tx, work.record, work.runs)
     return OpenDraft(set_id=work.name, days=work.days, area=work.area, is_current=current)
+
+
+def _closure(ws: Workspace, tx: ReadTransaction, changes: SourceChanges) -> Closure:
+    """Cost: the claims of every derived table."""
+    derived = [node for node in ws.graph.tables.values() if not node.is_source]
+    accepted = {node.name: frozenset(tx.versions.claims(node.name)) for node in derived}
+    expired = {node.name: frozenset(tx.versions.expired(node.name)) for node in derived if node.keeps_state}
+    return closure_of(ws.graph, changes.dependents, accepted, expired)
 
 
 def _may_follow(ws: Workspace, tx: ReadTransaction, changes: SourceChanges) -> frozenset[SourceDay]:

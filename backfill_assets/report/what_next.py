@@ -23,7 +23,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode, ReferenceSemantics
 from backfill_assets.planning.partitions import Partitions, days_between, days_in, days_of, partitions_over
 from backfill_assets.publication.authority import is_agreed, open_comments
-from backfill_assets.publication.drafts import closure_of, is_current
+from backfill_assets.publication.drafts import is_current
 from backfill_assets.publication.verdict import is_overtaken
 from backfill_assets.publication.waiting import (
     is_built_since,
@@ -184,7 +184,7 @@ def next_step_of_set(
             return WAIT_OR_RECOVER
         case _:
             pass
-    if _is_obsolete(ws, tx, record, members):
+    if _is_obsolete(tx, record, members):
         return step("what it reads or replaces has changed since it was proposed: ", do(Act.PROPOSE))
     at_work = [member for member in members if _is_held(ws, member)]
     if at_work:
@@ -217,15 +217,9 @@ def next_step_of_set(
     return step(_TO_PUBLISH_AGAIN, following) if record.state is SetState.ROLLED_BACK else following
 
 
-def _is_obsolete(ws: Workspace, tx: ReadTransaction, record: SetRecord, members: Sequence[RunRecord]) -> bool:
+def _is_obsolete(tx: ReadTransaction, record: SetRecord, members: Sequence[RunRecord]) -> bool:
     """Whether a set is a draft that the next proposal replaces, by the rule of the proposal."""
-    if not is_replaceable(record, members):
-        return False
-    try:
-        return not is_current(tx, record, closure_of(ws, tx))
-    except Refused:
-        # As for `outdated_partitions`.
-        return False
+    return is_replaceable(record, members) and not is_current(tx, record, members)
 
 
 def _waits(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> NextStep | None:

@@ -17,6 +17,7 @@ from backfill_assets.planning.chosen_references import require_used
 from backfill_assets.planning.impact import KEEP_NOTHING, Rebuild, impact, never_built
 from backfill_assets.planning.partitions import DayRange, days_of
 from backfill_assets.planning.policy import every
+from backfill_assets.planning.proposals import Area
 from backfill_assets.planning.request import (
     Plan,
     PlanRequest,
@@ -51,11 +52,13 @@ class Proposal:
     """How a set is written that no person planned.
 
     Attributes:
+        area: The partitions that it builds again, of all that depends on the changed days.
         first: What else has to be true or done in the transaction that writes the set, given its id.
     """
 
     proposed: ProposedBecause
     actor: str
+    area: Area
     first: Callable[[WriteTransaction, str], None]
 
 
@@ -88,6 +91,8 @@ def plan_set(
         expired = {name: frozenset(tx.versions.expired(name)) for name in keeping}
     stale = stale_ones(ws.graph, request, found) if request.stale else _named(ws, request, as_of, accepted, expired)
     keep = partitions_with_chosen_references(ws) if request.stale else KEEP_NOTHING
+    if proposal is not None:
+        keep = {name: some - proposal.area.get(name, frozenset()) for name, some in accepted.items()}
     reached = partial(impact, graph, changed, accepted, rebuild=stale.rebuild, if_complete=stale.if_complete, keep=keep)
     whole, rebuilds = reached(), reached(expired=expired)
     left_out = left_out_of(ws.graph, request, stale, changed, rebuilds, accepted, besides, expired, whole)

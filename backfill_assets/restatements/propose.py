@@ -149,13 +149,14 @@ def _planned(
 ) -> PlannedSet:
     with ws.ledger.read() as tx:
         proposed = _because(tx, found, draft)
+    area = found.closure(draft.days)
 
     def first(tx: WriteTransaction, set_id: str) -> None:
         _end(tx, found, ending, open_sets_now, successor=set_id, by=by)
 
     called = "; ".join(f"{source} {describe(Grain.DAILY, days)}" for source, days in proposed.days.items())
     request = SetRequest(reason=REASON, by=draft.requester, because=_ranges(proposed), called=called)
-    planned = plan_set(ws, request, terms_of, Proposal(proposed=proposed, actor=by, first=first))
+    planned = plan_set(ws, request, terms_of, Proposal(proposed=proposed, actor=by, area=area, first=first))
     if not isinstance(planned, PlannedSet):
         raise _OthersWereFaster
     return planned

@@ -28,7 +28,7 @@ from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NoSnapshot
-from backfill_assets.planning.graph import TableNode
+from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.manifest import Manifest, configuration_of
 from backfill_assets.planning.manifest_parts import KeysUnknown, PinnedReference
 from backfill_assets.planning.own_past import NO_PAST, OwnPast, begins_with
@@ -494,13 +494,14 @@ class SourceChanges:
     """What of sources is no longer what accepted output was computed from.
 
     Attributes:
-        dependents: By changed day, the tables that read it directly and have accepted partitions that did.
+        dependents: By changed day, the tables that read it directly, each with its accepted partitions that did before
+            it changed: others have read what is accepted of it now.
         blocked: Partitions that cannot be built again, because an input no longer has an accepted version, by table.
         otherwise: Partitions that would change for other reasons than their inputs too, such as references, by table.
         not_loaded: Days of sources that are not built from what has landed.
     """
 
-    dependents: Mapping[SourceDay, frozenset[str]] = field(default_factory=dict)
+    dependents: Mapping[SourceDay, Mapping[str, frozenset[date]]] = field(default_factory=dict)
     blocked: Mapping[str, frozenset[date]] = field(default_factory=dict)
     otherwise: Mapping[str, frozenset[date]] = field(default_factory=dict)
     not_loaded: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
@@ -512,22 +513,30 @@ def source_changes(ws: Workspace, tx: ReadTransaction) -> SourceChanges:
     # What a table that only adds has added stays, whatever changes; no set contains a version beside a table.
     left = {name for name, node in ws.graph.tables.items() if node.only_adds or node.is_beside}
     found = [each for each in stale_within(ws, tx) if each.table not in left]
-    dependents: dict[SourceDay, set[str]] = {}
-    for table, source_day in _changed(found, sources):
-        dependents.setdefault(source_day, set()).add(table)
+    dependents: dict[SourceDay, dict[str, frozenset[date]]] = {}
+    for table, source_day, partitions in _changed(ws.graph, found, sources):
+        of_day = dependents.setdefault(source_day, {})
+        of_day[table] = partitions.union(of_day.get(table, ()))
     return SourceChanges(
-        dependents={day: frozenset(tables) for day, tables in dependents.items()},
+        dependents=dependents,
         blocked={each.table: frozenset(each.blocked) for each in found if each.blocked},
         otherwise={each.table: changed_otherwise(each) for each in found if each.table not in sources},
         not_loaded={each.table: each.partitions for each in found if each.table in sources and each.partitions},
     )
 
 
-def _changed(found: Iterable[Staleness], sources: set[str]) -> Iterator[tuple[str, SourceDay]]:
+def _changed(
+    graph: Graph, found: Iterable[Staleness], sources: set[str]
+) -> Iterator[tuple[str, SourceDay, frozenset[date]]]:
     for each in found:
         if each.table in sources:
             continue
-        reasons = (reason for stretch in each.ranges for reason in stretch.reasons)
-        for reason in reasons:
-            if reason.cause is Cause.INPUT_CHANGED and reason.name in sources:
-                yield from ((each.table, (reason.name, day)) for days in reason.days or () for day in days)
+        node = graph.table(each.table)
+        for stretch in each.ranges:
+            for reason in stretch.reasons:
+                if reason.cause is not Cause.INPUT_CHANGED or reason.name not in sources:
+                    continue
+                edges = [edge for edge in node.inputs if edge.table == reason.name]
+                for day in (day for days in reason.days or () for day in days):
+                    reached = {p for edge in edges for p in graph.reached(edge, node, {day})}
+                    yield each.table, (reason.name, day), frozenset(reached.intersection(stretch.partitions))

@@ -93,7 +93,7 @@ def _changed_by(news: Sequence[LandedNews]) -> ChangedByFile:
 def landed_news(
     graph: Graph,
     tx: ReadTransaction,
-    changes: Mapping[SourceDay, frozenset[str]],
+    changes: Mapping[SourceDay, Collection[str]],
     states: Collection[ImportState] = (ImportState.LOADED,),
 ) -> Mapping[SourceDay, tuple[LandedNews, ...]]:
     """What landed files brought to changed days since accepted output was computed from them, in order of arrival.
@@ -120,7 +120,7 @@ def landed_news(
 
 
 def days_that_lost_files(
-    graph: Graph, tx: ReadTransaction, changes: Mapping[SourceDay, frozenset[str]]
+    graph: Graph, tx: ReadTransaction, changes: Mapping[SourceDay, Collection[str]]
 ) -> frozenset[SourceDay]:
     """The changed days that are built now without a file of theirs with which the versions were built that accepted
     output was computed from: a load of them was rolled back, and what that took away is no late event."""
@@ -157,7 +157,7 @@ def _is_new(news: LandedNews, read: Iterable[Basis]) -> bool:
 
 
 def _read_before(
-    graph: Graph, tx: ReadTransaction, changes: Mapping[SourceDay, frozenset[str]]
+    graph: Graph, tx: ReadTransaction, changes: Mapping[SourceDay, Collection[str]]
 ) -> Mapping[SourceDay, tuple[Basis, ...]]:
     """The loads that built the versions of changed days that accepted output was computed from.
 

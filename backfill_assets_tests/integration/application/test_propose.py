@@ -33,7 +33,6 @@ from backfill_assets.orchestration.sensors import propose_sensor
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.sets import SetManifest
-from backfill_assets.publication.drafts import closure_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
@@ -50,7 +49,6 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.domains.example import DOMAIN, recent_sales, sales, sales_monthly
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import worded
-from backfill_assets_tests.support.by_hand import Hand
 from backfill_assets_tests.support.month import CARNIVAL, IN_MARCH, REACHED, SOLD, TOTALS, planned_set, set_state, total
 from backfill_assets_tests.support.shop import RECENT, SALES, Shop, sale, shop_environment
 
@@ -513,9 +511,3 @@ def test_the_command_proposes_and_says_so(shop: Shop) -> None:
     assert (document["proposed"], len(document["open"])) == ([], 1)
     shown = CliRunner().invoke(app, ["status"], env=dict(environment)).stdout
     assert "Proposed restatements that are open" in shown
-
-
-def test_days_of_a_source_that_is_not_declared_any_more_reach_nothing(hand: Hand) -> None:
-    """A proposal for them is still open: that it is current no longer can be found out."""
-    with hand.ws.ledger.read() as tx:
-        assert closure_of(hand.ws, tx)(frozenset({("bronze.gone", date(2026, 1, 5))})) == {}

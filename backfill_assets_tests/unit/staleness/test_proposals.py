@@ -11,11 +11,12 @@ from itertools import combinations, count
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.partitions import Grain
-from backfill_assets.planning.proposals import Area, Decision, Kept, OpenDraft, SourceDay, decide, together
+from backfill_assets.planning.proposals import Area, Decision, Kept, OpenDraft, SourceDay, closure_of, decide, together
 from backfill_assets.report.proposals import file_words
 from backfill_assets.staleness.landed_news import LandedNews, files_of
 from backfill_assets_tests.support.graph_examples import accepted_partitions, every_partition, graphs
@@ -287,19 +288,26 @@ def test_what_is_proposed_of_independent_sources_is_what_is_proposed_of_each_alo
 
 @given(st.data())
 def test_the_rebuild_of_days_together_is_that_of_each(data: st.DataObject) -> None:
-    """What `decide` relies on, for graphs with windows and months."""
+    """What `decide` relies on, for graphs with windows and months; some of what read a day was published since."""
     graph: Graph = data.draw(graphs())
     accepted = data.draw(accepted_partitions(graph))
-    sources = [node.name for node in graph.tables.values() if node.is_source]
-
-    def rebuilt(days: AbstractSet[SourceDay]) -> Area:
-        changed: dict[str, list[date]] = {}
-        for table, some in days:
-            changed.setdefault(table, []).append(some)
-        return {each.table: frozenset(each.partitions) for each in impact(graph, changed, accepted)}
-
-    every = [(name, some) for name in sources for some in every_partition(Grain.DAILY)]
+    every = [(n.name, some) for n in graph.tables.values() if n.is_source for some in every_partition(Grain.DAILY)]
     one, other = (frozenset(data.draw(st.lists(st.sampled_from(every), max_size=4))) for _ in range(2))
-    together, apart = rebuilt(one | other), (rebuilt(one), rebuilt(other))
+    read: dict[SourceDay, dict[str, frozenset[date]]] = {}
+    for source, some in sorted(one | other):
+        direct = {node.name for node in graph.dependents(source)}
+        found = [each for each in impact(graph, {source: [some]}, accepted) if each.table in direct]
+        read[source, some] = {each.table: frozenset(each.partitions) for each in found}
+    outdated = {
+        changed: {table: data.draw(st.frozensets(st.sampled_from(sorted(some)))) for table, some in of_day.items()}
+        for changed, of_day in read.items()
+    }
+    rebuilt = closure_of(graph, outdated, accepted)
+    both, apart = rebuilt(one | other), (rebuilt(one), rebuilt(other))
     for table in graph.tables:
-        assert set(together.get(table, ())) == {p for area in apart for p in area.get(table, ())}
+        assert set(both.get(table, ())) == {p for area in apart for p in area.get(table, ())}
+    # Where nothing was, all that depends on a day is built again.
+    changed = grouped(sorted(one))
+    assert closure_of(graph, read, accepted)(one) == {
+        each.table: frozenset(each.partitions) for each in impact(graph, changed, accepted)
+    }
