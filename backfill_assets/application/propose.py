@@ -20,7 +20,7 @@ def propose(ws: Workspace, *, by: str, dry_run: bool = False) -> ProposeReport:
     """Plans draft sets for what sources have changed behind published output; see `restatements.propose.propose`."""
     one_line("the one who proposes", by)
     proposed = propose_restatements(ws, lambda name: present_terms(ws, name), by=by, dry_run=dry_run)
-    plans = [each.planned.plans if each.planned else () for each in proposed.drafts]
+    plans = [draft.planned.plans if draft.planned else () for draft in proposed.drafts]
     with ws.ledger.read() as tx:
         brings = [tuple(each for plan in some for each in brought_along(tx, plan.manifest)) for some in plans]
     return propose_report(ws, proposed, brings, dry_run=dry_run)

@@ -254,9 +254,14 @@ def _of_files(files: Sequence[FileNews]) -> str:
     ids = _few([each.record.import_id for each in files])
     people = _few(list(dict.fromkeys(each.record.landed_by for each in files)))
     return (
-        f"{_rows(files)} of {days}, decided by {count_of(len(files), 'file')} ({ids}; landed by {people}), "
-        f"{_late(files)} late"
+        f"{_rows(files)} of {days}, decided by {count_of(len(files), 'file')} ({ids}; landed by {people} "
+        f"{_landed_on(files)}), {_late(files)} late"
     )
+
+
+def _landed_on(files: Sequence[FileNews]) -> str:
+    days = sorted({f"{each.record.landed_at:%Y-%m-%d}" for each in files})
+    return f"on {days[0]}" if len(days) == 1 else f"from {days[0]} to {days[-1]}"
 
 
 def file_words(file: FileNews) -> str:

@@ -27,6 +27,9 @@ SILVER, GOLD = "silver.recent_sales", "gold.sales_monthly"
 COLUMN = {SILVER: "day", GOLD: "month"}
 SCHEMA = {SILVER: example_domain.RECENT_SALES, GOLD: example_domain.SALES_MONTHLY}
 
+BESIDES: dict[str, Mapping[str, list[str]]] = {SILVER: {"shop": ["only"]}}
+"""Further columns of a row, by table."""
+
 RowsOf = Mapping[date, tuple[int, ...]]
 """The amount in each file of a partition; none for a partition without rows."""
 
@@ -57,8 +60,7 @@ def written(lake: Lake, table: str, run_id: str, attempt: str, rows: RowsOf) -> 
 def _write(lake: Lake, table: str, relative: str, amount: int) -> DataFile:
     path = folder_of(lake, table) / relative
     path.parent.mkdir(parents=True, exist_ok=True)
-    shop = {"shop": ["only"]} if table == SILVER else {}
-    pq.write_table(pa.table({**shop, "amount": pa.array([amount], pa.int64())}), path)
+    pq.write_table(pa.table({**BESIDES.get(table, {}), "amount": pa.array([amount], pa.int64())}), path)
     return DataFile(path=relative, size_bytes=path.stat().st_size, rows=1)
 
 

@@ -34,7 +34,8 @@ def waiting_words(waiting: WaitingPublication) -> NextStep:
 def open_proposal_words(proposal: OpenProposal) -> NextStep:
     """One line about a proposal, and whether it waits for an approval."""
     record, waits = proposal.record, "approved" if proposal.approved else "not approved"
-    return step(f"{record.set_id} is proposed and {waits}; {record.manifest.reason}: ", proposal.next_step)
+    about = f"{record.manifest.because} {record.manifest.reason}"
+    return step(f"{record.set_id} is proposed and {waits}; {about}: ", proposal.next_step)
 
 
 def stuck_words(stuck: StuckDocument) -> NextStep:

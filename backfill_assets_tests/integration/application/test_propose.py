@@ -194,7 +194,7 @@ def test_a_reason_counts_the_rows_that_files_decide_in_one_line_with_a_table_beh
     assert found.set_id is not None
     assert found.reason == (
         f"changed behind published output: 3 rows of {SALES} 2026-02-16, 1 day, decided by 3 files "
-        f"(imp-000002, imp-000003, imp-000005; landed by ana, cleo), {LATE} days late"
+        f"(imp-000002, imp-000003, imp-000005; landed by ana, cleo on 2026-03-10), {LATE} days late"
     )
     expected = [("imp-000002", 1), ("imp-000003", 1), ("imp-000005", 1)]
     assert [(each.record.import_id, each.changed.rows) for each in found.files] == expected
