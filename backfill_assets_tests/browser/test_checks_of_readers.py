@@ -37,13 +37,14 @@ class Seen:
     not_approved: str
 
     def checks(self, width: int) -> None:
-        """Every gate of the table shows that it has passed, on a wide and on a narrow screen."""
+        """Every gate of the table shows that it has passed, in a window of this width."""
         page = self.pages.page
-        page.set_viewport_size({"width": width, "height": 900})
-        page.goto(f"{self.pages.address}/assets/silver/recent_sales?view=checks")
-        expect(page.get_by_text("Succeeded", exact=True)).to_have_count(self.gates, timeout=PAGE_MS)
-        expect(page.get_by_text("Not Evaluated", exact=True)).to_have_count(0)
-        page.set_viewport_size({"width": WIDE, "height": 900})
+        with self.pages.as_wide_as(width):
+            page.goto(f"{self.pages.address}/assets/silver/recent_sales?view=checks")
+            succeeded = page.get_by_text("Succeeded", exact=True)
+            expect(succeeded).to_have_count(self.gates, timeout=PAGE_MS)
+            expect(page.get_by_text("Not Evaluated", exact=True)).to_have_count(0)
+            self.pages.shows(succeeded)
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +69,16 @@ def seen(browsing: BrowserContext, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_checks_are_the_gates_of_what_readers_see_after_a_refusal_a_publication_and_a_rollback(seen: Seen) -> None:
     pages = seen.pages
     seen.checks(WIDE)
-    assert not pages.launch("decide", "publish", id=seen.not_approved, publisher="ben")
-    seen.checks(WIDE)
-    assert pages.launch("decide", "publish", id=seen.approved, publisher="ben")
-    seen.checks(WIDE)
+    with pages.as_wide_as(NARROW):
+        assert not pages.launch("decide", "publish", id=seen.not_approved, publisher="ben")
+        pages.says("is not approved")
+    for width in (WIDE, NARROW):
+        seen.checks(width)
+    with pages.as_wide_as(NARROW):
+        assert pages.launch("decide", "publish", id=seen.approved, publisher="ben")
+        pages.says(f"{seen.approved} is PUBLISHED.")
+    for width in (WIDE, NARROW):
+        seen.checks(width)
     assert pages.launch("decide", "roll_back", id=seen.approved, by="ben", reason="second thoughts")
     for width in (WIDE, NARROW):
         seen.checks(width)
@@ -82,9 +89,10 @@ def test_checks_are_the_gates_of_what_readers_see_after_a_refusal_a_publication_
 def test_why_a_launch_was_refused_stands_in_the_list_of_runs(seen: Seen) -> None:
     pages = seen.pages
     assert not pages.launch("decide", "publish", id=seen.not_approved, publisher="ben")
-    pages.page.goto(f"{pages.address}/runs?q[0]=status%3AFAILURE")
-    why = pages.page.get_by_text(f"backfill/why: run {seen.not_approved} is not approved")
-    expect(why.first).to_be_visible(timeout=PAGE_MS)
+    for width in (WIDE, NARROW):
+        with pages.as_wide_as(width):
+            pages.page.goto(f"{pages.address}/runs?q[0]=status%3AFAILURE")
+            pages.shows(pages.page.get_by_text(f"backfill/why: run {seen.not_approved} is not approved"))
 
 
 def test_days_that_are_reversed_are_refused_in_one_sentence_without_a_run(seen: Seen) -> None:
