@@ -16,6 +16,7 @@ from backfill_assets.ledger.errors import TableBusy, UnderWay
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder, SetRecord
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.errors import NotEnded
 from backfill_assets.publication.publish import publish_run
@@ -32,7 +33,14 @@ from backfill_assets.report.words.recovery import (
 )
 from backfill_assets.restatements.publish import recover_set
 from backfill_assets.restatements.undo import complete_rollback
-from backfill_assets.upkeep.alignment import Behind, out_of_step, set_to_ledger, words_of
+from backfill_assets.upkeep.alignment import (
+    Behind,
+    is_evidence,
+    out_of_step,
+    set_to_ledger,
+    words_of,
+    write_evidence_again,
+)
 from backfill_assets.workspace import Workspace
 
 
@@ -59,6 +67,8 @@ def recover(
         )
     if only is not None and is_table(ws, only):
         return (_set_to_ledger(ws, only, by=by, reason=reason),)
+    if only is not None and is_evidence(ws, only):
+        return (_written_again(ws, only),)
     unreadable: list[RecoveredWork] = []
     with ws.ledger.read() as tx:
         if only is not None:
@@ -180,6 +190,12 @@ def _set_to_ledger(ws: Workspace, table: str, *, by: str, reason: str) -> Recove
     done = set_to_ledger(ws, table, by=by, reason=reason)
     following = step(set_words_next(done), do(Act.AUDIT))
     return RecoveredWork(what="table", id=table, outcome=set_words(done), next_step=following)
+
+
+def _written_again(ws: Workspace, evidence: str) -> RecoveredWork:
+    held = count_of(write_evidence_again(ws, evidence), "row")
+    outcome = f"was written again from the ledger, with {held}"
+    return RecoveredWork(what="table", id=evidence, outcome=outcome, next_step=step(do(Act.AUDIT)))
 
 
 def _publisher(ws: Workspace, record: PublicationRecord) -> RecoveredWork | None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
@@ -28,6 +29,8 @@ from backfill_assets.lake.errors import LineageNotWritten, NotAppended
 from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.swap import Exchange, SwapOrder, swap
 from backfill_assets.lake.tables import TABLE_CONFIGURATION, Lake, in_one_line, live_files
+
+T = TypeVar("T")
 
 MOST_ATTEMPTS = 8
 _FIRST_WAIT_S = 0.05
@@ -67,22 +70,52 @@ class AppendedTable:
         """
         require_admitted(lake.root, lake.access)
         batch = pa.Table.from_pylist(rows, schema=self.schema)
+
+        def append(handle: DeltaTable) -> None:
+            if handle.transaction_version(app_id) is not None:
+                return
+            is_wider = not set(self.schema.names) <= {each.name for each in handle.schema().fields}
+            write_deltalake(
+                handle,
+                batch,
+                mode="append",
+                # A table of an earlier release has fewer columns, and gets the others with this commit.
+                schema_mode="merge" if is_wider else None,
+                commit_properties=CommitProperties(
+                    max_commit_retries=0, app_transactions=[Transaction(app_id, _APPENDED)]
+                ),
+            )
+
+        self._tried(lake, append)
+
+    def hold(self, lake: Lake, rows: Callable[[], Sequence[Mapping[str, object]]]) -> int:
+        """Lets the table hold exactly some rows, in one commit, which fails where others append meanwhile.
+
+        Returns:
+            How many rows it holds.
+
+        Args:
+            rows: Gives them, by column; asked again in every attempt.
+
+        Raises:
+            UnreadableTable, NotAppended, DiskFull, StoreRefused, StoreAway: As `append_once`.
+        """
+        require_admitted(lake.root, lake.access)
+
+        def exchange(handle: DeltaTable) -> int:
+            batch = pa.Table.from_pylist([dict(row) for row in rows()], schema=self.schema)
+            none_between = CommitProperties(max_commit_retries=0)
+            write_deltalake(handle, batch, mode="overwrite", schema_mode="overwrite", commit_properties=none_between)
+
+            return len(batch)
+
+        return self._tried(lake, exchange)
+
+    def _tried(self, lake: Lake, write: Callable[[DeltaTable], T]) -> T:
+        """One commit to the table as it is now, again where others were first."""
         for attempt in range(MOST_ATTEMPTS):
             try:
-                handle = self._made(lake)
-                if handle.transaction_version(app_id) is not None:
-                    return
-                is_wider = not set(self.schema.names) <= {each.name for each in handle.schema().fields}
-                write_deltalake(
-                    handle,
-                    batch,
-                    mode="append",
-                    # A table of an earlier release has fewer columns, and gets the others with this commit.
-                    schema_mode="merge" if is_wider else None,
-                    commit_properties=CommitProperties(
-                        max_commit_retries=0, app_transactions=[Transaction(app_id, _APPENDED)]
-                    ),
-                )
+                return write(self._made(lake))
             except BackfillError:
                 raise
             except Exception as error:
@@ -95,8 +128,7 @@ class AppendedTable:
                     raise NotAppended(table=self.name, why=in_one_line(error)) from error
                 with waiting(lambda: f"waiting for other writers of {self.name}"):
                     time.sleep(_FIRST_WAIT_S * 2**attempt * (0.5 + random.random()))  # noqa: S311 - jitter, not a secret
-            else:
-                return
+        raise AssertionError(MOST_ATTEMPTS)
 
     def _made(self, lake: Lake) -> DeltaTable:
         if lake.exists(self.name):
@@ -137,6 +169,11 @@ def append_run(lake: Lake, row: Mapping[str, str]) -> None:
         _TABLE.append_once(lake, [dict(row)], app_id=row[RUN_ID])
     except NotAppended as error:
         raise LineageNotWritten(table=LINEAGE, run_id=row[RUN_ID], why=error.why) from error
+
+
+def hold_runs(lake: Lake, rows: Callable[[], Sequence[Mapping[str, str]]]) -> int:
+    """Lets the table hold exactly the rows of some runs; returns how many."""
+    return _TABLE.hold(lake, rows)
 
 
 def lineage_rows(lake: Lake) -> Sequence[Mapping[str, str]]:
@@ -200,10 +237,16 @@ def validation_table(table: str) -> str:
 
 def append_validation(lake: Lake, table: str, rows: Iterable[ValidationRow], *, app_id: str) -> None:
     """Appends gate results to the date-partitioned table behind `validation/<name>`, once per application id."""
-    evidence = AppendedTable(
-        name=validation_table(table), schema=_VALIDATION_SCHEMA, partition_by=(VALIDATION_PARTITION,)
-    )
-    evidence.append_once(lake, [fields_of(row) for row in rows], app_id=app_id)
+    _results(validation_table(table)).append_once(lake, [fields_of(row) for row in rows], app_id=app_id)
+
+
+def hold_validation(lake: Lake, validation: str, rows: Callable[[], Sequence[Mapping[str, object]]]) -> int:
+    """Lets a table with gate results hold exactly some of them; returns how many."""
+    return _results(validation).hold(lake, rows)
+
+
+def _results(validation: str) -> AppendedTable:
+    return AppendedTable(name=validation, schema=_VALIDATION_SCHEMA, partition_by=(VALIDATION_PARTITION,))
 
 
 def replace_quarantined(

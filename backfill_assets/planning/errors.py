@@ -154,10 +154,15 @@ class VersionsNotRecorded(OfTable, OfPartitions, MissingInput):
 
 @sentence
 class SeveralVersions(OfTable, Refused):
-    """the rows of {table} were computed with different versions of its references, and a run has one of each:
+    """the rows of {table} were computed with different versions of its {parts}, and a run has one of each:
     {found}."""
 
     groups: Sequence[tuple[Partitions, Mapping[str, str]]]
+    is_repair: bool = False
+
+    @property
+    def parts(self) -> str:
+        return "code, scope, references or inputs" if self.is_repair else "references"
 
     @property
     def found(self) -> str:

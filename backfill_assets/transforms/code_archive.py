@@ -198,8 +198,10 @@ def what_changed(was: ArchivedCode | None, now: Code, files: Files, *, most: int
     return ", ".join(changed[:most]) + more
 
 
-def changed_in_code_archive(cited: Iterable[tuple[str, str]], files: Files, *, is_quick: bool) -> Iterator[str]:
-    """What of the archived code is not what manifests name, one sentence each.
+def changed_in_code_archive(
+    cited: Iterable[tuple[str, str]], files: Files, *, is_quick: bool
+) -> Iterator[tuple[str, str]]:
+    """The files of the archived code that are not what manifests name, with a sentence about each.
 
     Args:
         cited: Code digests, each with the sha256 of its list.
@@ -208,16 +210,19 @@ def changed_in_code_archive(cited: Iterable[tuple[str, str]], files: Files, *, i
     for digest, sha256 in cited:
         found, named = archived(digest, files), f"the archived code {digest[:12]} ({_list_path(digest)})"
         if files.stat(_list_path(digest)) is None:
-            yield f"{named} is gone: what it computed cannot be led back to lines."
+            yield _list_path(digest), f"{named} is gone: what it computed cannot be led back to lines."
         elif found is None or found.sha256 != sha256 or found.digest != digest:
-            yield f"the bytes of {named} were changed: what it computed cannot be led back to lines."
+            yield (
+                _list_path(digest),
+                f"the bytes of {named} were changed: what it computed cannot be led back to lines.",
+            )
         else:
             texts |= {each: module.name for module in found.modules for each in (module.reached, module.source)}
     for sha256, name in sorted(texts.items()):
         if files.stat(_text_path(sha256)) is None:
-            yield f"the archived text of {name} ({_text_path(sha256)}) is gone."
+            yield _text_path(sha256), f"the archived text of {name} ({_text_path(sha256)}) is gone."
         elif not is_quick and files.digest(_text_path(sha256)) != sha256:
-            yield f"the bytes of the archived text of {name} ({_text_path(sha256)}) were changed."
+            yield _text_path(sha256), f"the bytes of the archived text of {name} ({_text_path(sha256)}) were changed."
 
 
 def definitions(text: str) -> Mapping[str, str]:

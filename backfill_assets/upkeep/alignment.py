@@ -15,14 +15,24 @@ from datetime import UTC, date, datetime
 from enum import StrEnum
 
 from backfill_assets.candidates.evaluate import validation_rows
-from backfill_assets.core.columns import RUN_ID
+from backfill_assets.core.columns import LINEAGE, RUN_ID
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.grouped import grouped
-from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, LogEvidence, digest_of_paths
+from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, LogEvidence, digest_of_paths, fields_of
 from backfill_assets.core.people import require_person
-from backfill_assets.lake.append import append_run, append_validation, lineage_rows
+from backfill_assets.lake.append import (
+    ValidationRow,
+    append_run,
+    append_validation,
+    hold_runs,
+    hold_validation,
+    lineage_rows,
+    validation_table,
+)
 from backfill_assets.lake.log_evidence import commit_digests, state_digest
 from backfill_assets.lake.swap import Exchange, SwapOrder, commits, log_entries, set_files
 from backfill_assets.lake.tables import altered_files, live_files, missing_files
+from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import lineage, lineage_digest, row_of_run
@@ -30,7 +40,7 @@ from backfill_assets.planning.partitions import count_of
 from backfill_assets.publication.authority import grounds_to_set, reads_approvers
 from backfill_assets.publication.errors import NothingToSet, NotLikeBefore
 from backfill_assets.transforms.schemas import stored_schema
-from backfill_assets.upkeep.audit_evidence import lacking_results, runs_of_results
+from backfill_assets.upkeep.audit_evidence import held_results, is_recorded, lacking_results, runs_of_results
 from backfill_assets.upkeep.audit_tables import LANDED, ends_at, kept_versions, recorded_commits
 from backfill_assets.workspace import Workspace
 
@@ -321,18 +331,95 @@ def rewrite_evidence(ws: Workspace, table: str) -> int:
     """Appends again what `lineage.runs` and the gate results of a table lack of what the ledger has; returns how many
     rows that are."""
     with ws.ledger.read() as tx:
-        records = tx.publications.records(table=table)
-        landed = {each.run_id for each in records if each.lineage_digest and each.state in LANDED}
-        runs = tx.runs.named(sorted(landed - {str(row[RUN_ID]) for row in lineage_rows(ws.lake)}))
-        lacking = grouped((each.run_id, each) for each in lacking_results(ws, tx, table))
-        judged = {run.run_id: run.manifest for run in tx.runs.named(sorted(lacking))}
-    for run in runs:
-        published = [each for each in records if each.run_id == run.run_id and each.lineage_digest]
-        row = row_of_run(run.manifest, min(each.started_at for each in published))
-        # An earlier release has recorded the lineage alone.
-        is_recorded = lineage_digest(row) in {each.lineage_digest for each in published}
-        append_run(ws.lake, row if is_recorded else lineage(run.manifest))
-    for run_id, results in lacking.items():
-        rows = validation_rows(judged[run_id], results)
+        recorded = _recorded_runs(tx, table)
+        missing = recorded.keys() - {str(row[RUN_ID]) for row in lineage_rows(ws.lake)}
+        runs = _rows_of_runs(tx, {run_id: recorded[run_id] for run_id in sorted(missing)})
+        lacking = _rows_of_results(tx, lacking_results(ws, tx, table))
+    for row in runs:
+        append_run(ws.lake, row)
+    for run_id, rows in grouped((row.run_id, row) for row in lacking).items():
         append_validation(ws.lake, table, rows, app_id=f"validation:{run_id}:again-{secrets.token_hex(4)}")
-    return len(runs) + sum(map(len, lacking.values()))
+    return len(runs) + len(lacking)
+
+
+def is_evidence(ws: Workspace, name: str) -> bool:
+    """Whether a table is a copy of what the ledger has: the lineage of runs, or results of gates."""
+    return name == LINEAGE or bool(_judged_in(ws, name))
+
+
+def write_evidence_again(ws: Workspace, name: str) -> int:
+    """Lets the lineage of runs, or a table with results of gates, hold what the ledger has, and what the ledger does
+    not contradict: runs that are known to be lost, and results of earlier attempts, as far as they can be read.
+
+    Returns:
+        How many rows it holds.
+    """
+    if name == LINEAGE:
+        return hold_runs(ws.lake, lambda: _lineage(ws))
+    return hold_validation(ws.lake, name, lambda: _results(ws, name))
+
+
+def _lineage(ws: Workspace) -> Sequence[Mapping[str, str]]:
+    try:
+        held = lineage_rows(ws.lake)
+    except BackfillError:
+        held = ()
+    with ws.ledger.read() as tx:
+        records = grouped((each.run_id, each) for each in tx.publications.records() if each.lineage_digest)
+        lost = tx.publications.lost_runs()
+        kept = {
+            run_id: row
+            for row in held
+            if (run_id := str(row.get(RUN_ID))) in lost or is_recorded(row, records.get(run_id, ()))
+        }
+        landed = {run_id: of for run_id, of in records.items() if any(each.state in LANDED for each in of)}
+        missing = {run_id: landed[run_id] for run_id in sorted(landed.keys() - kept.keys())}
+        return (*kept.values(), *_rows_of_runs(tx, missing))
+
+
+def _results(ws: Workspace, validation: str) -> Sequence[Mapping[str, object]]:
+    with ws.ledger.read() as tx:
+        known = _rows_of_results(tx, tx.candidates.every_gate_result(_judged_in(ws, validation)))
+        found = {_key_of_result(row): row for row in map(fields_of, known)}
+        try:
+            others = [row for row in held_results(ws, validation) if _key_of_result(row) not in found]
+        except BackfillError:
+            others = []
+        runs = {str(row["run_id"]) for row in others}
+        explained = tx.runs.existing(runs) | tx.publications.lost_runs()
+    return (*found.values(), *(row for row in others if row["run_id"] in explained))
+
+
+def _key_of_result(row: Mapping[str, object]) -> tuple[object, ...]:
+    return tuple(row[name] for name in ("run_id", "partition", "gate", "file_set_digest"))
+
+
+def _judged_in(ws: Workspace, validation: str) -> Sequence[str]:
+    """The tables whose results a table holds."""
+    with ws.ledger.read() as tx:
+        names = dict.fromkeys((*ws.domain.tables, *tx.versions.tables()))
+    return [name for name in names if validation_table(name) == validation]
+
+
+def _recorded_runs(tx: ReadTransaction, table: str) -> Mapping[str, Sequence[PublicationRecord]]:
+    """The runs of a table that have landed, with what was recorded of their lineage."""
+    records = grouped((each.run_id, each) for each in tx.publications.records(table=table) if each.lineage_digest)
+    return {run_id: of for run_id, of in records.items() if any(each.state in LANDED for each in of)}
+
+
+def _rows_of_runs(
+    tx: ReadTransaction, published: Mapping[str, Sequence[PublicationRecord]]
+) -> Sequence[Mapping[str, str]]:
+    rows = []
+    for run in tx.runs.named(list(published)):
+        row = row_of_run(run.manifest, min(each.started_at for each in published[run.run_id]))
+        # An earlier release has recorded the lineage alone.
+        has_all = lineage_digest(row) in {each.lineage_digest for each in published[run.run_id]}
+        rows.append(row if has_all else lineage(run.manifest))
+    return rows
+
+
+def _rows_of_results(tx: ReadTransaction, results: Iterable[GateResult]) -> Sequence[ValidationRow]:
+    of_runs = grouped((each.run_id, each) for each in results)
+    judged = {run.run_id: run.manifest for run in tx.runs.named(sorted(of_runs))}
+    return [row for run_id, of in of_runs.items() for row in validation_rows(judged[run_id], of)]

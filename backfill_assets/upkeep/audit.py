@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 
 from backfill_assets.core.columns import LINEAGE
@@ -33,12 +34,14 @@ from backfill_assets.upkeep.audit_evidence import lineage_problems, statistics_p
 from backfill_assets.upkeep.audit_landed import (
     conformed_problems,
     quarantine_problems,
+    quarantine_statistics,
     raw_file_problems,
     segment_problems,
 )
 from backfill_assets.upkeep.audit_tables import (
     changed_of,
     commits_against_ledger,
+    commits_as_recorded,
     earlier_files_against_ledger,
     files_against_ledger,
     kept_versions,
@@ -148,7 +151,8 @@ def audit(
             listener(Progress(step="audit", done=done, total=len(names) + 2, line=line, table=table))
 
         say(0, "the rows of the ledger with its events")
-        problems = [*definitions, *_ledger_problems(tx, head)]
+        problems: list[str] = []
+        problems += (Amiss.of(each, Damage(kind=Lost.LEDGER)) for each in (*definitions, *_ledger_problems(tx, head)))
         records = tx.publications.records()
         for place, name in enumerate(names, start=1):
             say(place, "its files and commits with the ledger", name)
@@ -162,11 +166,11 @@ def audit(
                 records,
                 lambda now, publications: lineage_problems(ws, publications, now.publications.lost_runs()),
             )
-            problems += _noted(LINEAGE, lineage, broken)
-            problems += _noted(LINEAGE, statistics_problems(ws, LINEAGE), broken)
+            problems += _of_evidence(ws, LINEAGE, _noted(LINEAGE, lineage, broken))
+            problems += _of_evidence(ws, LINEAGE, _noted(LINEAGE, _statistics(ws, LINEAGE), broken))
             for validation, tables in grouped((validation_table(name), name) for name in names).items():
-                problems += _noted(validation, validation_problems(ws, tx, validation, tables), broken)
-                problems += _noted(validation, statistics_problems(ws, validation), broken)
+                for found in (validation_problems(ws, tx, validation, tables), _statistics(ws, validation)):
+                    problems += _of_evidence(ws, validation, _noted(validation, found, broken))
         say(len(names) + 1, "landed files and references with the ledger")
         present_head = tx.events.head()
         events, agreed_by = 0, dict[PinnedReference, None]()
@@ -182,7 +186,7 @@ def audit(
         codes = sorted(tx.runs.archived_code())
     for record in landed:
         if not record.counts.reconciles:
-            problems.append(f"{record.import_id}: its counts do not add up.")
+            problems.append(Amiss.of(f"{record.import_id}: its counts do not add up.", Damage(kind=Lost.LEDGER)))
         problems += raw_file_problems(ws, record.import_id, record, is_quick=is_quick)
         problems += conformed_problems(ws, record, is_quick=is_quick)
     known = {record.stored_path for record in landed}
@@ -193,7 +197,7 @@ def audit(
         if not is_quick:
             of_source = [record for record in landed if record.source == source.name]
             problems += _noted(source.quarantine, quarantine_problems(ws, source, of_source), broken)
-            problems += _noted(source.quarantine, statistics_problems(ws, source.quarantine), broken)
+            problems += _noted(source.quarantine, quarantine_statistics(ws, source, of_source), broken)
     if not is_quick:
         looked.size_bytes += sum(_landed_bytes(record) for record in landed) + sum(
             file.size_bytes for file in captured if file.stored_path not in known
@@ -203,7 +207,8 @@ def audit(
         lost = Damage(kind=Lost.REFERENCE, place=archived, named=f"{pin.name} {pin.version}", sha256=pin.sha256)
         changed = changed_in_archive([pin], ws.reference_archive, is_quick=is_quick)
         problems += [Amiss.of(said, lost) for said in changed]
-    problems += changed_in_code_archive(codes, ws.reference_archive, is_quick=is_quick)
+    for path, said in changed_in_code_archive(codes, ws.reference_archive, is_quick=is_quick):
+        problems.append(Amiss.of(said, Damage(kind=Lost.CODE, place=str(ws.reference_archive.place / path))))
     say(len(names) + 2, "done")
     amiss = [each for each in problems if not (isinstance(each, Amiss) and each.damage.kind is Lost.NOTHING)]
     return AuditReport(
@@ -255,19 +260,32 @@ def _ledger_problems(tx: ReadTransaction, head: str | None) -> Iterator[str]:
     if head is not None and not tx.events.still_contains(head):
         yield f"the event chain does not contain the head {head}, which it had once."
     broken = tx.events.violations()
-    yield from (Amiss.of(each, Damage(kind=Lost.LEDGER)) for each in broken)
+    yield from broken
     # Rows are compared with events; if events were changed, that would report everything twice.
     if not broken:
-        yield from (Amiss.of(each, Damage(kind=Lost.LEDGER)) for each in tx.row_checks.violations())
+        yield from tx.row_checks.violations()
     yield from tx.imports.open_accounts()
     for name in tx.outbox.unwithdrawn():
         yield f"{name} does not stand, and still asks its dependents to follow it."
 
 
+def _statistics(ws: Workspace, name: str) -> Iterator[str]:
+    yield from (said for _, said in statistics_problems(ws, name))
+
+
+def _of_evidence(ws: Workspace, name: str, found: Iterable[str]) -> Iterator[str]:
+    """What was found amiss in a copy of what the ledger has."""
+    lost = Damage(kind=Lost.EVIDENCE, table=name, place=str(ws.lake.place(name)))
+    yield from (Amiss.of(each, lost) for each in found)
+
+
 def _not_needed(ws: Workspace, tx: ReadTransaction, name: str, broken: Problems) -> Iterator[str]:
-    """Files in the log of a table that cannot be opened, where it can be without them."""
+    """Files in the log of a table that cannot be opened, where it can be without them; or the commits that it lacks."""
     if all(problem.table != name for problem in broken.found):
         return
+    records = tx.publications.records(table=name)
+    with suppress(BackfillError):
+        yield from commits_as_recorded(ws, name, records, tx.publications.set_to_ledger(name))
     for path in not_needed(ws.lake, name, last=tx.publications.last_logged(name)):
         damage = Damage(kind=Lost.NOT_NEEDED, table=name, place=str(ws.lake.place(name) / path))
         yield Amiss.of(f"{name}: its log is complete without {path}.", damage)

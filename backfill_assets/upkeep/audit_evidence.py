@@ -24,11 +24,11 @@ from backfill_assets.upkeep.audit_tables import LANDED
 from backfill_assets.workspace import Workspace
 
 
-def statistics_problems(ws: Workspace, table: str) -> Iterator[str]:
-    """Where the log of a table makes readers skip rows that are there."""
+def statistics_problems(ws: Workspace, table: str) -> Iterator[tuple[str, str]]:
+    """The files of which the log of a table makes readers skip rows that are there, with a sentence about each."""
     if ws.lake.exists(table):
         for path in misleading_statistics(ws.lake, table):
-            yield f"{table}: its log says of {path} what is not true of its rows, so that readers skip some."
+            yield path, f"{table}: its log says of {path} what is not true of its rows, so that readers skip some."
 
 
 def lineage_problems(ws: Workspace, records: Sequence[PublicationRecord], lost: Collection[str]) -> Iterator[str]:
@@ -50,7 +50,7 @@ def lineage_problems(ws: Workspace, records: Sequence[PublicationRecord], lost: 
             if run_id in lost:
                 continue
             yield f"{LINEAGE}: a row of run {run_id} that no publication explains."
-        elif not _is_recorded(row, recorded[run_id]):
+        elif not is_recorded(row, recorded[run_id]):
             yield f"{LINEAGE}: the row of run {run_id} is not what its publication recorded."
     for run_id, count in seen.items():
         if count > 1:
@@ -59,7 +59,7 @@ def lineage_problems(ws: Workspace, records: Sequence[PublicationRecord], lost: 
         yield f"{LINEAGE}: the row of run {run_id}, which was published, is gone."
 
 
-def _is_recorded(row: Mapping[str, str], publications: Iterable[PublicationRecord]) -> bool:
+def is_recorded(row: Mapping[str, str], publications: Iterable[PublicationRecord]) -> bool:
     """Whether a row is what a publication of the run recorded: one that was rolled back, and published again by a later
     release, keeps the row of its first publication."""
     at = row.get(PUBLISHED_AT)
@@ -114,6 +114,16 @@ def _lacking(
         lacking.pop(_digest(values), None)
         seen.add(str(values[VALIDATION_COLUMNS.index("run_id")]))
     return tuple(lacking.values()), frozenset(seen - known)
+
+
+def held_results(ws: Workspace, validation: str) -> Iterator[Mapping[str, object]]:
+    """The rows of a table with gate results, by column; none where its columns were changed."""
+    if ws.lake.exists(validation):
+        with ws.lake.reading(validation):
+            held = ws.lake.open(validation).to_pyarrow_dataset()
+            if not _gone(held.schema.names):
+                for batch in held.to_batches():
+                    yield from batch.to_pylist()
 
 
 def _held(ws: Workspace, validation: str) -> Iterator[Sequence[object]]:

@@ -28,6 +28,7 @@ from backfill_assets.landing.record_rules import REASON
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import COUNTING
+from backfill_assets.upkeep.audit_evidence import statistics_problems
 from backfill_assets.upkeep.damage import Amiss, Damage, Lost
 from backfill_assets.workspace import Workspace
 
@@ -57,7 +58,7 @@ def raw_file_problems(ws: Workspace, name: str, file: ImportRecord | CapturedFil
         elif not is_quick and landed.digest(file.stored_path) != file.sha256:
             yield Amiss.of(f"{name}: the bytes of the landed file {file.stored_path} were changed.", lost)
     except OSError as error:
-        yield f"{name}: the landed file {file.stored_path} cannot be read: {error.strerror}."
+        yield Amiss.of(f"{name}: the landed file {file.stored_path} cannot be read: {error.strerror}.", lost)
 
 
 def conformed_problems(ws: Workspace, record: ImportRecord, *, is_quick: bool) -> Iterator[str]:
@@ -119,6 +120,13 @@ def quarantine_problems(ws: Workspace, source: SourceTable, landed: Sequence[Imp
         if import_id in broken or held.get(import_id, (0, 0)) != _rejected(files, record):
             said = f"{source.quarantine}: its rows of {import_id} are not the records that were rejected."
             yield Amiss.of(said, _to_land_again(ws, record, Lost.QUARANTINED))
+
+
+def quarantine_statistics(ws: Workspace, source: SourceTable, landed: Sequence[ImportRecord]) -> Iterator[str]:
+    """Where the log of the quarantine of a source makes readers skip records."""
+    for path, said in statistics_problems(ws, source.quarantine):
+        of_file = [record for record in landed if f"import_id={record.import_id}/" in path]
+        yield Amiss.of(said, _to_land_again(ws, of_file[0], Lost.QUARANTINED)) if of_file else said
 
 
 def _rejected(files: Files, record: ImportRecord) -> tuple[int, int]:

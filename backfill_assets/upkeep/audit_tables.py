@@ -234,6 +234,19 @@ def recorded_commits(
     }
 
 
+def commits_as_recorded(
+    ws: Workspace, name: str, records: Sequence[PublicationRecord], settings: Sequence[SetToLedger]
+) -> Iterator[Amiss]:
+    """The commits that the ledger has recorded, and that are gone or have other bytes, also of a log that cannot be
+    read."""
+    found = dict(commit_digests(ws.lake, name))
+    for version, (digest, recorded_by) in sorted(recorded_commits(records, settings).items()):
+        if found.get(version) != digest:
+            said = f"{name} version {version}: the commit is not the one that {recorded_by} recorded."
+            place = str(ws.lake.place(name) / "_delta_log" / f"{version:020}.json")
+            yield Amiss.of(said, Damage(kind=Lost.COMMIT, table=name, place=place, sha256=digest))
+
+
 def log_against_ledger(
     ws: Workspace,
     name: str,
@@ -242,12 +255,8 @@ def log_against_ledger(
     settings: Sequence[SetToLedger],
 ) -> Iterator[str]:
     """Where the log of a table does not contain what its publications recorded of it."""
-    found = dict(commit_digests(ws.lake, name))
-    for version, (digest, recorded_by) in sorted(recorded_commits(records, settings).items()):
-        if found.get(version) != digest:
-            said = f"{name} version {version}: the commit is not the one that {recorded_by} recorded."
-            place = str(ws.lake.place(name) / "_delta_log" / f"{version:020}.json")
-            yield Amiss.of(said, Damage(kind=Lost.COMMIT, table=name, place=place, sha256=digest))
+    broken = list(commits_as_recorded(ws, name, records, settings))
+    yield from broken
     counting = [(log.version, log.state, by) for log, by, ends in _logs(records, settings) if ends is None]
     if counting and state_digest(ws.lake, name) != max(counting)[1]:
         yield f"{name}: readers see other columns or properties than {max(counting)[2]} left."
@@ -256,5 +265,6 @@ def log_against_ledger(
         if path in rows and counted != rows[path]:
             yield f"{name}: the statistics of {path} in the log are not those of its publication."
     for path, problem in log_problems(ws.lake, name):
-        place = str(ws.lake.place(name) / path)
-        yield Amiss.of(f"{name}: {problem}.", Damage(kind=Lost.NOT_NEEDED, table=name, place=place))
+        not_needed = Damage(kind=Lost.NOT_NEEDED, table=name, place=str(ws.lake.place(name) / path))
+        # Without a commit that is gone, readers need the checkpoint behind it.
+        yield Amiss.of(f"{name}: {problem}.", broken[0].damage if broken else not_needed)

@@ -104,6 +104,11 @@ def folder_of(lake: Lake, table: str) -> Path:
     return folder_at(lake.place(table))
 
 
+def path_of(place: str) -> Path:
+    """The file or folder of a place as messages name it."""
+    return Path(os.environ[BUCKETS], place.removeprefix("s3://")) if place.startswith("s3://") else Path(place)
+
+
 def folder_at(place: Place) -> Path:
     """The folder that holds the files of a place."""
     if isinstance(place, StoreUrl):

@@ -137,14 +137,19 @@ def after_audit(audit: AuditReport, following: Following) -> Sequence[NextStep]:
     if audit.agrees:
         return ()
     damages = [each.damage for each in audit.problems if isinstance(each, Amiss)]
-    readable = {each.table for each in damages if each.kind is Lost.NOT_NEEDED}
+    readable = {each.table for each in damages if each.kind in _OPENED_AFTER}
     broken = [each for each in audit.unreadable if each.table not in readable]
     kinds = grouped((each.kind, each) for each in dict.fromkeys(damages))
-    return (
+    steps = (
         *(step for kind in Lost if kind in kinds for step in _after_loss(kind, kinds[kind])),
         *(found for problem in broken if (found := following(problem.error))),
         *([step(do(Act.RECOVER))] if audit.has_open_publications or audit.has_other_times else []),
     )
+    return steps or (step("restore ledger and lake from backups of the same time; then ", do(Act.AUDIT)),)
+
+
+_OPENED_AFTER = frozenset({Lost.NOT_NEEDED, Lost.COMMIT, Lost.EVIDENCE})
+"""After the next step for these a table can be opened."""
 
 
 def _after_loss(kind: Lost, found: Sequence[Damage]) -> Iterator[NextStep]:
@@ -161,8 +166,11 @@ def _after_loss(kind: Lost, found: Sequence[Damage]) -> Iterator[NextStep]:
                 yield step(f"restore {each.place} (sha256 {each.sha256}) from a backup; then ", do(Act.AUDIT))
         case Lost.CONFORMED | Lost.QUARANTINED:
             for place, alike in grouped((each.place, each) for each in found).items():
-                again = do(Act.LAND, _short(alike[0].table), place, on_duplicate="reprocess", by=NAME)
-                yield step("judge its records again, from the landed file: ", again)
+                # Files are landed from a folder.
+                copied = place.rpartition("/")[2] if "://" in place else place
+                first = "" if copied == place else f"copy {place} to this folder, and "
+                again = do(Act.LAND, _short(alike[0].table), copied, on_duplicate="reprocess", by=NAME)
+                yield step(f"{first}judge its records again, from the landed file: ", again)
         case Lost.SEGMENT | Lost.NOT_NEEDED:
             for each in found:
                 why = (
@@ -175,15 +183,23 @@ def _after_loss(kind: Lost, found: Sequence[Damage]) -> Iterator[NextStep]:
             for each in found:
                 said = f"put {each.named} back as {each.place}: the file whose sha256 is {each.sha256}; then "
                 yield step(said, do(Act.AUDIT))
-        case Lost.TABLE | Lost.COMMIT | Lost.EVIDENCE:
+        case Lost.TABLE | Lost.CODE:
             for place in dict.fromkeys(each.place for each in found):
                 yield step(f"restore {place} from a backup; then ", do(Act.AUDIT))
+        case Lost.COMMIT:
+            for table, of_table in grouped((each.table, each) for each in found).items():
+                wanted = ", ".join(f"{each.place} (sha256 {each.sha256})" for each in of_table)
+                log = of_table[0].place.rpartition("/")[0]
+                without = f"restore {wanted} from a backup; without one, move {log} away, and set {table} to what its "
+                yield step(without, "publications left: ", do(Act.RECOVER, table, reason=WHY, by=NAME))
+        case Lost.EVIDENCE:
+            for table, of_table in grouped((each.table, each) for each in found).items():
+                how = f"write {table} again from the ledger (move {of_table[0].place} away if it cannot be opened): "
+                yield step(how, do(Act.RECOVER, table))
         case Lost.FOREIGN:
             for table in dict.fromkeys(each.table for each in found):
-                set_to_ledger = do(Act.RECOVER, _short(table), reason=WHY, by=NAME)
-                yield step(
-                    f"set {table} to what its publications left, which undoes what another program did: ", set_to_ledger
-                )
+                undoes = f"set {table} to what its publications left, which undoes what another program did: "
+                yield step(undoes, do(Act.RECOVER, table, reason=WHY, by=NAME))
         case Lost.ACCEPTED:
             for (table, _), lost in grouped(((each.table, each.run_id), each) for each in found).items():
                 days = sorted({each.partition for each in lost if each.partition is not None})
@@ -192,7 +208,7 @@ def _after_loss(kind: Lost, found: Sequence[Damage]) -> Iterator[NextStep]:
                 )
         case Lost.EARLIER:
             for table, of_table in grouped((each.table, each) for each in found).items():
-                accept = do(Act.RECOVER, _short(table), reason=WHY, by=NAME)
+                accept = do(Act.RECOVER, table, reason=WHY, by=NAME)
                 yield step(f"restore them below {of_table[0].place} from a backup, or accept the loss: ", accept)
         case Lost.NOTHING:
             pass
@@ -200,8 +216,10 @@ def _after_loss(kind: Lost, found: Sequence[Damage]) -> Iterator[NextStep]:
 
 def _repair(lost: Damage, days: Sequence[date]) -> NextStep:
     """What computes lost partitions again: those of a source are loaded, others planned."""
-    if lost.grain is None or lost.table.startswith("bronze."):
+    if lost.table.startswith("bronze."):
         return joined(loads(lost.table, days))
+    if lost.grain is None:
+        return step("declare the table again; then ", do(Act.AUDIT))
     plans = [
         do(Act.PLAN, _short(lost.table), kind="repair", reason=WHY, first=some.start, last=some.last, by=NAME)
         for some in compress(lost.grain, days)

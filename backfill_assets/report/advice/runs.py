@@ -145,7 +145,7 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
         case lake.StagedFilesChanged() | ledger.NotStaged() | ledger.NotWhatWasStaged() | publication.NoCandidate():
             return do(Act.RUN, error.run_id)
         case lake.ChangedByAnotherWriter():
-            set_back = do(Act.RECOVER, error.table.partition(".")[2], reason=WHY, by=NAME)
+            set_back = do(Act.RECOVER, error.table, reason=WHY, by=NAME)
             return step(do(Act.AUDIT), " names the commit; ", set_back, " undoes it; then publish again")
         case lake.OthersCommittedFirst(is_recovery=False):
             return "publish again when fewer writers commit to the table"
@@ -296,7 +296,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
         case planning.NeverComputed() | planning.VersionsNotRecorded():
             return step("plan these with the present references: ", joined(_plans(error.table, [error.partitions])))
         case planning.SeveralVersions():
-            each = _plans(error.table, [some for some, _ in error.groups], "as-recorded")
+            references, kind = (None, "repair") if error.is_repair else ("as-recorded", None)
+            each = _plans(error.table, [some for some, _ in error.groups], references, kind)
             return step("plan them one by one: ", joined(each))
         case candidates.InputRemoved():
             return step("plan it again, from what is accepted now: ", plan_again(error.manifest))
@@ -454,10 +455,12 @@ def _earlier_first_day(day: date, *, or_later: bool = True) -> str:
     return f"{'choose later days, or ' if or_later else ''}set BACKFILL_FIRST_DAY to {day}"
 
 
-def _plans(table: str, groups: Iterable[Partitions], references: str | None = None) -> Sequence[Invocation]:
+def _plans(
+    table: str, groups: Iterable[Partitions], references: str | None = None, kind: str | None = None
+) -> Sequence[Invocation]:
     """The plans of these partitions, one for each group."""
     days = [days_in(compress(some.grain, some)) for some in groups]
-    return [do(Act.PLAN, table, references=references, days=each, reason=WHY, by=NAME) for each in days]
+    return [do(Act.PLAN, table, kind=kind, references=references, days=each, reason=WHY, by=NAME) for each in days]
 
 
 def _of_cancellation(error: ledger.NotCancellable) -> Advice:

@@ -3,6 +3,7 @@ without problems, with the rows that were recorded."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -10,26 +11,31 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.land import land_files
 from backfill_assets.application.land import load as load_days
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.recover import recover
+from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.errors import Refused
+from backfill_assets.lake.append import validation_table
+from backfill_assets.landing import compacted
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import Kind
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.partitions import DayRange, days_in
 from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.errors import NotAgreed
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.advice.machine import after_audit
 from backfill_assets.report.requests import Act, Invocation
-from backfill_assets.upkeep.alignment import set_to_ledger
 from backfill_assets.upkeep.audit import audit
+from backfill_assets.upkeep.damage import Amiss
 from backfill_assets_tests.domains.modes import EVERY_MODE
 from backfill_assets_tests.support import operations
-from backfill_assets_tests.support.lakes import folder_at, folder_of
+from backfill_assets_tests.support.lakes import folder_at, folder_of, path_of
 from backfill_assets_tests.support.ledger_book import ENTRIES, FIRST, Book, entry, open_book
 from backfill_assets_tests.support.ledgers import copy_home
 from backfill_assets_tests.support.mode_model import ACCOUNTS, BALANCES, BY_TWO, MODES, SUMS
@@ -68,7 +74,9 @@ def template(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> P
     book.land("first", [*(entry(day, f"{name}{day.day}") for day in (FIRST, *DAYS) for name in "ab"), rejected])
     for table in MODES.values():
         book.published(table, DAYS[::2] if table == BY_TWO else DAYS)
-    book.land("later", [entry(DAYS[2], f"{name}{DAYS[2].day}", 25, version=2) for name in "abc"])
+    with pytest.MonkeyPatch.context() as compacting:
+        compacting.setattr(compacted, "MOST_FOLDERS", 1)
+        book.land("later", [entry(DAYS[2], f"{name}{DAYS[2].day}", 25, version=2) for name in "abc"])
     for table in (ACCOUNTS, BALANCES):
         book.published(table, DAYS)
     pilot = PlanRequest(
@@ -111,11 +119,10 @@ def stale(book: Book) -> Sequence[object]:
     ]
 
 
-def repaired(book: Book, table: str, day: date) -> str:
+def repaired(book: Book, table: str, *days: date | DayRange) -> str:
     """A repair that ana plans, runs and publishes, to which nobody agrees."""
-    request = PlanRequest(
-        table=table, days=DayRange.inclusive(day, day), reason="a lost file", by="ana", kind=Kind.REPAIR
-    )
+    ranges = [each if isinstance(each, DayRange) else DayRange.inclusive(each, each) for each in days]
+    request = PlanRequest(table=table, days=days_in(ranges), reason="a lost file", by="ana", kind=Kind.REPAIR)
     run_id = operations.plan(book.ws, request).manifest.run_id
     operations.stage(book.ws, run_id, actor="ana")
     operations.gate(book.ws, run_id, actor="ana")
@@ -175,15 +182,37 @@ def stored_file(book: Book, kind: str) -> Path:
             return path
         case "earlier version":
             return folder_of(lake, BALANCES) / run.files.files[0].path
+        case "compacted versions":
+            return min(landing.rglob("versions/**/*.parquet"))
+        case "archived code":
+            return min(path for path in path_of(str(book.ws.reference_archive.place)).rglob("*") if path.is_file())
+        case "lineage of runs" | "results of gates":
+            return min((folder_of(lake, _evidence(kind))).rglob("*.parquet"))
+        case "log of the lineage of runs" | "log of the results of gates":
+            return sorted((folder_of(lake, _evidence(kind)) / "_delta_log").glob("*.json"))[1]
+        case "commit behind a checkpoint" | "commit in the middle" | "commit without a backup":
+            log = folder_of(lake, BALANCES) / "_delta_log"
+            if kind == "commit behind a checkpoint":
+                DeltaTable(str(log.parent)).create_checkpoint()
+            return sorted(log.glob("*.json"))[1]
         case _:
             log = folder_of(lake, BALANCES) / "_delta_log"
             DeltaTable(str(log.parent)).create_checkpoint()
             return next(log.glob("*.checkpoint.parquet")) if kind == "checkpoint" else log / "_last_checkpoint"
 
 
+def _evidence(kind: str) -> str:
+    return LINEAGE if "lineage" in kind else validation_table(BALANCES)
+
+
 def commands(book: Book) -> Sequence[Invocation]:
     """The requests that the next steps of an audit name, but that for another audit."""
-    steps = after_audit(audit(book.ws), next_step_of)
+    found = audit(book.ws)
+    led_out = {each.damage.table for each in found.problems if isinstance(each, Amiss)}
+    led_out |= {each.table for each in found.unreadable if next_step_of(each.error)}
+    others = [each for each in found.problems if not isinstance(each, Amiss) and each not in map(str, found.unreadable)]
+    assert {each.partition(" ")[0] for each in others} <= led_out, "what follows from a loss goes with it"
+    steps = after_audit(found, next_step_of)
     assert steps
     asked = [part for each in steps for part in each.parts if isinstance(part, Invocation)]
     return [each for each in asked if each.act is not Act.AUDIT]
@@ -196,10 +225,11 @@ def carried_out(book: Book, asked: Invocation) -> None:
         case Act.LAND:
             source, path = asked.of
             how = str(options.get("on_duplicate", "ignore"))
-            land_files(book.ws, source, [Path(path)], acting, on_duplicate=how, builds=True)
+            there = [Path(path)] if Path(path).exists() else [*folder_at(book.ws.settings.landing).rglob(path)]
+            land_files(book.ws, source, there, acting, on_duplicate=how, builds=True)
         case Act.RECOVER:
             (table,) = asked.of
-            set_to_ledger(book.ws, f"silver.{table}", by="ben", reason="tried")
+            recover(book.ws, only=table, by="ben", reason="tried")
         case Act.LOAD:
             (source,) = asked.of
             first, last = (date.fromisoformat(str(options[name])) for name in ("first", "last"))
@@ -207,15 +237,40 @@ def carried_out(book: Book, asked: Invocation) -> None:
         case Act.PLAN:
             assert options["kind"] == "repair"
             (table,) = asked.of
-            repaired(book, table, date.fromisoformat(str(options["first"])))
+            ends = [[date.fromisoformat(str(v)) for n, v in asked.options if n == name] for name in ("first", "last")]
+            repaired(book, table, *map(DayRange.inclusive, *ends))
         case _:
             raise AssertionError(asked)
 
 
 REMOVED_BY_HAND = ("checkpoint", "mark of the last checkpoint")
-HARMLESS = {("mark of the last checkpoint", "changed"), ("quarantined records", "changed")}
+RESTORED = ("archived code", "commit in the middle", "commit behind a checkpoint")
+EVIDENCE = ("lineage of runs", "log of the lineage of runs", "results of gates", "log of the results of gates")
+HARMLESS = [
+    (kind, damage)
+    for kind in ("mark of the last checkpoint", "quarantined records", *EVIDENCE)
+    for damage in ("changed", "removed", "truncated")
+    if damage == "changed" or kind.startswith("log of")
+]
 """What may leave everything that is read of a file as it was: of these no bytes are recorded."""
-KINDS = ("landed file", "conformed records", "quarantined records", "earlier version", *REMOVED_BY_HAND)
+KINDS = (
+    *("landed file", "conformed records", "quarantined records", "earlier version", "compacted versions"),
+    *("commit without a backup", *REMOVED_BY_HAND, *RESTORED, *EVIDENCE),
+)
+
+
+def moved_away(advised: str, home: Path) -> None:
+    """Moves away what a step says."""
+    place = path_of(advised.partition("move ")[2].partition(" away")[0])
+    shutil.move(place, home / f"moved {place.name}")
+
+
+def can_be_opened(folder: Path) -> bool:
+    try:
+        DeltaTable(str(folder))
+    except (OSError, ValueError, DeltaError):
+        return False
+    return True
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -236,13 +291,25 @@ def test_the_next_steps_of_an_audit_lead_to_a_home_without_problems(book: Book, 
         assert original.read_bytes() == whole, "what is in the archive"
     if kind in REMOVED_BY_HAND:
         steps = [str(each) for each in after_audit(audit(book.ws), next_step_of)]
-        named = [step.removeprefix("remove ").partition(":")[0] for step in steps]
-        assert str(path) in named
+        named = [path_of(step.removeprefix("remove ").partition(": ")[0]) for step in steps]
+        assert path in named
         assert all(step.startswith("remove ") for step in steps), steps
         for each in named:
-            Path(each).unlink()
+            each.unlink()
+    elif kind in RESTORED:
+        for advised in (str(each) for each in after_audit(audit(book.ws), next_step_of)):
+            assert path_of(advised.split()[1]) == path, advised
+        path.write_bytes(whole)
     else:
-        for asked in commands(book):
+        advised = "; ".join(str(each) for each in after_audit(audit(book.ws), next_step_of))
+        asking = commands(book)
+        if kind == "commit without a backup":
+            moved_away(advised, book.ws.settings.home)
+        if kind in EVIDENCE and not can_be_opened(folder_of(book.ws.lake, _evidence(kind))):
+            moved_away(advised, book.ws.settings.home)
+        if kind == "compacted versions":
+            shutil.rmtree(path_of(advised.removeprefix("remove ").partition(": ")[0]))
+        for asked in asking:
             carried_out(book, asked)
     assert audit(book.ws).problems == ()
     assert {table: book.rows(table, COLUMNS) for table in MODES.values()} == held
