@@ -1,7 +1,8 @@
 """Do Dagster's pages paint every partition as the ledger has it? A story whose steps are launches and commands.
 
 The acts of `teller`, carried out through Dagster as commands, the sensor and the launchpad carry them out; people also
-launch whatever they like over days that they like. After every step each partition of each table is compared.
+launch whatever they like over days that they like, publish in phases, compute a version beside a table and show readers
+that one, and let snapshots expire. After every step each partition and each check of each table is compared.
 """
 
 from __future__ import annotations
@@ -17,13 +18,16 @@ from dagster import AssetCheckKey, AssetKey, DagsterInstance, PartitionsDefiniti
 from dagster._core.loader import LoadingContextForTest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
+from backfill_assets.application import shadow
+from backfill_assets.application.asked import Asked
 from backfill_assets.application.follow import follow
 from backfill_assets.application.parts import STAGED_AND_GATED
+from backfill_assets.application.plan import plan_expiry, plan_phases
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.errors import LeavesOrphans
-from backfill_assets.domain import Table
+from backfill_assets.domain import Domain, Kept, Table, expression
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.assets import candidate_key, validation_key
@@ -36,12 +40,28 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.planning.sets import AskedPhases, Phases
+from backfill_assets.publication.authority import approve_asked
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.domains.story import DOMAIN
 from backfill_assets_tests.faults.paper import without_spark
 from backfill_assets_tests.faults.teller import BUILT, DAYS, SILVER, WAITED, Step, Story, Teller
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.dagster_record import open_record
 from backfill_assets_tests.support.orchestration_examples import failures
+
+V2, EXPIRES = "silver.colours_v2", "gold.palette"
+
+
+def with_version_and_expiry(domain: Domain) -> Domain:
+    """The story with a version beside the colours, and a gold table that keeps the newest snapshots."""
+    derived = []
+    for table in domain.derived:
+        derived.append(replace(table, keep=Kept(days=2)) if table.name == EXPIRES else table)
+        if table.name == "silver.colours":
+            version = table.beside(V2, policy=table.policy)
+            derived.append(replace(version, gates=(*table.gates, expression("some", "colours > 0"))))
+    return replace(domain, derived=tuple(derived))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,13 +82,14 @@ class Painter(Teller):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.ws = replace(self.ws, domain=with_version_and_expiry(DOMAIN))
         self.acting = Acting(by="ben", recorder=DagsterRecorder(self.ws.settings, lambda: self.instance))
 
     def begin(self) -> None:
         """Every day has landed, and all tables are published."""
         self.paper.land(self.ws, dict.fromkeys(DAYS, (10, 1)), by="ana")
         self.load(self.ws)
-        for table in SILVER:
+        for table in (*SILVER, V2):
             request = PlanRequest(table=table, days=DayRange.inclusive(BUILT[0], BUILT[-1]), reason="first", by="ana")
             run_id = operations.plan(self.ws, request).manifest.run_id
             self._carry(self.ws, run_id)
@@ -136,10 +157,48 @@ class Painter(Teller):
         ended = "succeeded" if result.success else f"failed: {failures(result)}"
         return f"launch {[key.to_user_string() for key in chosen]} over {days}, which {ended}"
 
+    def phase(self, ws: Workspace) -> str:
+        """A change of a table is planned in phases, and the first of them published."""
+        request = PlanRequest(table=self.chance.choice(SILVER), days=self._some_days(), reason="in phases", by="ana")
+        set_id = plan_phases(ws, request, AskedPhases(count=2, terms=Phases())).manifest.set_id
+        for run_id in self._runs_of(set_id):
+            self._carry(ws, run_id)
+        operations.approve_set(ws, set_id, by="ben")
+        subject_of(ws, set_id).publish(self.acting)
+        return f"plan {set_id} in phases, and publish the first"
+
+    def cut_over(self, ws: Workspace) -> str:
+        """Readers are shown the other version of a table, or again the one that they were shown before."""
+        with ws.ledger.read() as tx:
+            asked = V2 if tx.acts.shown("silver.colours") != V2 else "silver.colours"
+        act_id = shadow.cut_over(ws, asked, by="ana", reason="it is better").act.act_id
+        approve_asked(ws, act_id, by="ben", note="agreed")
+        Asked(ws, act_id).publish(self.acting)
+        if self.chance.random() < 0.5:
+            Asked(ws, act_id).rollback(self.acting, reason="second thoughts", with_dependents=False)
+            return f"show {asked}, and undo it"
+        return f"show {asked}"
+
+    def beside(self, ws: Workspace) -> str:
+        """Days of the version are computed and published beside what readers are shown."""
+        request = PlanRequest(table=V2, days=self._some_days(), reason="beside", by="ana")
+        run_id = operations.plan(ws, request).manifest.run_id
+        self._carry(ws, run_id)
+        operations.approve(ws, run_id, by="ben")
+        subject_of(ws, run_id).publish(self.acting)
+        return f"publish {run_id} beside"
+
+    def expire(self, ws: Workspace) -> str:
+        """The snapshots that gold does not keep expire."""
+        run_id = plan_expiry(ws, EXPIRES, reason="retention", by="ana").manifest.run_id
+        operations.approve(ws, run_id, by="ben")
+        subject_of(ws, run_id).publish(self.acting)
+        return f"let {run_id} expire"
+
     @property
     def acts(self) -> Mapping[str, int]:
-        """Those of a teller, and launches."""
-        return {**super().acts, "recover": 5, "launch": 8}
+        """Those of a teller, launches, and what few tables have."""
+        return {**super().acts, "recover": 5, "launch": 8, "phase": 3, "cut_over": 2, "beside": 2, "expire": 3}
 
     def _carry(self, ws: Workspace, run_id: str) -> None:
         outcome = run_in_process(ws, run_id, STAGED_AND_GATED, instance=self.instance, by="ana")
