@@ -16,10 +16,17 @@ from backfill_assets.lake.tables import altered_files
 from backfill_assets.ledger.records import PartitionVersion, RunRecord
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.errors import SeveralVersions
+from backfill_assets.planning.manifest import node_of
 from backfill_assets.planning.manifest_parts import PinnedPartition, PinnedReference
+from backfill_assets.planning.partitions import Partitions
+from backfill_assets.planning.reads import reads_of
 from backfill_assets.planning.request import PlanRequest, output_of
 from backfill_assets.planning.state import Claim
 from backfill_assets.workspace import Workspace
+
+_Pins = Mapping[tuple[str, date], int]
+"""The version that was read of each partition of an input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,15 +59,23 @@ class AsRecorded(LedgerState):
 
 
 def repair_of(ws: Workspace, tx: ReadTransaction, table: DerivedTable, request: PlanRequest, as_of: datetime) -> Repair:
-    """What a request for a repair plans. Where nothing is lost, or lost rows were computed by several releases, scopes
-    or versions of references, it is a plan like any other."""
+    """What a request for a repair plans. Where nothing is lost, it is a plan like any other.
+
+    Raises:
+        Refused: The lost rows were computed by several releases, of several scopes, with several versions of references
+            or of the same inputs. Where keys move, one run computes the whole table, which is a plan like any other.
+    """
     keys_move = table.publish.keys_move
     asked = output_of(replace(request, table=table.name), ws.graph, as_of)
     lost = lost_versions(ws, table, tx.versions.accepted(table.name, None if keys_move else asked))
     if not lost:
         return Repair(request=request)
     bases = tx.bases.of_accepted([table.name], partitions=lost.keys()).bases[table.name]
-    runs = tx.runs.named(sorted({basis.run_id for basis in bases if lost.keys() & set(basis.partitions)}))
+    of_run = {basis.run_id: some for basis in bases if (some := lost.keys() & set(basis.partitions))}
+    runs = tx.runs.named(sorted(of_run))
+    reads = {run.run_id: _reads(ws, tx, run, None if keys_move else of_run[run.run_id]) for run in runs}
+    if not keys_move:
+        _require_alike(table, request, runs, of_run, reads)
     made_from = {p: _made_from(ws, tx, table, version) for p, version in lost.items()}
     if not keys_move:
         request = replace(request, partitions=tuple(sorted(lost)))
@@ -77,7 +92,7 @@ def repair_of(ws: Workspace, tx: ReadTransaction, table: DerivedTable, request: 
     used = {run.manifest.references for run in runs}
     if request.references.are_present and len(used) == 1:
         found = replace(found, references=used.pop())
-    return replace(found, inputs=_read_by(ws, tx, runs))
+    return replace(found, inputs=_read_by(ws, tx, reads.values()))
 
 
 def lost_versions(
@@ -87,6 +102,47 @@ def lost_versions(
     if not _altered(ws, table.name, accepted.values()):
         return {}
     return {partition: version for partition, version in accepted.items() if _altered(ws, table.name, [version])}
+
+
+def _require_alike(
+    table: DerivedTable,
+    request: PlanRequest,
+    runs: Sequence[RunRecord],
+    of_run: Mapping[str, Collection[date]],
+    reads: Mapping[str, _Pins],
+) -> None:
+    """Refuses lost rows that no one run computes as they were, where the request does not say how to compute them.
+
+    Raises:
+        SeveralVersions: They are of several releases, scopes, or versions of references or of one input partition.
+    """
+    groups: list[tuple[object, dict[tuple[str, date], int], list[RunRecord]]] = []
+    for run in runs:
+        manifest, read = run.manifest, reads[run.run_id]
+        asked = (
+            request.transform_version or manifest.transform_version,
+            request.scope or manifest.publish.scope,
+            manifest.references if request.references.are_present else None,
+        )
+        for how, known, alike in groups:
+            if how == asked and all(known.get(pin, version) == version for pin, version in read.items()):
+                known.update(read)
+                alike.append(run)
+                break
+        else:
+            groups.append((asked, dict(read), [run]))
+    if len(groups) > 1:
+        raise SeveralVersions(
+            table=table.name,
+            groups=[
+                (
+                    Partitions.of(table.partition.grain, sorted(p for run in alike for p in of_run[run.run_id])),
+                    {"release": alike[0].manifest.transform_version, "run": " and ".join(run.run_id for run in alike)},
+                )
+                for _, _, alike in groups
+            ],
+            is_repair=True,
+        )
 
 
 def _is_one(*of_runs: Collection[object]) -> bool:
@@ -107,15 +163,25 @@ def _made_from(ws: Workspace, tx: ReadTransaction, table: DerivedTable, lost: Pa
     return None
 
 
-def _read_by(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> Mapping[str, Mapping[date, Claim]]:
+def _reads(ws: Workspace, tx: ReadTransaction, run: RunRecord, lost: Collection[date] | None) -> _Pins:
+    """The versions of inputs that a run has read for some lost partitions; for all of its partitions without any."""
+    manifest = run.manifest
+    wanted = reads_of(node_of(manifest), ws.graph, sorted(manifest.partitions if lost is None else lost))
+    needed = {(each.table, partition) for each in wanted for partition in each.partitions}
+    pins = ((each.table, pin) for each in manifest.inputs for pin in each.partitions)
+    return {
+        (name, pin.partition): _read(tx, name, pin)
+        for name, pin in pins
+        if lost is None or name == manifest.table or (name, pin.partition) in needed
+    }
+
+
+def _read_by(ws: Workspace, tx: ReadTransaction, reads: Iterable[_Pins]) -> Mapping[str, Mapping[date, Claim]]:
     """The versions of inputs that all of some runs have read, where these are there as they were staged."""
     read: dict[str, dict[date, set[int]]] = {}
-    for run in runs:
-        for pinned in run.manifest.inputs:
-            of_table = read.setdefault(pinned.table, {})
-            for pin in pinned.partitions:
-                version = pin.version if pin.from_run is None else _staged_by(tx, pinned.table, pin)
-                of_table.setdefault(pin.partition, set()).add(version)
+    for pins in reads:
+        for (name, partition), version in pins.items():
+            read.setdefault(name, {}).setdefault(partition, set()).add(version)
     found: dict[str, Mapping[date, Claim]] = {}
     for table, of_table in read.items():
         now = tx.versions.claims(table, sorted(of_table))
@@ -127,8 +193,11 @@ def _read_by(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> M
     return found
 
 
-def _staged_by(tx: ReadTransaction, table: str, pin: PinnedPartition) -> int:
-    """The version that the candidate became which was read of another run of the set; 0 where there is none."""
+def _read(tx: ReadTransaction, table: str, pin: PinnedPartition) -> int:
+    """The version that was read, or that the candidate became which was read of another run of the set; 0 where there
+    is none."""
+    if pin.from_run is None:
+        return pin.version
     made = (each.version for each in tx.versions.history(table, pin.partition) if each.run_id == pin.from_run)
     return max(made, default=0)
 

@@ -376,6 +376,30 @@ def test_a_table_that_was_repaired_is_rolled_back_past_the_repair(book: Book) ->
 
 
 @pytest.mark.long
+def test_lost_rows_that_no_one_run_computes_as_they_were_are_planned_by_the_commands_of_the_refusal(book: Book) -> None:
+    book.published(SUMS, [DAYS[3]])
+    before, was_stale = book.rows(SUMS, COLUMNS), stale(book)
+    for day in DAYS[1:]:
+        removed(accepted_file(book, SUMS, day))
+    request = PlanRequest(
+        table=SUMS, days=DayRange.inclusive(DAYS[1], DAYS[3]), reason="lost", by="ana", kind=Kind.REPAIR
+    )
+    with pytest.raises(
+        Refused, match="computed with different versions of its code, scope, references or inputs"
+    ) as no:
+        operations.plan(book.ws, request)
+    advised = next_step_of(no.value)
+    assert advised is not None
+    asked = [part for part in advised.parts if isinstance(part, Invocation)]
+    assert len(asked) == 2
+    for each in asked:
+        carried_out(book, each)
+    assert audit(book.ws).problems == ()
+    assert book.rows(SUMS, COLUMNS) == before
+    assert stale(book) == was_stale
+
+
+@pytest.mark.long
 def test_rows_that_come_out_otherwise_wait_for_an_approval(book: Book) -> None:
     day = DAYS[1]
     with book.ws.ledger.read() as tx:
