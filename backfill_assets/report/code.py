@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import canonical_json
+from backfill_assets.domain import DerivedTable
 from backfill_assets.files.port import Files
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedReference
@@ -229,18 +231,26 @@ def _is_below(path: str) -> bool:
 
 
 def code_difference(
-    files: Files, before: ArchivedCode, after: ArchivedCode, *, most: int | None = None
+    files: Files, before: ArchivedCode, after: ArchivedCode, *, most: int | None = None, first: str = ""
 ) -> CodeDifference:
     """How two archived codes differ.
 
     Args:
         most: How many lines are shown in all; None for all of them.
+        first: The module whose lines come first.
     """
     was, now = reached_texts(before, files), reached_texts(after, files)
-    modules = tuple(differences(was, now, most=most))
+    modules = tuple(differences(was, now, most=most, first=first))
     edited = {f"{each.module}.{name}" for each in modules for name in each.definitions}
     bound = {f"{module}.{name}": text for module, lines in now.items() for name, text in definitions(lines).items()}
-    values = (name for name in changed_values(before.values, after.values) if name.partition(" ")[0] not in edited)
+    named = {name for each in modules for name in each.definitions}
+    values = (
+        name
+        for name in changed_values(before.values, after.values)
+        for full in [name.partition(" ")[0]]
+        # What a module imports is named where it is bound.
+        if full not in edited and (full in bound or full.rpartition(".")[2] not in named)
+    )
     return CodeDifference(
         before=before.digest,
         after=after.digest,
@@ -253,7 +263,7 @@ def code_difference(
 
 def code_changes(ws: Workspace, manifest: Manifest, replaced: Mapping[date, Manifest]) -> tuple[CodeChange, ...]:
     """How the code of a run differs from that of the rows that it replaces, code by code, the latest first."""
-    files, found = ws.reference_archive, []
+    files, found, own = ws.reference_archive, [], _own_module(ws, manifest)
     codes = grouped(((made.transform_version, made.code_digest), day) for day, made in sorted(replaced.items()))
     others = [each for each in codes if each[1] != manifest.code_digest]
     for release, digest in sorted(others, key=lambda each: codes[each][-1], reverse=True)[:_MOST_CODES]:
@@ -263,11 +273,22 @@ def code_changes(ws: Workspace, manifest: Manifest, replaced: Mapping[date, Mani
                 release=release,
                 partitions=Partitions.of(manifest.grain, codes[release, digest]),
                 digest=digest,
-                difference=code_difference(files, before, after, most=_MOST_LINES) if before and after else None,
+                difference=code_difference(files, before, after, most=_MOST_LINES, first=own)
+                if before and after
+                else None,
                 all_lines=do(Act.CODE, digest[:12], manifest.code_digest[:12]),
             )
         )
     return tuple(found)
+
+
+def _own_module(ws: Workspace, manifest: Manifest) -> str:
+    """The module of the function that computes a run; empty where it is not declared any more."""
+    with suppress(Refused):
+        declared = ws.domain.table(manifest.table)
+        if isinstance(declared, DerivedTable):
+            return declared.release(manifest.transform_version).function.__module__
+    return ""
 
 
 def reference_changes(

@@ -141,36 +141,92 @@ def texts_now(code: Code) -> Mapping[str, str]:
     return {each.name: each.reached.decode(errors="replace") for each in code.texts}
 
 
-def differences(was: Mapping[str, str], now: Mapping[str, str], *, most: int | None = None) -> Iterator[ModuleChange]:
+def differences(
+    was: Mapping[str, str], now: Mapping[str, str], *, most: int | None = None, first: str = ""
+) -> Iterator[ModuleChange]:
     """How modules differ, by name. Pure.
+
+    Where not all lines fit, each module has a share of the room, imports are left out, and functions come before names.
 
     Args:
         most: How many lines of the differences are returned in all; None for all of them.
+        first: The module that comes first, with half of the room if it needs it.
     """
-    room = most
-    for name in sorted(was.keys() | now.keys()):
-        before, after = was.get(name, ""), now.get(name, "")
-        if before == after:
-            continue
-        lines = [
-            line.rstrip("\n")
-            for line in difflib.unified_diff(
-                before.splitlines(),
-                after.splitlines(),
-                f"before/{name}",
-                f"after/{name}",
-                n=_CONTEXT_LINES,
-                lineterm="",
-            )
-        ]
-        shown = lines if room is None else lines[:room]
-        room = None if room is None else room - len(shown)
+    changed = sorted(
+        (name for name in was.keys() | now.keys() if was.get(name, "") != now.get(name, "")),
+        key=lambda name: (name != first, name),
+    )
+    whole = {name: _lines(name, was.get(name, ""), now.get(name, "")) for name in changed}
+    room = {name: len(lines) for name, lines in whole.items()} if most is None else _shares(whole, most, first)
+    for name in changed:
+        before, after, lines = was.get(name, ""), now.get(name, ""), whole[name]
+        if len(lines) > room[name]:
+            rest = [_without_imports(each) for each in (before, after)]
+            lines = _lines(name, *(rest if rest[0] != rest[1] else (before, after)), functions_first=True)
+        shown = lines[: room[name]]
         yield ModuleChange(
             module=name,
             definitions=changed_definitions(before, after),
             lines=tuple(shown),
-            left_out=len(lines) - len(shown),
+            left_out=len(whole[name]) - len(shown),
         )
+
+
+def _shares(whole: Mapping[str, Sequence[str]], most: int, first: str) -> Mapping[str, int]:
+    """How many lines of each module fit: what a short one does not need, the longer ones share."""
+    others = sum(len(lines) for name, lines in whole.items() if name != first)
+    own = min(len(whole.get(first, ())), max(most - others, (most + 1) // 2))
+    found, room = ({first: own} if first in whole else {}), most - own
+    waiting = sorted((name for name in whole if name != first), key=lambda name: len(whole[name]))
+    for place, name in enumerate(waiting):
+        found[name] = min(len(whole[name]), room // (len(waiting) - place))
+        room -= found[name]
+    return found
+
+
+def _lines(name: str, before: str, after: str, *, functions_first: bool = False) -> list[str]:
+    """The unified difference of two texts of a module."""
+    was, now = before.splitlines(), after.splitlines()
+    functions = [_lines_of_functions(each) if functions_first else frozenset[int]() for each in (before, after)]
+    hunks: list[tuple[bool, list[str]]] = []
+    for group in difflib.SequenceMatcher(None, was, now).get_grouped_opcodes(_CONTEXT_LINES):
+        (_, i, _, j, _), (_, _, i_end, _, j_end) = group[0], group[-1]
+        found, is_elsewhere = [f"@@ -{_range(i, i_end)} +{_range(j, j_end)} @@"], True
+        for tag, start, end, later, last in group:
+            if tag == "equal":
+                found += [f" {line}" for line in was[start:end]]
+                continue
+            found += [*(f"-{line}" for line in was[start:end]), *(f"+{line}" for line in now[later:last])]
+            is_elsewhere &= functions[0].isdisjoint(range(start, end)) and functions[1].isdisjoint(range(later, last))
+        hunks.append((is_elsewhere, found))
+    ordered = sorted(hunks, key=lambda hunk: hunk[0]) if functions_first else hunks
+    return [f"--- before/{name}", f"+++ after/{name}", *(line for _, hunk in ordered for line in hunk)]
+
+
+def _range(start: int, end: int) -> str:
+    count = end - start
+    return str(start + 1) if count == 1 else f"{start + bool(count)},{count}"
+
+
+def _statements(text: str) -> Sequence[ast.stmt]:
+    with suppress(SyntaxError, ValueError):
+        return ast.parse(text).body
+    return ()
+
+
+def _lines_of_functions(text: str) -> frozenset[int]:
+    """The places of the lines of the functions and classes at the top of a module."""
+    chosen = [each for each in _statements(text) if isinstance(each, ast.FunctionDef | ast.ClassDef)]
+    return frozenset(place for each in chosen for place in range(_first_line(each) - 1, each.end_lineno or 0))
+
+
+def _without_imports(text: str) -> str:
+    """A text whose imports at the top are empty lines, so that the others keep their numbers."""
+    lines = text.splitlines()
+    for each in _statements(text):
+        if isinstance(each, ast.Import | ast.ImportFrom):
+            lines[each.lineno - 1 : each.end_lineno] = [""] * ((each.end_lineno or each.lineno) - each.lineno + 1)
+    return "\n".join(lines)
 
 
 def changed_definitions(before: str, after: str) -> tuple[str, ...]:
@@ -180,8 +236,8 @@ def changed_definitions(before: str, after: str) -> tuple[str, ...]:
 
 
 def changed_values(was: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """The names of values that differ, or that only one side finds."""
-    return tuple(sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name)))
+    """The names of values that differ. One that only one side finds is named by lines that differ."""
+    return tuple(sorted(name for name in was.keys() & now.keys() if was[name] != now[name]))
 
 
 def what_changed(was: ArchivedCode | None, now: Code, files: Files, *, most: int = 5) -> str:
@@ -228,17 +284,21 @@ def changed_in_code_archive(
 def definitions(text: str) -> Mapping[str, str]:
     """The text of what is bound at the top of a module, by name; nothing of a text that is not Python."""
     found: dict[str, str] = {}
-    with suppress(SyntaxError, ValueError):
-        for node in ast.parse(text).body:
-            for name in _bound(node):
-                # Several statements may bind one name.
-                found[name] = found.get(name, "") + _lines_of(text, node)
+    for node in _statements(text):
+        for name in _bound(node):
+            # Several statements may bind one name.
+            found[name] = found.get(name, "") + _lines_of(text, node)
     return found
 
 
 def _lines_of(text: str, node: ast.stmt) -> str:
-    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
-    return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
+    return "\n".join(text.splitlines()[_first_line(node) - 1 : node.end_lineno])
+
+
+def _first_line(node: ast.stmt) -> int:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    return node.lineno
 
 
 def _bound(node: ast.stmt) -> Sequence[str]:

@@ -16,13 +16,16 @@ from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, partitions_over
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.report.calendar import Calendar, TableCalendar
+from backfill_assets.report.code import ChangedValue, CodeChange, CodeDifference
 from backfill_assets.report.html import Linked, html_file
 from backfill_assets.report.measured import moves_of_some
 from backfill_assets.report.publications import PublicationDocument
 from backfill_assets.report.report import Level, RunReport, SetReport, totals_by_table
+from backfill_assets.report.requests import Act, do
 from backfill_assets.report.screens.calendar import Colouring, calendar_page
 from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.run_report import run_page, set_page
+from backfill_assets.transforms.code_archive import ModuleChange
 from backfill_assets_tests.browser.readable import NARROW, WIDE, cut_off, cut_off_on_paper, low_letters, unreadable
 from backfill_assets_tests.support.report_examples import FIRST, an_act, cell, gate, moves, report, restatement, summary
 
@@ -74,6 +77,22 @@ def pilot(*, no_rows: bool = False) -> RunReport:
     return replace(found, run=run, no_rows_of=str(scope) if no_rows else None)
 
 
+def other_code() -> RunReport:
+    """A report of a run whose code differs in modules and values with names that nothing breaks."""
+    name = "a_package_with_a_long_name.a_module_with_a_name_that_is_even_longer.A_VALUE_THAT_HAS_ONE_TOO"
+    modules = (ModuleChange(module=name, definitions=(name, name), lines=("-A = 1", "+A = 2")),)
+    values = (ChangedValue(name=name, bound_by=f"{name}={name}"),)
+    found = CodeDifference(before="a" * 64, after="b" * 64, modules=modules, values=values)
+    change = CodeChange(
+        release="2.4.1",
+        partitions=Partitions.of(Grain.DAILY, [FIRST]),
+        digest="a" * 64,
+        difference=found,
+        all_lines=do(Act.CODE, "a" * 12, "b" * 12),
+    )
+    return replace(report(31), code_changes=(change,))
+
+
 def nothing_changes() -> RunReport:
     """A report of a run whose rows are those that readers see."""
     found = report(31)
@@ -109,6 +128,7 @@ PAGES = {
     "a published set": lambda: set_page(published_set()),
     "a pilot": lambda: run_page(pilot()),
     "a pilot of no rows": lambda: run_page(pilot(no_rows=True)),
+    "a run of other code": lambda: run_page(other_code()),
     "a run that changes nothing": lambda: run_page(nothing_changes()),
 }
 

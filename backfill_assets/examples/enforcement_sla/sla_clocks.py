@@ -97,6 +97,7 @@ def case_sla_2_4_1(events: DataFrame, ctx: TransformContext) -> DataFrame:
     ),
     breakdown=clock_breakdown(SLA_STATES),
     version="3.1.0",
+    notes="An event near a local midnight counts on its date where the case is, and not on its date in UTC.",
     earlier={"2.4.1": case_sla_2_4_1},
 )
 def case_sla_daily(events: DataFrame, ctx: TransformContext) -> DataFrame:

@@ -217,9 +217,10 @@ def _details(report: RunReport) -> Sequence[Block | None]:
             _breakdown(report.breakdown) if report.breakdown else None,
         ]
         rows = [section("Rows that move", *_rows_that_move(report)), _states(report), _sample(report)]
+    no_notes = "The author wrote no notes." if report.code_changes else ""
     return [
         *_borders(report),
-        section("Notes of the author", Note(text=report.run.manifest.notes)),
+        section("Notes of the author", Note(text=report.run.manifest.notes or no_notes)),
         code_section(report.code_changes),
         references_section(report.reference_changes),
         section("Alternatives", Items(items=tuple(map(alternative_words, report.instead)))),

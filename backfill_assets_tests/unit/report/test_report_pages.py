@@ -21,6 +21,7 @@ from backfill_assets.ledger.states import ApprovalState, PublicationState, RunSt
 from backfill_assets.planning.partitions import Grain, Partitions, TablePartitions
 from backfill_assets.report.advice.filling import fix_and_plan_again
 from backfill_assets.report.breakdown import breakdown_document
+from backfill_assets.report.code import CodeChange
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.history import TableHistory
 from backfill_assets.report.html import Html, html_file
@@ -561,3 +562,21 @@ def test_the_report_of_sums_that_are_not_finite_can_be_read_everywhere() -> None
     show(console, run_page(replace(found, manifest={"target": {"grain": "daily"}})))
     values = json.loads(json.dumps(as_json(found), allow_nan=False))
     assert [each["after"]["amount"] for each in values["breakdown"]["new"][:3]] == ["NaN", "-Infinity", 2]
+
+
+def test_a_report_of_other_code_has_the_word_of_the_author_or_says_that_there_is_none() -> None:
+    change = CodeChange(
+        release="2.4.1",
+        partitions=Partitions.of(Grain.DAILY, [FIRST]),
+        digest="a" * 64,
+        difference=None,
+        all_lines=do(Act.CODE, "a" * 12, "b" * 12),
+    )
+    said = "The author wrote no notes."
+    found = report(3)
+    assert said not in markdown_page(run_page(found))
+    assert said in markdown_page(run_page(replace(found, code_changes=(change,))))
+    record = found.run.record
+    noted = replace(record, manifest=replace(record.manifest, notes="local dates"))
+    page = markdown_page(run_page(replace(found, run=replace(found.run, record=noted), code_changes=(change,))))
+    assert "local dates" in page and said not in page

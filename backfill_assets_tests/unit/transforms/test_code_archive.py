@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 from collections.abc import Iterator
@@ -142,6 +143,33 @@ def test_a_difference_is_cut_and_says_how_much_is_left_out() -> None:
     cut = list(differences(before, after, most=20))
     assert sum(len(each.lines) for each in cut) == 20
     assert {each.module: len(each.lines) + each.left_out for each in cut} == whole
+
+
+def test_where_not_all_lines_fit_the_own_module_comes_first_and_functions_before_names_without_imports() -> None:
+    def text(n: int) -> str:
+        imports = "".join(f"import of_{n}_{each}\n" for each in range(40))
+        names = "".join(f"NAME_{each} = {n}\n" for each in range(40))
+        gap = "".join(f"SAME_{each} = 0\n" for each in range(20))
+        return f"{imports}{names}{gap}def counted():\n    return {n}\n"
+
+    modules = ["a_helper", "b_helper", "own", "z_helper"]
+    found = list(differences(dict.fromkeys(modules, text(1)), dict.fromkeys(modules, text(2)), most=60, first="own"))
+    assert [each.module for each in found] == ["own", "a_helper", "b_helper", "z_helper"]
+    assert [len(each.lines) for each in found] == [30, 10, 10, 10]
+    for each in found:
+        assert {"-    return 1", "+    return 2"} <= set(each.lines), each.module
+        assert "import" not in " ".join(each.lines)
+    (whole,) = differences({"own": text(1)}, {"own": text(2)})
+    assert not whole.left_out and "+import of_2_0" in whole.lines
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("", "x = 1\n"), ("x = 1\n", ""), ("a\nb\nc\n" * 9, "a\nc\nb\n" * 7), ("a\n", "b\n")]
+)
+def test_all_lines_of_a_difference_are_those_of_the_unified_format(before: str, after: str) -> None:
+    expected = difflib.unified_diff(before.splitlines(), after.splitlines(), "before/m", "after/m", lineterm="")
+    (found,) = differences({"m": before}, {"m": after})
+    assert list(found.lines) == list(expected)
 
 
 def test_another_value_by_the_same_lines_is_named_and_never_kept(
