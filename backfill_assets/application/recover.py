@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -13,6 +13,7 @@ from backfill_assets.core.errors import AtWork, BackfillError, HalfWay, IllegalT
 from backfill_assets.core.lease import this_process
 from backfill_assets.landing.turn import clean_up_landing
 from backfill_assets.ledger.errors import TableBusy, UnderWay
+from backfill_assets.ledger.leases import whole_of
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder, SetRecord
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -26,9 +27,13 @@ from backfill_assets.report.errors import NotGiven
 from backfill_assets.report.recovered import RecoveredWork, RecoveryReport
 from backfill_assets.report.requests import NAME, WHY, Act, do, step, wait_or_take_over
 from backfill_assets.report.words.recovery import (
+    FETCH_LANDED,
+    LAND_AGAIN,
+    lost_files_words,
     outcome_words,
     set_words,
     set_words_next,
+    unknown_files_words,
     way_out_words,
 )
 from backfill_assets.restatements.publish import recover_set
@@ -36,11 +41,12 @@ from backfill_assets.restatements.undo import complete_rollback
 from backfill_assets.upkeep.alignment import (
     Behind,
     is_evidence,
-    out_of_step,
     set_to_ledger,
+    tables_out_of_step,
     words_of,
     write_evidence_again,
 )
+from backfill_assets.upkeep.audit_landed import landed_apart
 from backfill_assets.workspace import Workspace
 
 
@@ -83,7 +89,7 @@ def recover(
     held: set[str] = set()
     for record in under_way:
         if only in (None, record.publication_id) or record.run_id in runs:
-            if not now and (left := _publisher(ws, record)):
+            if not now and (left := _at_work(ws, "publication", record.publication_id, record.publication_id)):
                 found.append(left)
                 held |= {record.run_id}
             else:
@@ -93,22 +99,19 @@ def recover(
         if only in (None, run.run_id):
             found.append(_computation(ws, run.run_id, run.state, by=by, now=now))
     # After the publications: how far a set or a rollback is can only be determined when none of them is open.
-    found += [
-        _ended("rollback", order.of, order.of, partial(_rollback, ws, order))
-        for order in orders
-        if only in (None, order.of) and not held & {order.of, *order.dependents}
-    ]
+    for order in orders:
+        if only in (None, order.of) and not held & {order.of, *order.dependents}:
+            left = None if now else _at_work(ws, "rollback", order.of, whole_of(order.of))
+            found.append(left or _ended("rollback", order.of, order.of, partial(_rollback, ws, order)))
     with ws.ledger.read() as tx:
         sets = tx.sets.records(
             states=[SetState.PUBLISHING, SetState.ROLLING_BACK],
             unreadable=lambda set_id, error: unreadable.append(_not_ended("set", set_id, set_id, error)),
         )
-
-    found += [
-        _ended("set", each.set_id, each.set_id, partial(_set, ws, each, by=by))
-        for each in sets
-        if only in (None, each.set_id) and not held & {member.run_id for member in each.manifest.members}
-    ]
+    for each in sets:
+        if only in (None, each.set_id) and not held & {member.run_id for member in each.manifest.members}:
+            left = None if now else _at_work(ws, "set", each.set_id, whole_of(each.set_id))
+            found.append(left or _ended("set", each.set_id, each.set_id, partial(_set, ws, each, by=by)))
     found += unreadable if only is None else ()
     if any(only in (None, record.import_id) for record in landing):
         found += _landings(ws, by=by, only=only, now=now)
@@ -171,25 +174,34 @@ def _left_alone(tx: ReadTransaction, work_id: str, at: datetime) -> str:
 
 
 def _out_of_step(ws: Workspace, *, without: Collection[str]) -> Iterator[RecoveredWork]:
-    """The tables whose log is not of the time of the ledger: one of them was restored from an older backup; and those
-    that cannot be compared, but `without` what was named before."""
+    """The tables whose log is not of the time of the ledger, and the sources whose landed files are not: one of them
+    was restored from an older backup; and the tables that cannot be compared, but `without` what was named before."""
+    for name, found in tables_out_of_step(ws):
+        if name in without:
+            continue
+        if isinstance(found, BackfillError):
+            yield _not_ended("table", name, name, found)
+        elif found.behind is not Behind.OTHERS:
+            ways = step(way_out_words(found), do(Act.RECOVER, name, by=NAME, reason=WHY))
+            unknown = () if found.behind is Behind.LAKE else _unknown_files(ws, name)
+            also = f"; {unknown_files_words(unknown)}" if unknown else ""
+            yield RecoveredWork(what="table", id=name, outcome=f"{words_of(found)}{also}", next_step=ways)
     with ws.ledger.read() as tx:
-        names = tuple(dict.fromkeys((*ws.domain.tables, *tx.versions.tables())))
-        for name in (name for name in names if name not in without):
-            try:
-                found = out_of_step(ws, tx, name)
-            except BackfillError as error:
-                yield _not_ended("table", name, name, error)
-                continue
-            if found is not None and found.behind is not Behind.OTHERS:
-                ways = step(way_out_words(found), do(Act.RECOVER, name, by=NAME, reason=WHY))
-                yield RecoveredWork(what="table", id=name, outcome=words_of(found), next_step=ways)
+        for source in ws.domain.sources:
+            _, lost = landed_apart(ws, tx, source)
+            if lost:
+                ways = step(FETCH_LANDED, do(Act.AUDIT), " names each")
+                yield RecoveredWork(what="source", id=source.name, outcome=lost_files_words(lost), next_step=ways)
 
 
 def _set_to_ledger(ws: Workspace, table: str, *, by: str, reason: str) -> RecoveredWork:
     done = set_to_ledger(ws, table, by=by, reason=reason)
-    following = step(set_words_next(done), do(Act.AUDIT))
-    return RecoveredWork(what="table", id=table, outcome=set_words(done), next_step=following)
+    outcome, following = set_words(done), step(set_words_next(done), do(Act.AUDIT))
+    if unknown := _unknown_files(ws, table):
+        outcome += f"; {unknown_files_words(unknown)}"
+        again = do(Act.LAND, table.partition(".")[2], *unknown, by=NAME)
+        following = step(LAND_AGAIN, again, "; then ", following)
+    return RecoveredWork(what="table", id=table, outcome=outcome, next_step=following)
 
 
 def _written_again(ws: Workspace, evidence: str) -> RecoveredWork:
@@ -198,15 +210,20 @@ def _written_again(ws: Workspace, evidence: str) -> RecoveredWork:
     return RecoveredWork(what="table", id=evidence, outcome=outcome, next_step=step(do(Act.AUDIT)))
 
 
-def _publisher(ws: Workspace, record: PublicationRecord) -> RecoveredWork | None:
+def _unknown_files(ws: Workspace, table: str) -> Sequence[str]:
+    """The landed files of a source that a ledger of an earlier time does not know; none of another table."""
+    with ws.ledger.read() as tx:
+        return [place for each in ws.domain.sources if each.name == table for place in landed_apart(ws, tx, each)[0]]
+
+
+def _at_work(ws: Workspace, what: str, name: str, work_id: str) -> RecoveredWork | None:
     """That another process publishes or rolls back just now, as far as can be seen from here; None if it does not."""
     with ws.ledger.read() as tx:
-        lease, at = tx.leases.get(record.publication_id), tx.now
+        lease, at = tx.leases.get(work_id), tx.now
         if lease is None or lease.machine == this_process() or not lease.is_alive(at):
             return None
-        outcome = _left_alone(tx, record.publication_id, at)
-    following = wait_or_take_over(record.publication_id)
-    return RecoveredWork(what="publication", id=record.publication_id, outcome=outcome, next_step=following)
+        outcome = _left_alone(tx, work_id, at)
+    return RecoveredWork(what=what, id=name, outcome=outcome, next_step=wait_or_take_over(name))
 
 
 def _ended(what: str, name: str, table: str, end: Callable[[], RecoveryOutcome]) -> RecoveredWork:

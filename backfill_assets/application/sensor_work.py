@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from datetime import datetime
 
 from backfill_assets.core.people import Sensor, is_policy, require_person
+from backfill_assets.ledger.leases import whole_of
 from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.sets import held_until, members_of, next_phase
@@ -80,24 +81,25 @@ def _is_ready(ws: Workspace, tx: ReadTransaction, member: RunRecord) -> bool:
 
 
 LEASES = 2
-"""How many lengths of a lease a publication, a set or a rollback is left alone: these hold none themselves."""
+"""How many lengths of a lease a publication, a set or a rollback is left alone after its last step."""
 
 
 def stopped(ws: Workspace) -> tuple[str, ...]:
     """The publications, runs, landed files, sets and rollbacks whose process lost its lease or shows no sign of life.
 
-    A publication that is only slow is not among them before it has taken twice the length of a lease.
+    A publication that is only slow is not among them while its process renews its lease.
     """
     with ws.ledger.read() as tx:
         at = tx.now
         quiet_since = at - LEASES * ws.settings.lease
         publishing = tx.publications.records(states=[PublicationState.PUBLISHING])
-        found = [each.publication_id for each in publishing if each.started_at < quiet_since]
+        begun = [each.publication_id for each in publishing if each.started_at < quiet_since]
+        found = [each for each in begun if not tx.leases.is_held(each, at=at)]
         found += _without_lease(tx, at)
         if publishing:
             # How far a set or a rollback is can only be determined when no publication is open.
             return tuple(found)
-        found += _quiet(tx, quiet_since)
+        found += (each for each in _quiet(tx, quiet_since) if not tx.leases.is_held(whole_of(each), at=at))
     return tuple(dict.fromkeys(found))
 
 

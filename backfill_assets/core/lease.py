@@ -60,7 +60,7 @@ def doing_of(machine: str) -> str:
         return machine
     words = [word.rpartition("/")[2] if word.startswith("/") else word for word in told.rstrip("\0").split("\0")]
     # An installed command is a file of Python's.
-    said = " ".join(words[1:] if words[1:] and words[0].startswith("python") else words)
+    said = " ".join(" ".join(words[1:] if words[1:] and words[0].startswith("python") else words).split())
     return f"{machine} ({said[:_LONGEST_COMMAND]})" if said else machine
 
 

@@ -13,7 +13,8 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -58,6 +59,7 @@ ALONE_AGAIN_S = 0.02
 _ALONE = "ledger_alone"
 _NOT_SHARED = "SQLITE_IOERR_SHM"
 _BUSY = "SQLITE_BUSY"
+_LOCKED = "55P03"
 _NO_PLACE = "SQLITE_CANTOPEN"
 _READ_ONLY = "SQLITE_READONLY"
 
@@ -104,27 +106,50 @@ def connect_engine(url: str) -> Engine:
 _WRITER_BYTE = 120
 """The byte of SQLite's shared index that the one writer has locked."""
 
+_TURN = "user.backfill.turn"
+"""The attribute of a SQLite ledger's file that says which process had the last turn to write, and since when."""
+
 _WRITERS = """
-SELECT other.pid, other.application_name, other.xact_start
-FROM pg_stat_activity AS own
-CROSS JOIN LATERAL unnest(pg_blocking_pids(own.pid)) AS blocking(pid)
-JOIN pg_stat_activity AS other ON other.pid = blocking.pid
-WHERE own.datname = current_database() AND own.application_name = %(own)s LIMIT 1
+SELECT pid, application_name, xact_start FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type IS DISTINCT FROM 'Lock' AND pid IN (
+    SELECT unnest(pg_blocking_pids(own.pid)) FROM pg_stat_activity AS own WHERE own.application_name = %(own)s
+    UNION SELECT pid FROM pg_locks WHERE relation = to_regclass('chain_head') AND granted AND mode <> 'AccessShareLock'
+)
+ORDER BY xact_start LIMIT 1
 """
 
 
 def who_writes(engine: Engine) -> str:
     """A sentence about the process for which a writer of the ledger waits, as far as the system says which it is."""
-    who = ""
+    return f"waiting for the turn to write the ledger, which has: {_writer(engine) or 'another process'}"
+
+
+def _writer(engine: Engine) -> str:
+    """The process that has the turn, what it runs and since when; empty where the system does not say."""
     if engine.dialect.name == "sqlite":
         who = who_locks(Path(f"{engine.url.database}-shm"), _WRITER_BYTE)
-    else:
-        with engine.connect() as connection:
-            found = connection.exec_driver_sql(_WRITERS, {"own": this_process()}).one_or_none()
-        if found is not None:
-            process, name, since = found
-            who = f"{doing_of(name) or f'process {process} of the database'}, since {since:%Y-%m-%d %H:%M:%S %Z}"
-    return f"waiting for the turn to write the ledger, which has: {who or 'another process'}"
+        machine, _, since = _last_turn(str(engine.url.database)).partition(" ")
+        # Another program has the turn without saying since when.
+        return f"{who}, since {since}" if who and who.partition(" ")[0] == machine else who
+    with engine.connect() as connection:
+        found = connection.exec_driver_sql(_WRITERS, {"own": this_process()}).one_or_none()
+    if found is None:
+        return ""
+    process, name, since = found
+    return f"{doing_of(name) or f'process {process} of the database'}, since {since:%Y-%m-%d %H:%M:%S %Z}"
+
+
+def _last_turn(file: str) -> str:
+    try:
+        return os.getxattr(file, _TURN).decode()
+    except (OSError, AttributeError):  # a file system, or a system, that keeps no such attributes
+        return ""
+
+
+def _note_turn(file: str) -> None:
+    noted = f"{this_process()} {datetime.now(UTC):%Y-%m-%d %H:%M:%S UTC}"
+    with suppress(OSError, AttributeError):
+        os.setxattr(file, _TURN, noted.encode())
 
 
 _FIRST_OF_PATH = text(
@@ -163,7 +188,9 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
         if getattr(error.orig, "sqlite_errorname", "").startswith(_READ_ONLY):
             url = engine.url.render_as_string(hide_password=True)
             raise ReadOnly(url=url, why=said_by_database(error)) from error
-        raise Unavailable(why=said_by_database(error)) from error
+        writer = _writer_that_stays(engine, error)
+        why = f"another process did not end its turn to write: {writer}" if writer else said_by_database(error)
+        raise Unavailable(why=why, writer=writer) from error
     except ProgrammingError as error:
         state = getattr(error.orig, "sqlstate", None)
         if state not in (NO_PRIVILEGE, NO_SCHEMA):
@@ -183,6 +210,16 @@ def _hidden_schema(engine: Engine) -> str:
     with engine.connect() as connection:
         found = connection.execute(_FIRST_OF_PATH).scalar_one_or_none()
     return "" if found is None else f"permission denied for schema {found}"
+
+
+def _writer_that_stays(engine: Engine, error: DBAPIError) -> str:
+    """The process for whose turn this one has waited long enough; empty where it failed for another reason."""
+    is_busy = getattr(error.orig, "sqlite_errorname", "") == _BUSY
+    if not is_busy and getattr(error.orig, "sqlstate", None) != _LOCKED:
+        return ""
+    with suppress(DBAPIError):
+        return _writer(engine)
+    return ""
 
 
 def said_by_database(error: DBAPIError) -> str:
@@ -302,4 +339,7 @@ def _begin_sqlite(connection: Connection) -> None:
     options = connection.get_execution_options()
     # Inside of a transaction this could not be changed.
     connection.exec_driver_sql(f"PRAGMA foreign_keys = {options.get('ledger_foreign_keys', 'ON')}")
-    connection.exec_driver_sql(options.get("ledger_begin", "BEGIN"))
+    begin = options.get("ledger_begin", "BEGIN")
+    connection.exec_driver_sql(begin)
+    if begin != "BEGIN":
+        _note_turn(str(connection.engine.url.database))

@@ -61,6 +61,8 @@ class ClockBehind(errors.Refused):
 class Unavailable(Because, errors.Retryable):
     """the ledger could not be used, and nothing was changed in it: {why}"""
 
+    writer: str = ""
+
 
 @sentence
 class LostWhileCommitting(Because, errors.OutcomeUnknown):

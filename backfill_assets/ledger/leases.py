@@ -18,6 +18,7 @@ from backfill_assets.ledger.schema import leases
 
 _TURN = "turn to land "
 _PUBLICATION = "pub-"
+_WHOLE = "pub-of "
 
 
 class LeaseReads(Queries):
@@ -43,6 +44,11 @@ class LeaseReads(Queries):
             .order_by(leases.c.work_id)
         )
         return {row.work_id: rows.lease_of(row) for row in self._rows(of_work)}
+
+    def is_held(self, work_id: str, *, at: datetime) -> bool:
+        """Whether other processes have to leave it alone. Cost: one primary key lookup."""
+        held = self.get(work_id)
+        return held is not None and held.is_alive(at)
 
     def require_free(self, work_id: str, *, at: datetime) -> None:
         """Refuses to disturb a process whose lease has not ended.
@@ -94,7 +100,8 @@ class LeaseSteps(LeaseReads):
 
 
 class TurnWrites(LeaseReads):
-    """The turn to land files of each source. It changes no state, so that there is no event of it."""
+    """The turn to land files of each source, and to go on with a set or a rollback of several tables. It changes no
+    state, so that there is no event of it."""
 
     def __init__(self, log: EventLog) -> None:
         super().__init__(log.connection)
@@ -114,6 +121,16 @@ class TurnWrites(LeaseReads):
         self._leases.take(turn_of(source), terms, holder=holder)
         return True
 
+    def take_whole(self, name: str, terms: LeaseTerms, *, holder: str) -> None:
+        """A set, or a rollback with dependents, is these terms' between its tables as well. Cost: two rows."""
+        self._leases.take(whole_of(name), terms, holder=holder)
+
+    def give_back_whole(self, name: str, terms: LeaseTerms) -> None:
+        """Gives it back; does nothing if it was lost. Cost: one primary key lookup, and one row."""
+        held = self.get(whole_of(name))
+        if held is not None and held.attempt == terms.attempt:
+            self._leases.drop(whole_of(name))
+
     def require(self, source: str, terms: LeaseTerms) -> None:
         """Refuses a process that does not have the turn any more. Cost: one primary key lookup."""
         self._leases.require(turn_of(source), terms.attempt)
@@ -128,6 +145,11 @@ class TurnWrites(LeaseReads):
 def turn_of(source: str) -> str:
     """What the turn to land files of a source is called among the leases."""
     return f"{_TURN}{source}"
+
+
+def whole_of(name: str) -> str:
+    """What a set, or a rollback with dependents, is called among the leases while a process goes on with it."""
+    return f"{_WHOLE}{name}"
 
 
 def renew(connection: Connection, now: datetime, work_id: str, terms: LeaseTerms) -> bool:

@@ -28,7 +28,7 @@ from backfill_assets.ledger.connection import (
     transaction,
     who_writes,
 )
-from backfill_assets.ledger.errors import ReadOnly, Unusable
+from backfill_assets.ledger.errors import ReadOnly, Unavailable, Unusable
 from backfill_assets.ledger.leases import renew
 from backfill_assets.ledger.states import OPEN_STATES
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
@@ -120,6 +120,7 @@ class Ledger:
         Raises:
             Refused: It cannot be written.
             DiskFull: Its disk is full.
+            Retryable: Another process does not end its turn.
         """
         try:
             with suppress(_TakenBack), self.write() as tx:
@@ -128,6 +129,8 @@ class Ledger:
         except DiskFull:
             raise
         except (Retryable, DBAPIError) as error:
+            if isinstance(error, Unavailable) and error.writer:
+                raise
             raise ReadOnly(url=self._engine.url.render_as_string(hide_password=True), why=_found(error)) from error
 
     def renew_lease(self, work_id: str, terms: LeaseTerms) -> bool:
@@ -146,6 +149,8 @@ class _TakenBack(Exception):
 
 def _found(error: Retryable | DBAPIError) -> str:
     """What the database said."""
+    if isinstance(error, Unavailable):
+        return error.why
     cause = error.__cause__ if isinstance(error, Retryable) else error
     return said_by_database(cause) if isinstance(cause, DBAPIError) else str(error)
 

@@ -14,7 +14,8 @@ class RecoveredWork:
     """One thing that was under way.
 
     Attributes:
-        what: What it is: `publication`, `run`, `rollback`, `set` or `landing`.
+        what: What it is: `publication`, `run`, `rollback`, `set` or `landing`; `table` or `source` of another time than
+            the ledger.
         id: Names it.
         outcome: How it ended, in words; of what holds a lease, who has it and how long it would still last.
         next_step: What to do about it, or null.

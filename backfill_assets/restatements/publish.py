@@ -38,7 +38,7 @@ from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
 from backfill_assets.publication.verdict import require_not_stopped_for_good
 from backfill_assets.publication.waiting import require_its_turn
 from backfill_assets.restatements import errors
-from backfill_assets.restatements.undo import rollback_set
+from backfill_assets.restatements.undo import rollback_set, whole_held, whole_taken
 from backfill_assets.workspace import Workspace
 
 PublishOne = Callable[[str], object]
@@ -76,6 +76,12 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne, pha
                 require_read_as_staged(tx, ws.graph, member.manifest)
         if record.state is not SetState.PUBLISHING:
             tx.sets.move(set_id, SetState.PUBLISHING, actor=by)
+        lease = whole_taken(ws, tx, set_id, by=by)
+    with whole_held(ws, set_id, lease):
+        return _published(ws, set_id, members, by=by, publish=publish)
+
+
+def _published(ws: Workspace, set_id: str, members: Sequence[RunRecord], *, by: str, publish: PublishOne) -> SetRecord:
     ws.reached(Point.SET_BEGUN)
     for member in members:
         if member.state is RunState.PUBLISHED:
@@ -93,7 +99,7 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne, pha
         ws.reached(Point.SET_TABLE_PUBLISHED)
     with ws.ledger.write() as tx:
         # How far a set of phases is, the transaction that acknowledged the phase has said.
-        if not phases and tx.sets.get(set_id).state is not SetState.PUBLISHED:
+        if not tx.sets.get(set_id).manifest.phases and tx.sets.get(set_id).state is not SetState.PUBLISHED:
             tx.sets.move(set_id, SetState.PUBLISHED, actor=by)
         record = tx.sets.get(set_id)
     ws.reached(Point.SET_FINISHED)

@@ -6,15 +6,21 @@ swap, so that a published partition never lacks its input. `recover` completes a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import (
+    BackfillError,
     Refused,
     Retryable,
 )
+from backfill_assets.core.lease import LeaseTerms, renewed
 from backfill_assets.ledger.errors import TableBusy
+from backfill_assets.ledger.leases import whole_of
 from backfill_assets.ledger.records import (
     Action,
     PublicationIntent,
@@ -25,7 +31,7 @@ from backfill_assets.ledger.records import (
 )
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
-from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.publication.authority import reads_approvers, rollback_grounds
 from backfill_assets.publication.errors import BeingPublished
 from backfill_assets.publication.orphans import Orphans, orphans_of, require_no_orphans
@@ -69,6 +75,34 @@ def rollback_set(
             # All of them before the first is changed; if one cannot be undone, this transaction is rolled back.
             tx.publications.require_possible(intent)
         require_no_orphans(ws.graph, tx, back, of=set_id)
+        lease = whole_taken(ws, tx, set_id, by=by)
+    with whole_held(ws, set_id, lease):
+        return _brought_back(ws, set_id, back, by=by, reason=reason)
+
+
+def whole_taken(ws: Workspace, tx: WriteTransaction, name: str, *, by: str) -> LeaseTerms:
+    """Takes a set, or a rollback with dependents, so that a recovery leaves it alone between two tables as well."""
+    lease = LeaseTerms(attempt=secrets.token_hex(4), length=ws.settings.lease)
+    tx.turns.take_whole(name, lease, holder=by)
+    return lease
+
+
+@contextmanager
+def whole_held(ws: Workspace, name: str, lease: LeaseTerms) -> Iterator[None]:
+    """Keeps what was taken until the block ends, however it does."""
+    # Whoever takes it away goes on with it: the ledger refuses the one that comes second to each table.
+    renew = partial(ws.ledger.renew_lease, whole_of(name), lease)
+    try:
+        with renewed(renew, length=lease.length, lost=lambda: None):
+            yield
+    finally:
+        with suppress(BackfillError), ws.ledger.write() as tx:  # else it ends with its lease
+            tx.turns.give_back_whole(name, lease)
+
+
+def _brought_back(
+    ws: Workspace, set_id: str, back: Sequence[PublicationIntent], *, by: str, reason: str
+) -> Sequence[PublicationRecord]:
     ws.reached(Point.SET_ROLLING_BACK)
     undone: list[PublicationRecord] = []
     for intent in back:
@@ -150,8 +184,10 @@ def rollback_with_dependents(ws: Workspace, name: str, *, by: str, reason: str) 
         order = replace(order, dependents=tuple(each.run_id for each in orphans))
         undone = tx.runs.named([*(intent.run_id for intent in intents), *order.dependents])
         tx.publications.order_rollback(order, rollback_grounds(ws, tx, undone, by))
-    ws.reached(Point.ROLLBACK_ORDERED)
-    return complete_rollback(ws, order)
+        lease = whole_taken(ws, tx, name, by=by)
+    with whole_held(ws, name, lease):
+        ws.reached(Point.ROLLBACK_ORDERED)
+        return _completed(ws, order)
 
 
 def complete_rollback(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecord]:
@@ -161,6 +197,13 @@ def complete_rollback(ws: Workspace, order: RollbackOrder) -> Sequence[Publicati
         Refused, HalfWay: It cannot continue and is abandoned; what was undone stays undone.
         TableBusy, Retryable, OutcomeUnknown: It may continue later: `backfill recover`.
     """
+    with ws.ledger.write() as tx:
+        lease = whole_taken(ws, tx, order.of, by=order.by)
+    with whole_held(ws, order.of, lease):
+        return _completed(ws, order)
+
+
+def _completed(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecord]:
     done: list[PublicationRecord] = []
     try:
         for run_id in order.dependents:

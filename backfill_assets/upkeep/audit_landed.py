@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -28,6 +29,7 @@ from backfill_assets.landing.record_rules import REASON
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import COUNTING
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.upkeep.audit_evidence import statistics_problems
 from backfill_assets.upkeep.damage import Amiss, Damage, Lost
 from backfill_assets.workspace import Workspace
@@ -59,6 +61,24 @@ def raw_file_problems(ws: Workspace, name: str, file: ImportRecord | CapturedFil
             yield Amiss.of(f"{name}: the bytes of the landed file {file.stored_path} were changed.", lost)
     except OSError as error:
         yield Amiss.of(f"{name}: the landed file {file.stored_path} cannot be read: {error.strerror}.", lost)
+
+
+_OF_FILE = re.compile(r"[^/]+/[0-9a-f]{2}/[0-9a-f]{64}[.](?:jsonl|csv|parquet)(?:[.]gz)?")
+"""Where a file that a person landed is kept; what captures keep has the names of their ranges."""
+
+
+def landed_apart(
+    ws: Workspace, tx: ReadTransaction, source: SourceTable
+) -> tuple[Sequence[str], Sequence[ImportRecord]]:
+    """How landed files and the ledger differ: files that it does not know, where they are, and imports without theirs.
+
+    Cost: one listing, and every import of the source.
+    """
+    files, records = landing_files(ws.settings), tx.imports.records(source.name)
+    held = {each.path for each in files.listed(source.name.rpartition(".")[2])}
+    unknown = sorted(held - {each.stored_path for each in records})
+    lost = [each for each in records if each.state in COUNTING and each.stored_path not in held]
+    return [str(files.place / each) for each in unknown if _OF_FILE.fullmatch(each)], lost
 
 
 def conformed_problems(ws: Workspace, record: ImportRecord, *, is_quick: bool) -> Iterator[str]:

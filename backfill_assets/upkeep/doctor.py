@@ -30,6 +30,7 @@ from backfill_assets.core.spark import session_on_server
 from backfill_assets.files import files_at, open_files
 from backfill_assets.files.admission import ROUNDS, WRITERS, require_one_winner
 from backfill_assets.files.port import Files
+from backfill_assets.upkeep.alignment import Behind, tables_out_of_step, words_of
 from backfill_assets.upkeep.errors import Fault, NotSound, ReadableByOthers
 from backfill_assets.workspace import Workspace
 
@@ -99,6 +100,7 @@ def examine(ws: Workspace, listener: Listener = no_listener) -> DoctorReport:
         ),
         ("rights in landing", landing, lambda ws: _rights(landing_files(ws.settings))),
         ("references", ws.reference_files.place, _references),
+        ("ledger and tables", lake, lambda ws: _in_lake(ws, _of_one_time)),
         ("one winner", lake, lambda ws: _in_lake(ws, _one_winner)),
         ("spark", None, _spark),
         ("clock", None, _clock),
@@ -225,6 +227,15 @@ def _rights(files: Files) -> str:
     if files.stat(path) is not None:
         raise NotSound(fault=Fault.NOT_REMOVED, found=f"a file in {files.place} could not be removed.")
     return f"put, listed, read and removed a file in {files.place}"
+
+
+def _of_one_time(ws: Workspace) -> str:
+    for name, found in tables_out_of_step(ws):
+        if isinstance(found, BackfillError):
+            raise found
+        if found.behind is not Behind.OTHERS:
+            raise NotSound(fault=Fault.OTHER_TIMES, found=f"the table {name} {words_of(found)}.")
+    return "the log of each table ends with what the ledger has recorded last"
 
 
 def _references(ws: Workspace) -> str:

@@ -60,6 +60,7 @@ class Fault(Enum):
     CLOCKS_APART = auto()
     NO_JARS = auto()
     FILES_NOT_SHARED = auto()
+    OTHER_TIMES = auto()
 
 
 @sentence

@@ -19,10 +19,13 @@ from backfill_assets.application.recover import recover
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import Settings
 from backfill_assets.lake.swap import SwapOrder
+from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.publish import publish_run, rollback_run
+from backfill_assets.restatements.undo import rollback_set, rollback_with_dependents
 from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.advice import advised
+from backfill_assets_tests.support.operations import publish_set
 from backfill_assets_tests.support.seams import Seam
 
 BEFORE_COMMIT = "BEFORE_COMMIT"
@@ -61,6 +64,12 @@ def main(action: str, where: str) -> int:
 def act(ws: Workspace, action: str) -> None:
     """Does what the words of an action say."""
     match action.split():
+        case ["publish", name] if is_set(name):
+            publish_set(ws, name, by="ben")
+        case ["rollback", name] if is_set(name):
+            rollback_set(ws, name, by="ben", reason="was wrong")
+        case ["rollback", name, "with", "dependents"]:
+            rollback_with_dependents(ws, name, by="ben", reason="was wrong")
         case ["publish", run_id]:
             publish_run(ws, run_id, by="ben")
         case ["rollback", run_id]:

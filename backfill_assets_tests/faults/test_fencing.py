@@ -23,7 +23,7 @@ from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.report.recovered import RecoveredWork
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.prepared import Prepared
-from backfill_assets_tests.faults.scene import Scene
+from backfill_assets_tests.faults.scene import EQUAL_SET_ID, SET_ID, Scene
 from backfill_assets_tests.faults.sleeper import BEFORE_COMMIT
 from backfill_assets_tests.support.advice import refused
 from backfill_assets_tests.support.hand_made import SILVER
@@ -98,6 +98,41 @@ def test_a_recovery_leaves_a_living_publisher_alone_and_says_who_it_is(scene: Sc
         (found,) = recover(scene.ws, by="ops")
         assert re.match(rf"is left alone: ben \(.*:{sleeper.pid}\) has been working on it since ", found.outcome)
         assert sleeper.woken() == {"done": action}
+    assert recover(scene.ws, by="ops") == ()
+    assert audit(scene.ws).problems == ()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("action", "where"),
+    [
+        (f"publish {SET_ID}", "SET_TABLE_PUBLISHED"),
+        (f"rollback {EQUAL_SET_ID}", "SET_TABLE_BROUGHT_BACK"),
+        ("rollback december with dependents", "SWAP_ACKNOWLEDGED"),
+    ],
+)
+def test_a_recovery_leaves_a_process_alone_between_two_tables_until_it_is_gone(
+    scene: Scene, action: str, where: str
+) -> None:
+    with asleep(scene, action, where) as sleeper:
+        (found,) = recover(scene.ws, by="ops")
+        assert re.match(rf"is left alone: ben \(.*:{sleeper.pid}\) has been working on it since ", found.outcome)
+        assert found.id == action.split()[1]
+        assert sleeper.woken() == {"done": action}
+    assert recover(scene.ws, by="ops") == ()
+    assert audit(scene.ws).problems == ()
+
+
+@pytest.mark.long
+def test_a_recovery_completes_a_set_whose_process_is_gone_or_is_said_to_be(scene: Scene) -> None:
+    with asleep(scene, f"publish {SET_ID}", "SET_TABLE_PUBLISHED") as sleeper:
+        (found,) = recover(scene.ws, by="ops", only=SET_ID, now=True)
+        assert "left alone" not in found.outcome
+        assert sleeper.woken() == {"done": f"publish {SET_ID}"}
+    with asleep(scene, f"rollback {SET_ID}", "SET_TABLE_BROUGHT_BACK"):
+        pass
+    (found,) = recover(scene.ws, by="ops")
+    assert "left alone" not in found.outcome
     assert recover(scene.ws, by="ops") == ()
     assert audit(scene.ws).problems == ()
 

@@ -119,7 +119,7 @@ def advice_on(error: BackfillError, _following: Following) -> Advice | None:
             return None
 
 
-_FIX = {
+_FIX: Mapping[Fault, Advice] = {
     Fault.NO_JAVA: "install Java 17 or newer, and let JAVA_HOME name it",
     Fault.LITTLE_SPACE: "free some space, or move it: every run stages whole partitions beside the published ones",
     Fault.NOT_WRITABLE: "let this user write there",
@@ -129,6 +129,7 @@ _FIX = {
     Fault.NO_JARS: "fetch them: mvn -f deploy/s3/pom.xml dependency:copy-dependencies -DoutputDirectory=DIR; "
     "then name them in BACKFILL_SPARK_CONF: spark.jars=DIR/one.jar,DIR/two.jar",
     Fault.FILES_NOT_SHARED: "let Spark's executors and this process see the same files there",
+    Fault.OTHER_TIMES: step(do(Act.RECOVER), " says which is older, and what to do about it"),
 }
 
 

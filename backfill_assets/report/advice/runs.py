@@ -83,7 +83,6 @@ FIXED: Mapping[type[BackfillError], Advice] = {
         "let this user write it: a SQLite file with its folder, or the tables of a PostgreSQL database that "
         "is not a standby"
     ),
-    ledger.Unavailable: "check that its database is up and not locked by another program, then try again",
     ledger.LostWhileCommitting: do(Act.RECOVER),
     ledger.NewerLedger: "upgrade backfill-assets to the version that wrote this ledger",
     ledger.DanglingReferences: "restore the ledger from its backup",
@@ -158,6 +157,10 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step(again, do(Act.RECOVER))
         case lake.LineageNotWritten():
             return step("make the lake writable again, then ", publish(error.run_id))
+        case ledger.Unavailable() if error.writer:
+            return "wait for that process, or end it if it stands still; then give the same command again"
+        case ledger.Unavailable():
+            return "check that its database is up and not locked by another program, then try again"
         case ledger.DriverMissing():
             return f"pip install 'backfill-assets[postgres]', or let {error.setting} name SQLite"
         case ledger.Unusable() if " GRANT " in error.why:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
-from backfill_assets.upkeep.alignment import Behind, OutOfStep, WasSet
+from backfill_assets.upkeep.alignment import Behind, OutOfStep, WasSet, few
 
 
 def outcome_words(outcome: RecoveryOutcome) -> str:
@@ -75,11 +77,28 @@ def set_words(done: WasSet) -> str:
     return "; ".join(said)
 
 
+LAND_AGAIN = "land these files again: "
+FETCH_LANDED = "restore them from a later backup, or land the originals from the archive again, which puts them back: "
+
+
+def unknown_files_words(places: Sequence[str]) -> str:
+    """Landed files of a source that the ledger does not know."""
+    return f"{count_of(len(places), 'landed file')} that the ledger does not know: {few(places)}"
+
+
+def lost_files_words(lost: Sequence[ImportRecord]) -> str:
+    """Landed files of a source that are gone, as what follows its name."""
+    return f"lacks {count_of(len(lost), 'landed file')} of the ledger: {few([each.name for each in lost])}"
+
+
 def set_words_next(done: WasSet) -> str:
     """What is left to do, up to the audit."""
     said = []
     if done.gone:
-        said.append("fetch these files from a backup, compute the partitions again, or roll their runs back")
+        said.append(
+            "fetch these files from a backup, or compute the partitions again by the repairs that the audit prints, or "
+            "roll their runs back"
+        )
     if done.lost_runs:
         said.append("plan again, or land again, what was lost")
     return f"{'; '.join(said)}{'; then ' if said else ''}"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
 import sys
 import threading
@@ -15,11 +18,13 @@ import pytest
 
 from backfill_assets.core import progress
 from backfill_assets.core.clock import system_clock
-from backfill_assets.core.errors import TakenOver
+from backfill_assets.core.errors import Retryable, TakenOver
 from backfill_assets.core.lease import LeaseTerms, this_process
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.turn import TurnTaken, landing_turn
+from backfill_assets.ledger import connection
 from backfill_assets.ledger.store import Ledger
+from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.landing_examples import EVENTS
 
 LONG = timedelta(minutes=2)
@@ -143,9 +148,44 @@ def test_who_waits_for_the_turn_or_the_ledger_says_for_whom(room: Room, monkeypa
         with another_writer(room.ledger) as number:
             said = waits(room.ledger.try_writing)
         assert said.startswith("waiting for the turn to write the ledger, which has: ")
-        assert str(number) in said
+        assert re.search(rf":{number} \(.*\), since 20", said)
         for each in waiters:
             each.join(timeout=20)
+
+
+def test_who_waited_too_long_for_the_ledger_is_told_which_process_has_it_and_since_when(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "WAIT_SECONDS", 1)
+    monkeypatch.setattr(connection, "SQLITE_PRAGMAS", (*connection.SQLITE_PRAGMAS, "PRAGMA busy_timeout = 300"))
+    url = room.ledger._engine.url.render_as_string(hide_password=False)
+    with another_writer(room.ledger) as number:
+        os.kill(number, signal.SIGSTOP)
+        said = rf"did not end its turn to write: .*:{number} \(.*\), since 20"
+        try:
+            with (
+                closing(Ledger.open(url, clock=system_clock)) as impatient,
+                pytest.raises(Retryable, match=said) as failed,
+            ):
+                impatient.try_writing()
+        finally:
+            os.kill(number, signal.SIGCONT)
+        assert "end it if it stands still" in advised(failed.value)
+
+
+def test_another_program_that_has_the_turn_of_sqlite_is_not_said_to_have_it_since_an_earlier_turn(room: Room) -> None:
+    database = room.ledger._engine.url.database
+    if room.ledger._engine.dialect.name != "sqlite":
+        pytest.skip("PostgreSQL says of any program since when it writes")
+    room.ledger.try_writing()
+    script = (
+        "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('BEGIN IMMEDIATE'); print(1, flush=True); input()"
+    )
+    command = [sys.executable, "-c", script, str(database)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "1\n"
+        said = connection.who_writes(room.ledger._engine)
+    assert f":{process.pid} (" in said and "since" not in said
 
 
 @contextmanager

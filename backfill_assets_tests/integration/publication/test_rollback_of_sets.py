@@ -20,7 +20,7 @@ from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.restatements.undo import rollback_set
+from backfill_assets.restatements.undo import rollback_set, rollback_with_dependents
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
@@ -178,3 +178,27 @@ def test_a_rollback_that_a_recovery_has_completed_meanwhile_ends_as_done(moved: 
     assert (moved.live_paths(), moved.live_paths(TOTALS), total(moved)) == before
     assert operations.recover(moved.ws, by="ops") == ()
     assert audit(moved.ws).problems == ()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("wakes", [1, 2])
+def test_a_rollback_with_dependents_that_a_recovery_has_completed_meanwhile_ends_as_done(
+    shop: Shop, wakes: int
+) -> None:
+    with shop.ws.ledger.read() as reader:
+        made = {each.table: each.run_id for each in reader.publications.records()}
+    asleep = iter(range(3))
+
+    def reached(point: Point) -> None:
+        if point is Point.SWAP_INTENDED and next(asleep) + 1 == wakes:
+            operations.recover(shop.ws, by="recover")
+
+    ws = replace(shop.ws, reached=reached)
+    undone = rollback_with_dependents(ws, made[RECENT], by="ben", reason="was never right")
+    assert [record.run_id for record in undone] == [made[TOTALS], made[RECENT]]
+    assert not shop.live_paths() and not shop.live_paths(TOTALS)
+    with shop.ws.ledger.read() as reader:
+        assert [reader.runs.get(each.run_id).state for each in undone] == [RunState.ROLLED_BACK] * 2
+        assert reader.publications.rollbacks_under_way() == ()
+    assert operations.recover(shop.ws, by="ops") == ()
+    assert audit(shop.ws).problems == ()

@@ -15,10 +15,19 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.land import land_files
+from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.recover import recover
 from backfill_assets.core.errors import BackfillError, Refused
+from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import PlanRequest
+from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.advice.machine import after_audit
 from backfill_assets.report.recovered import RecoveredWork
+from backfill_assets.report.requests import Act, Invocation
 from backfill_assets.upkeep.audit import audit
+from backfill_assets.upkeep.doctor import Health, examine
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations
@@ -197,6 +206,68 @@ def test_rows_whose_files_no_backup_has_are_refused_to_readers_until_their_run_i
     assert all("cannot be restored" in each for each in audit(shop.ws).problems)
     assert "7 earlier versions cannot be restored" in set_to_ledger(shop, RECENT).outcome
     require_sound(shop)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", ["lake", TABLE])
+def test_rows_whose_files_no_backup_has_are_repaired_as_recorded_by_what_the_audit_says(
+    restore: Callable[..., Shop], times: Mapping[str, Times], part: str
+) -> None:
+    shop = restore("publication", part)
+    assert "7 partitions are gone" in set_to_ledger(shop, RECENT).outcome
+    asked = [each for way in after_audit(audit(shop.ws), next_step_of) for each in way.parts]
+    (plan,) = [each for each in asked if isinstance(each, Invocation) and each.act is Act.PLAN]
+    options = dict(plan.options)
+    days = DayRange.inclusive(*(date.fromisoformat(str(options[name])) for name in ("first", "last")))
+    request = PlanRequest(table=RECENT, days=days, reason="no backup has its files", by="ana", kind=Kind.REPAIR)
+    run_id = operations.plan(shop.ws, request).manifest.run_id
+    shop.staged(run_id)
+    # Nobody agrees: the rows are those that were agreed to.
+    operations.publish(shop.ws, run_id, by="ana")
+    assert seen(shop) == times["publication"].seen_after
+    require_sound(shop)
+
+
+def land_again(shop: Shop, source: str, path: str) -> None:
+    acting = Acting(by="ana", recorder=Unrecorded())
+    land_files(shop.ws, source, [Path(path)], acting, on_duplicate="ignore", builds=True)
+
+
+@pytest.mark.long
+def test_what_landed_since_an_older_ledger_is_named_and_landed_again(
+    restore: Callable[..., Shop], times: Mapping[str, Times]
+) -> None:
+    shop = restore("landing", *LEDGER)
+    assert "; 1 landed file that the ledger does not know" in said(shop)
+    work = set_to_ledger(shop, SALES)
+    assert work.next_step is not None
+    (land,) = [each for each in work.next_step.parts if isinstance(each, Invocation) and each.act is Act.LAND]
+    source, path = land.of
+    land_again(shop, source, path)
+    assert seen(shop) == times["landing"].seen_after
+    assert found(shop) == ()
+    assert audit(shop.ws).problems == ()
+
+
+@pytest.mark.long
+def test_landed_files_of_an_older_backup_are_named_until_the_original_is_landed_again(
+    restore: Callable[..., Shop], times: Mapping[str, Times]
+) -> None:
+    shop = restore("landing", "landing")
+    (work,) = found(shop)
+    assert (work.what, work.id) == ("source", SALES)
+    assert re.search(r"lacks 1 landed file of the ledger: .*more\.jsonl", work.outcome)
+    with shop.ws.ledger.read() as tx:
+        landed = tx.imports.records(SALES)[-1]
+    land_again(shop, "sales", landed.original_path)
+    assert seen(shop) == times["landing"].seen_after
+    assert found(shop) == ()
+
+
+@pytest.mark.long
+def test_doctor_says_that_a_table_and_the_ledger_are_of_different_times(restore: Callable[..., Shop]) -> None:
+    part = {each.part: each for each in examine(restore("publication", *LEDGER).ws).parts}["ledger and tables"]
+    assert part.health is Health.FAILED and "the ledger is older than the lake" in part.found
 
 
 @pytest.mark.long
