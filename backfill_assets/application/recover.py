@@ -186,12 +186,16 @@ def _out_of_step(ws: Workspace, *, without: Collection[str]) -> Iterator[Recover
             unknown = () if found.behind is Behind.LAKE else _unknown_files(ws, name)
             also = f"; {unknown_files_words(unknown)}" if unknown else ""
             yield RecoveredWork(what="table", id=name, outcome=f"{words_of(found)}{also}", next_step=ways)
-    with ws.ledger.read() as tx:
-        for source in ws.domain.sources:
-            _, lost = landed_apart(ws, tx, source)
-            if lost:
-                ways = step(FETCH_LANDED, do(Act.AUDIT), " names each")
-                yield RecoveredWork(what="source", id=source.name, outcome=lost_files_words(lost), next_step=ways)
+    for source in ws.domain.sources:
+        try:
+            with ws.ledger.read() as tx:
+                _, lost = landed_apart(ws, tx, source)
+        except BackfillError as error:
+            yield _not_ended("source", source.name, source.name, error)
+            continue
+        if lost:
+            ways = step(FETCH_LANDED, do(Act.AUDIT), " names each")
+            yield RecoveredWork(what="source", id=source.name, outcome=lost_files_words(lost), next_step=ways)
 
 
 def _set_to_ledger(ws: Workspace, table: str, *, by: str, reason: str) -> RecoveredWork:
