@@ -110,7 +110,7 @@ def _brought_back(
             undone.append(rollback_run(ws, intent.run_id, by=by, reason=reason, ordered=True))
         except (Refused, Retryable) as error:
             # The ledger says how far it is: another process may have gone on with it meanwhile, or ended it.
-            undone = _undone(ws, back)
+            undone = _undone(ws, [each.run_id for each in back])
             if len(undone) == len(back):
                 break
             raise errors.HalfRolledBack(
@@ -124,10 +124,10 @@ def _brought_back(
     return undone
 
 
-def _undone(ws: Workspace, back: Iterable[PublicationIntent]) -> list[PublicationRecord]:
-    """The rollbacks that stand of what was to be brought back, whoever completed them."""
+def _undone(ws: Workspace, back: Iterable[str]) -> list[PublicationRecord]:
+    """The rollbacks that stand of the runs that were to be brought back, whoever completed them."""
     with ws.ledger.read() as tx:
-        runs = [intent.run_id for intent in back if tx.runs.get(intent.run_id).state is RunState.ROLLED_BACK]
+        runs = [run_id for run_id in back if tx.runs.get(run_id).state is RunState.ROLLED_BACK]
         found = tx.publications.rollbacks(runs)
         return [tx.publications.get(found[run_id].publication_id) for run_id in runs if run_id in found]
 
@@ -215,7 +215,7 @@ def _completed(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecor
         raise  # another process is at it, which goes on or is recovered
     except Refused as error:
         if _ended_by_others(ws, order):
-            return done
+            return _undone(ws, [*order.dependents, *_runs_of(ws, order)])
         with ws.ledger.write() as tx:
             tx.publications.end_rollback(order.of, actor=order.by, note=error.message)
         if not done:
@@ -225,6 +225,14 @@ def _completed(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecor
     with ws.ledger.write() as tx:
         tx.publications.end_rollback(order.of, actor=order.by)
     return done
+
+
+def _runs_of(ws: Workspace, order: RollbackOrder) -> Sequence[str]:
+    """The runs that a rollback with dependents is of, in the order in which they are brought back."""
+    if not order.is_of_set:
+        return (order.of,)
+    with ws.ledger.read() as tx:
+        return [member.run_id for member in reversed(tx.sets.get(order.of).manifest.members)]
 
 
 def _ended_by_others(ws: Workspace, order: RollbackOrder) -> bool:
