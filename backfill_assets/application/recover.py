@@ -71,8 +71,8 @@ def recover(
             why="work whose lease has not ended is taken over one by one",
             add="the id of a run, a landed file or a set; without any, recovery lists what it leaves alone",
         )
-    if only is not None and is_table(ws, only):
-        return (_set_to_ledger(ws, only, by=by, reason=reason),)
+    if only is not None and (table := _table_of(ws, only)):
+        return (_set_to_ledger(ws, table, by=by, reason=reason),)
     if only is not None and is_evidence(ws, only):
         return (_written_again(ws, only),)
     unreadable: list[RecoveredWork] = []
@@ -120,10 +120,11 @@ def recover(
     return tuple(found)
 
 
-def is_table(ws: Workspace, name: str) -> bool:
-    """Whether what is to be recovered is a table."""
+def _table_of(ws: Workspace, name: str) -> str | None:
+    """The whole name of a table, which may be given without its layer; None of anything else."""
     with ws.ledger.read() as tx:
-        return name in ws.domain.tables or name in tx.versions.tables()
+        known = (*ws.domain.tables, *tx.versions.tables())
+    return next((table for table in known if name in (table, table.partition(".")[2])), None)
 
 
 def recover_document(ws: Workspace, acting: Acting, *, only: str | None, now: bool, reason: str = "") -> RecoveryReport:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 
+from sqlalchemy import Dialect
+from sqlalchemy.dialects import postgresql
+
 NO_PRIVILEGE = "42501"
 """PostgreSQL's SQLSTATE where a role may not do what it asks."""
 NO_SCHEMA = "3F000"
 """Its SQLSTATE where no schema of the path is there for a role: it has none, or may not use it."""
 
-_DENIED = re.compile(r"permission denied for (?P<kind>table|view|sequence|schema|database|function) (?P<name>\S+)")
+_DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
+_DENIED = re.compile(r"permission denied for (?P<kind>table|view|sequence|schema|database|function) (?P<name>[^\n]+)")
 _PRIVILEGES = {"sequence": "USAGE", "schema": "USAGE", "database": "CONNECT", "function": "EXECUTE"}
 _MAKES = {"schema": "CREATE", "database": "CREATE"}
 
@@ -26,10 +30,11 @@ def missing_grant(said: str, role: str, statement: str = "SELECT") -> str:
     if found is None:
         return ""
     kind, words = found["kind"], statement.upper().split()
-    named = found["name"].strip('"') if re.fullmatch(r'"?[a-z_][a-z0-9_]*"?', found["name"]) else found["name"]
+    named = _quoted(found["name"].strip().strip('"'))
     begins = words[0] if words else "SELECT"
     if kind in ("table", "view"):
-        privileges = {begins} & {"SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE"} or {"SELECT"}
+        asked = set(words) if begins == "WITH" else {begins}
+        privileges = asked & {"SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE"} or {"SELECT"}
         # A row that is locked, or that takes the place of one that is there, is updated; a condition is read.
         privileges |= {"UPDATE"} if ("FOR" in words and "UPDATE" in words) or "CONFLICT" in words else set()
         privileges |= {"SELECT"} if "WHERE" in words or "RETURNING" in words else set()
@@ -37,4 +42,9 @@ def missing_grant(said: str, role: str, statement: str = "SELECT") -> str:
     else:
         privilege = _MAKES.get(kind, _PRIVILEGES[kind]) if begins in ("CREATE", "ALTER") else _PRIVILEGES[kind]
         granted = f"{privilege} ON {kind.upper()} {named}"
-    return f"; its owner can GRANT {granted} TO {role}"
+    return f"; its owner can GRANT {granted} TO {_quoted(role)}"
+
+
+def _quoted(name: str) -> str:
+    """A name as PostgreSQL takes it: quoted where it has capitals, blanks or other characters, or is a word of SQL."""
+    return str(_DIALECT.identifier_preparer.quote(name))

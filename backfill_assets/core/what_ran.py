@@ -103,13 +103,15 @@ def _git_folder(checkout: Path) -> Path:
 
 def _tree_of(checkout: Path) -> str:
     """Whether the work tree is as it was committed; git alone knows what it ignores."""
-    # What a repository may configure to be run is not run.
+    # Of what a repository may configure to be run, only its filters of contents are.
     asked = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "status", "-s"]
     try:
         answer = subprocess.run(  # noqa: S603 - a fixed command
             asked,
             cwd=checkout,
-            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"},
+            # A hook of another repository names that one in the environment.
+            env={name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+            | {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0"},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=_MOST_SECONDS,

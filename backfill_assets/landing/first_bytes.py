@@ -44,6 +44,9 @@ _OTHERS = {
     b"SQLite format 3\x00": "a SQLite database",
 }
 _PARQUET = (b"PAR1", b"PARE")
+_READABLE = frozenset({b"BZh", b"ORC", *_PARQUET})
+"""Beginnings that a header of a CSV may have too, such as `ORCHARD`: what follows is binary then."""
+
 _OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _OF_OFFICE = {"[Content_Types].xml", "content.xml"}
 """Members of the files of office programs, which are archives."""
@@ -104,18 +107,25 @@ def _require_no_other(head: bytes, path: Path, name: str, kind: FileKind) -> Non
     if head.startswith(_OFFICE) or (head.startswith(b"PK") and _is_workbook(path)):
         raise BadFile(path=name, fault=Fault.WORKBOOK, why=f"is an Excel or Office file, {said}")
     for start, what in _PACKED.items():
-        if head.startswith(start):
+        if _begins(head, start):
             if what == "gzip" and kind.format is not Format.PARQUET:
                 raise _renamed(name, "holds gzip, not text", f"{path_suffix(name)}.gz")
             raise BadFile(path=name, fault=Fault.PACKED, why=f"holds {what}, {said}")
-    if head.startswith(_PARQUET) and kind.format is not Format.PARQUET:
+    if any(_begins(head, start) for start in _PARQUET) and kind.format is not Format.PARQUET:
         raise _renamed(name, "holds Parquet, not text", ".parquet")
     for start, what in _OTHERS.items():
-        if head.startswith(start):
+        if _begins(head, start):
             raise BadFile(path=name, fault=Fault.NOT_TEXT, why=f"is {what}, {said}")
     if _MARKUP.match(head):
         what = "XML" if head.lstrip()[:5].lower() == b"<?xml" else "an HTML page"
         raise BadFile(path=name, fault=Fault.PAGE, why=f"is {what}, {said}: it begins with {_quoted(head)}")
+
+
+def _begins(head: bytes, start: bytes) -> bool:
+    """Whether a file begins as one of another format, and not as a text with these letters."""
+    if not head.startswith(start):
+        return False
+    return start not in _READABLE or any(byte in _CONTROLS for byte in head)
 
 
 def path_suffix(name: str) -> str:

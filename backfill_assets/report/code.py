@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from itertools import takewhile
 from typing import Any
 
 from backfill_assets.core.errors import Refused
@@ -320,36 +322,59 @@ def _reference_change(
 
 
 def changed_keys(before: object, after: object, key: str = "") -> Iterator[ChangedKey]:
-    """Where two documents of YAML differ. Pure.
+    """Where two documents of YAML differ, in their values or the types of these. Pure.
 
-    Elements of lists of other lengths are those that one list has and the other does not.
+    Elements of lists of other lengths are those that one list has and the other does not, with their repetitions and in
+    their order.
     """
-    if before == after and type(before) is type(after):
-        return
     if isinstance(before, dict) and isinstance(after, dict):
         for name in sorted(before.keys() | after.keys(), key=str):
-            yield from changed_keys(before.get(name), after.get(name), f"{key}.{name}" if key else str(name))
+            below = f"{key}.{name}" if key else str(name)
+            yield from changed_keys(before.get(name, _ABSENT), after.get(name, _ABSENT), below)
     elif isinstance(before, list) and isinstance(after, list):
         if len(before) == len(after):
             for place, (was, now) in enumerate(zip(before, after, strict=True)):
                 yield from changed_keys(was, now, f"{key}[{place}]")
             return
-        was_texts, now_texts = [_text(each) for each in before], [_text(each) for each in after]
-        yield from (ChangedKey(key=key, before=each, after=None) for each in was_texts if each not in set(now_texts))
-        yield from (ChangedKey(key=key, before=None, after=each) for each in now_texts if each not in set(was_texts))
-    else:
-        yield ChangedKey(key=key, before=_shown(before), after=_shown(after))
+        same = difflib.SequenceMatcher(None, [_exact(each) for each in before], [_exact(each) for each in after], False)
+        for kind, first, last, from_now, to_now in same.get_opcodes():
+            if kind != "equal":
+                yield from (ChangedKey(key=key, before=_short(_text(each)), after=None) for each in before[first:last])
+                yield from (
+                    ChangedKey(key=key, before=None, after=_short(_text(each))) for each in after[from_now:to_now]
+                )
+    elif _exact(before) != _exact(after):
+        was, now = (None if each is _ABSENT else _text(each) for each in (before, after))
+        if was is not None and now is not None and was != now and _short(was) == _short(now):
+            start = max(
+                0,
+                sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(was, now, strict=False)))
+                - _MOST_CHARACTERS // 2,
+            )
+            was, now = f"...{was[start:]}", f"...{now[start:]}"
+        if was == now:  # one text, and values of two types
+            was, now = f"{was} ({type(before).__name__})", f"{now} ({type(after).__name__})"
+        yield ChangedKey(key=key, before=was and _short(was), after=now and _short(now))
 
 
-def _shown(value: object) -> str | None:
-    return None if value is None else _text(value)
+_ABSENT = object()
+"""The value of a key that a document does not have, which is not null."""
+
+
+def _exact(value: object) -> str:
+    """A value with the types of all that is in it."""
+    if isinstance(value, dict):
+        return f"{{{','.join(sorted(f'{_exact(name)}:{_exact(part)}' for name, part in value.items()))}}}"
+    if isinstance(value, list):
+        return f"[{','.join(map(_exact, value))}]"
+    return f"{type(value).__name__} {value!r}"
 
 
 def _text(value: object) -> str:
     if isinstance(value, dict | list):
         with suppress(TypeError, ValueError):
-            return _short(canonical_json(_plain(value)))
-    return _short(str(value))
+            return canonical_json(_plain(value))
+    return "null" if value is None else str(value)
 
 
 def _plain(value: Any) -> Any:

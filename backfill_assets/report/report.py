@@ -1,4 +1,4 @@
-"""Reports for a reviewer and an auditor: of a run with its dependentss changes, and of a set with its totals."""
+"""Reports for a reviewer and an auditor: of a run with the changes of its dependents, and of a set with its totals."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class RunReport:
         unpublished: Dependents downstream and has no accepted rows yet, table by table; it follows where its
             inputs are complete.
         cost: What it has cost so far.
-        timeline: Events to it, in order.
+        timeline: Its events, in order.
         chunks: What was computed at once, in order.
         publications: Every publication and rollback of it, in order.
     """
@@ -458,7 +458,7 @@ class DependentMoves:
 
     Attributes:
         table: The table.
-        partitions: Its dependent partitions and have accepted rows.
+        partitions: Its partitions that read the run's and have accepted rows.
         cells: The same by the dimensions that both tables declare; empty where they share none, or the changes are not
             known by them.
     """

@@ -131,8 +131,13 @@ class DomainCode:
         for name, reached in content.items():
             path = self._sources.file(name)
             assert path is not None, name
-            below = path.relative_to(self._sources.holder).as_posix()
-            yield ModuleText(name=name, path=below, reached=reached, source=self._parsed[name].source)
+            # A module that is imported from another folder, such as one of tests, has the place of its name.
+            below = Path(*name.split("."), "__init__.py") if path.name == "__init__.py" else Path(*name.split("."))
+            if path.is_relative_to(self._sources.holder):
+                below = path.relative_to(self._sources.holder)
+            yield ModuleText(
+                name=name, path=below.with_suffix(".py").as_posix(), reached=reached, source=self._parsed[name].source
+            )
 
     def _package_texts(self) -> Iterator[ModuleText]:
         for path in self._sources.package_files():

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from backfill_assets.core.identity import canonical_json
 from backfill_assets.files.port import Files
 from backfill_assets.transforms.code import Code
+from backfill_assets.transforms.errors import CodeNotArchived
 
 _FOLDER = "code"
 """Beside the folders of references; one of this name has files of YAML, which have other names."""
@@ -82,6 +83,9 @@ def keep(code: Code, files: Files) -> str:
 
     What is there already is not written again. A process that dies here leaves modules that no list names, and that
     the next one finds.
+
+    Raises:
+        CodeNotArchived: The list that is there under the digest is one of other code.
     """
     if not code.texts:
         return ""
@@ -97,7 +101,12 @@ def keep(code: Code, files: Files) -> str:
         document = {"format": _FORMAT, "digest": code.digest, "modules": modules, "values": dict(code.values)}
         # Another process may have put the same code first, with other lines of it that do not count.
         files.put_if_absent(path, canonical_json(document).encode())
-    return hashlib.sha256(files.read(path)).hexdigest()
+    # A list that is there need not be one of this code: somebody may have put it there.
+    there = archived(code.digest, files)
+    reached = {text.name: hashlib.sha256(text.reached).hexdigest() for text in code.texts}
+    if there is None or {each.name: each.reached for each in there.modules} != reached:
+        raise CodeNotArchived(digest=code.digest, place=f"{files.place}/{path}")
+    return there.sha256
 
 
 def archived(digest: str, files: Files) -> ArchivedCode | None:
@@ -132,8 +141,10 @@ def text_of_module(sha256: str, files: Files) -> str | None:
 
 
 def reached_texts(code: ArchivedCode, files: Files) -> Mapping[str, str]:
-    """The lines that count of every module, by its name."""
-    return {each.name: text_of_module(each.reached, files) or "" for each in code.modules}
+    """The lines that count of every module, by its name; of a text that is lost, a line that says so."""
+    texts = {each.name: (each.reached, text_of_module(each.reached, files)) for each in code.modules}
+    lost = "# The archive does not have this text as it was: sha256 {}.\n"
+    return {name: lost.format(sha256) if text is None else text for name, (sha256, text) in texts.items()}
 
 
 def texts_now(code: Code) -> Mapping[str, str]:

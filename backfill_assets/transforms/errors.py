@@ -41,6 +41,14 @@ class ReferenceNotArchived(MissingInput):
 
 
 @sentence
+class CodeNotArchived(MissingInput):
+    """the list {place} is not that of the code with digest {digest}, which would not lead to its lines."""
+
+    digest: str
+    place: str
+
+
+@sentence
 class NoSuchVersion(UnknownName):
     """no version {wanted!r} of {reference} was ever used here; known are {known}."""
 

@@ -33,6 +33,7 @@ from backfill_assets.lake.log_evidence import commit_digests, state_digest
 from backfill_assets.lake.swap import Exchange, SwapOrder, commits, log_entries, set_files
 from backfill_assets.lake.tables import altered_files, live_files, missing_files
 from backfill_assets.ledger.findings import GateResult
+from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import lineage, lineage_digest, row_of_run
@@ -258,6 +259,7 @@ def set_to_ledger(ws: Workspace, table: str, *, by: str, reason: str) -> WasSet:
         LostRace: Other writers committed first in every attempt.
     """
     require_person("the one who accepts it", by)
+    one_line("the reason", reason)
     for _ in range(MOST_ATTEMPTS):
         if (done := _set_once(ws, table, by=by, reason=reason)) is not None:
             return done
@@ -266,6 +268,8 @@ def set_to_ledger(ws: Workspace, table: str, *, by: str, reason: str) -> WasSet:
 
 def _set_once(ws: Workspace, table: str, *, by: str, reason: str) -> WasSet | None:
     declared = ws.domain.tables.get(table)
+    with ws.ledger.read() as tx:
+        grounds_to_set(ws, tx, table, by)
     if declared is not None:
         ws.lake.ensure(table, stored_schema(declared), declared.partition.column)
     # The table before the ledger: what lands after this handle was opened makes the commit fail.
@@ -277,7 +281,6 @@ def _set_once(ws: Workspace, table: str, *, by: str, reason: str) -> WasSet | No
         unreadable = _unreadable(ws, tx, table)
         if found is None and not unreadable:
             raise NothingToSet(table=table)
-        grounds_to_set(ws, tx, table, by)
         accepted = tx.versions.accepted(table)
     with ws.lake.reading(table):
         live = live_files(handle, column)

@@ -20,6 +20,7 @@ from typing import Protocol
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import compute_apart
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.transforms.code_archive import archived, text_of_module
 from backfill_assets.upkeep.errors import ReproducedOtherwise
 from backfill_assets.workspace import Workspace
@@ -50,18 +51,19 @@ class Task:
     computed: Computed
 
 
-def by_archived_code(ws: Workspace, run_id: str, digest: str, computed: Computed, *, because: str) -> object:
+def by_archived_code(ws: Workspace, manifest: Manifest, computed: Computed, *, because: str) -> object:
     """What the archived code of a run computes; see `Computed`.
 
     Args:
-        digest: Its code digest.
+        manifest: That of the run.
         because: Why the present code cannot compute it.
 
     Raises:
         ContractBroken: Its code is not archived, or does not load beside the modules that are there now.
     """
+    run_id = manifest.run_id
     with tempfile.TemporaryDirectory(prefix="backfill_code_") as folder:
-        _write_modules(ws, run_id, digest, Path(folder) / "modules", because)
+        _write_modules(ws, manifest, Path(folder) / "modules", because)
         result = Path(folder) / "result"
         task = Task(settings=ws.settings, run_id=run_id, result=result, computed=computed)
         path = [
@@ -93,10 +95,13 @@ def by_archived_code(ws: Workspace, run_id: str, digest: str, computed: Computed
     return answer
 
 
-def _write_modules(ws: Workspace, run_id: str, digest: str, folder: Path, because: str) -> None:
+def _write_modules(ws: Workspace, manifest: Manifest, folder: Path, because: str) -> None:
     """A copy of the author's modules, with the archived text of those that the run reached."""
-    files = ws.reference_archive
-    code = archived(digest, files)
+    files, run_id = ws.reference_archive, manifest.run_id
+    code = archived(manifest.code_digest, files)
+    if code is not None and code.sha256 != manifest.code_archive:
+        why = f"{because} The list of its archived code in {files.place} is not the one that its manifest names."
+        raise ReproducedOtherwise(run_id=run_id, why=why)
     texts = {each.path: text_of_module(each.source, files) for each in code.modules} if code else {}
     if not texts or None in texts.values():
         raise ReproducedOtherwise(run_id=run_id, why=f"{because} Its code is not archived in {files.place}.")

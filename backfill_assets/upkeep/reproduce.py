@@ -152,9 +152,8 @@ def _by_either(
             raise
         line = "with the code that it was planned with, from the archive, in a process of its own"
         listener(Progress(step="reproduce", done=0, total=len(chosen), line=line, table=manifest.table))
-        digest, because = manifest.code_digest, error.why
         computed = partial(_reproduced_there, chosen=tuple(chosen), whole=whole, from_raw=from_raw)
-        found = by_archived_code(ws, run.run_id, digest, computed, because=because)
+        found = by_archived_code(ws, manifest, computed, because=error.why)
         assert isinstance(found, ReproductionReport)
         return replace(found, archived_code=True)
 

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application import look
-from backfill_assets.core.errors import ContractBroken, Refused
+from backfill_assets.core.errors import BackfillError, ContractBroken, Refused
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
@@ -94,3 +94,8 @@ def test_a_run_is_reproduced_by_its_archived_code_after_its_module_was_edited(mo
     # What is not archived, since no table reaches it, is as it is now.
     edit(module, '    name="example",', '    name="example",  # a remark')
     assert operations.reproduce(opened().ws, published, by="rita", sample=1).identical
+    # A list that is not the one of the manifest is not imported.
+    for listed in (opened().folder / "home" / "reference_archive" / "code").glob("*.json"):
+        listed.write_bytes(listed.read_bytes() + b" ")
+    with pytest.raises(BackfillError, match="not the one that its manifest names"):
+        operations.reproduce(opened().ws, published, by="rita", sample=1)

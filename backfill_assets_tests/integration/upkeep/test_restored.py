@@ -159,7 +159,11 @@ def test_a_ledger_that_is_older_than_the_lake_is_what_readers_see_once_a_person_
     assert re.search(rf"table {table} has 1 publication that the ledger does not have.*older than the lake", said(shop))
     with pytest.raises(Refused):
         recover(shop.ws, by="recover", only=table, reason="no person")
-    set_to_ledger(shop, table)
+    version = shop.ws.lake.open(table).version()
+    with pytest.raises(Refused, match="reason"):
+        recover(shop.ws, by="ben", only=table)
+    assert shop.ws.lake.open(table).version() == version
+    set_to_ledger(shop, table.partition(".")[2])
     assert seen(shop) == times[act].seen_before
     require_sound(shop)
 

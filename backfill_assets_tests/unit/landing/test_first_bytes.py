@@ -166,6 +166,9 @@ def test_what_a_file_is_stands_in_one_sentence_with_what_to_do_and_nothing_of_it
         ("a.jsonl", b'{"id": "1", "details": [{"a": 1}]}\n'),
         ("a.jsonl", b""),
         ("a.csv", b"id,at,town\n"),
+        ("a.csv", b"PARENT_ID,id,at,town\n1,2,2026-03-01T00:00:00Z,Ulm\n"),
+        ("a.csv", b"ORCHARD,id,at,town\n1,2,2026-03-01T00:00:00Z,Ulm\n"),
+        ("a.csv", b"BZh,id,at,town\n1,2,2026-03-01T00:00:00Z,Ulm\n"),
         ("a.parquet", parquet("zstd")),
     ],
 )

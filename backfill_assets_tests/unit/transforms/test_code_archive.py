@@ -6,7 +6,9 @@ import difflib
 import importlib
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -23,6 +25,7 @@ from backfill_assets.transforms.code_archive import (
     texts_now,
     what_changed,
 )
+from backfill_assets.transforms.errors import CodeNotArchived
 
 NAME = "archived_shop"
 FILES = {
@@ -201,3 +204,47 @@ def test_code_that_was_edited_or_removed_in_the_archive_is_found(shop: Path, tmp
         assert list(changed_in_code_archive(cited, files, is_quick=True)), each.path
         path.write_bytes(text)
     assert list(changed_in_code_archive(cited, files, is_quick=False)) == []
+
+
+def test_a_list_that_somebody_put_there_for_other_lines_is_refused(shop: Path, tmp_path: Path) -> None:
+    files = kept(tmp_path)
+    keep(code(), files)
+    (old,) = (tmp_path / "archive" / "code").glob("*.json")
+    edit(shop / "rules.py", "amount >", "amount >=")
+    present = code()
+    old.rename(old.with_name(f"{present.digest}.json"))
+    with pytest.raises(CodeNotArchived):
+        keep(present, files)
+
+
+def test_a_text_that_the_archive_has_lost_is_not_shown_as_code_that_was_added(shop: Path, tmp_path: Path) -> None:
+    files, present = kept(tmp_path), code()
+    keep(present, files)
+    found = archived(present.digest, files)
+    assert found is not None
+    (rules,) = (each for each in found.modules if each.name == f"{NAME}.rules")
+    (tmp_path / "archive" / "code" / f"{rules.reached}.txt").unlink()
+    (change,) = differences(reached_texts(found, files), texts_now(present))
+    assert any("does not have this text" in line for line in change.lines)
+
+
+def test_a_module_from_another_folder_has_the_place_of_its_name(shop: Path, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    shop.rename(tmp_path / "src" / NAME)
+    sys.path[0] = str(tmp_path / "src")
+    (tmp_path / "tried").mkdir()
+    (tmp_path / "tried" / "variant_of_rules.py").write_text(
+        "def doubled(sales, ctx):\n    return sales\n", encoding="utf-8"
+    )
+    sys.path.insert(0, str(tmp_path / "tried"))
+    importlib.invalidate_caches()
+    forget()
+    domain = importlib.import_module(NAME).DOMAIN
+    (first,) = domain.derived
+    variant = replace(first, releases=(replace(first.releases[0], function=variant_of_rules().doubled),))
+    found = DomainCode(domain=replace(domain, derived=(variant,))).of(variant, "1.0.0")
+    assert [each.path for each in found.texts] == ["variant_of_rules.py"]
+
+
+def variant_of_rules() -> ModuleType:
+    return importlib.import_module("variant_of_rules")
