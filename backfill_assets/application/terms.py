@@ -44,11 +44,16 @@ def terms_of(ws: Workspace, table: DerivedTable, version: str, *, computes: bool
     if computes:
         ws.code.require_determined(table, version)
     limits = Limits(chunk_partitions=ws.settings.chunk_partitions, chunk_rows=ws.settings.chunk_rows)
+    columns = changes_for_readers(ws.lake, table)
+    if columns:
+        with ws.ledger.read() as tx:
+            # No reader ever saw the columns of a table that was staged and never published.
+            columns = columns if tx.publications.count(table=table.name) else ()
     return replace(
         _terms(ws, table, table.transform, version, limits),
         references=tuple(ws.references[name].pinned for name in table.references),
         proof=_proof_terms(table),
-        columns=changes_for_readers(ws.lake, table),
+        columns=columns,
     )
 
 

@@ -236,7 +236,9 @@ def require_settings(given: Mapping[str, object]) -> None:
         raise InvalidSetting(setting="the settings", why=why, wanted="a mapping such as {'BACKFILL_HOME': 'data'}")
     for name, value in given.items():
         if name not in setting_names():
-            raise InvalidSetting(setting=f"{name}", why="is not the name of a setting", near=_near(f"{name}"))
+            near = _near(f"{name}")
+            meant = f"; {near} is one" if near else ""
+            raise InvalidSetting(setting=f"{name}", why=f"is not the name of a setting{meant}", near=near)
         if not isinstance(value, str):
             why = f"is {value!r:.60}, which is not a text"
             raise InvalidSetting(setting=name, why=why, wanted=f"a text, such as {str(value)!r:.60}")

@@ -62,7 +62,7 @@ class Declared(Protocol):
 
 def wrong(table: Declared, mistake: str) -> InvalidDeclaration:
     """The error that names a table, a mistake in its declaration, and where that is written."""
-    error = InvalidDeclaration(f"{table.name}: {mistake}.")
+    error = InvalidDeclaration(f"{table.name}: {mistake}{'' if mistake.endswith('?') else '.'}")
     error.place = table.place
     return error
 

@@ -33,7 +33,7 @@ class OtherColumns(OfTable, errors.Refused):
 
     differing: str
     has_no_versions: bool = False
-    open_run: str = ""
+    open_runs: tuple[str, ...] = ()
 
 
 @sentence

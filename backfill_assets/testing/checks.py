@@ -28,6 +28,7 @@ from backfill_assets.planning.partitions import days_of
 from backfill_assets.testing.effects import watched
 from backfill_assets.testing.kit import Days, DomainKit, in_days, listed, partitions_in
 from backfill_assets.testing.values import Rows, differing
+from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.reproduce import spread
 
@@ -217,6 +218,9 @@ def check_totals(kit: DomainKit, table: str, *, rows: int, totals: Mapping[str, 
         rows: The number of rows.
         totals: Sums by column, known from elsewhere, such as from the report of the source.
     """
+    columns = business_schema(kit.ws.domain.table(table)).fieldNames()
+    if unknown := sorted(totals.keys() - set(columns)):
+        raise ValueError(f"{', '.join(unknown)} is expected, which {table} has not; it has {', '.join(columns)}.")
     found = kit.rows(table)
     wrong = [] if len(found) == rows else [f"{len(found)} rows, and not {rows}"]
     for column, total in totals.items():

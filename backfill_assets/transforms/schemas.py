@@ -130,8 +130,13 @@ def require_never_published(tx: ReadTransaction, table: Table, differing: str, *
     # The contract of a source has versions: what has landed was checked by one of them.
     has_rows = isinstance(table, SourceTable) or tx.publications.count(table=table.name)
     staged = set(OPEN_STATES) - {RunState.PLANNED}
-    rivals = () if has_rows else tx.runs.headers(table=table.name, states=staged)
-    rival = next((run.run_id for run in rivals if run.run_id != but), "")
-    if has_rows or rival:
+    others = () if has_rows else tx.runs.headers(table=table.name, states=staged)
+    # What failed before it staged rows has no files with the present columns.
+    rivals = tuple(
+        run.run_id
+        for run in others
+        if run.run_id != but and (run.state is not RunState.FAILED or tx.candidates.digests(run.run_id))
+    )
+    if has_rows or rivals:
         has_no_versions = isinstance(table, SourceTable) and not table.earlier
-        raise OtherColumns(table=table.name, differing=differing, has_no_versions=has_no_versions, open_run=rival)
+        raise OtherColumns(table=table.name, differing=differing, has_no_versions=has_no_versions, open_runs=rivals)

@@ -146,8 +146,9 @@ def _problems(ws: Workspace, table: Table) -> Iterator[str]:
         require_follows(ws.lake, ws.ledger, table)
     except OtherColumns as error:
         way = "only columns that can be null may be added and types widened, else it needs a new name"
-        if error.has_no_versions or error.open_run:
-            way = WAY_OUT_OF_SOURCE if error.has_no_versions else f"cancel {error.open_run}, which was staged with them"
+        runs = ", ".join(error.open_runs)
+        if error.has_no_versions or error.open_runs:
+            way = WAY_OUT_OF_SOURCE if error.has_no_versions else f"cancel what was staged with them: {runs}"
         yield f"it cannot follow its declaration: {error.differing}; {way}."
     try:
         ws.code.require_determined(table, "" if isinstance(table, SourceTable) else table.version)

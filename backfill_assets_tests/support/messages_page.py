@@ -56,7 +56,7 @@ names, and one in capitals for what its next step names. A step can depend on wh
 listed. `--json` has the class as `type`, or the one above it; exit codes are in [JSON of the commands](../cli.md). This
 page is written from the code by `make docs`.
 """
-_CAN_BE_EMPTY = ("without", "wanted", "near", "open_run", "set_id", "of_set", "place")
+_CAN_BE_EMPTY = ("without", "wanted", "near", "open_runs", "set_id", "of_set", "place")
 _ODD = ("cli", "orchestration", "desk", "definitions", "main", "examples", "testing", "ledger.migrations")
 _DAY = date(2026, 1, 31)
 _SAMPLES: Mapping[Any, tuple[object, ...]] = {
@@ -130,7 +130,7 @@ def _values(hint: Any, name: str) -> tuple[object, ...]:
     if hint is str:
         return (
             (name.upper(), "")
-            if name in ("without", "wanted", "near", "open_run", "set_id", "of_set")
+            if name in ("without", "wanted", "near", "open_runs", "set_id", "of_set")
             else (name.upper(),)
         )
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -145,7 +145,7 @@ def _values(hint: Any, name: str) -> tuple[object, ...]:
         keys, values = (_values(each, name)[:1] for each in inside)
         return (dict(zip(keys, values, strict=True)),)
     if origin is not None and inside:
-        return ((_values(inside[0], name)[0],),)
+        return ((_values(inside[0], name)[0],), *([()] if name in _CAN_BE_EMPTY else []))
     if isinstance(hint, type) and issubclass(hint, BackfillError):
         return (Refused("the cause."),)
     if dataclasses.is_dataclass(hint):

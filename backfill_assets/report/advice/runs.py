@@ -130,8 +130,10 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step(f"if it was published, restore {error.place} from a backup; then ", do(Act.AUDIT))
         case lake.OtherColumns(has_no_versions=True):
             return WAY_OUT_OF_SOURCE
-        case lake.OtherColumns() if error.open_run:
-            return step("end the run that was staged with them: ", cancel(error.open_run), "; then plan again")
+        case lake.OtherColumns() if error.open_runs:
+            which = "the run that was" if len(error.open_runs) == 1 else "the runs that were"
+            ends = [part for run_id in error.open_runs for part in (cancel(run_id), "; ")]
+            return step(f"end {which} staged with them: ", *ends, "then plan again")
         case lake.OtherColumns():
             allowed = "only columns that can be null may be added and types widened, or the table gets a new name"
             return step(do(Act.AUDIT), f" says whether the table is as it was published; if it is, {allowed}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 
-from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, OPEN_SETS
+from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, OPEN_SETS, RunState
 from backfill_assets.report.at_work import WorkInProgress
 from backfill_assets.report.page import (
     Items,
@@ -126,12 +127,23 @@ def _next(status: StatusDocument) -> Iterable[NextStep]:
         *(each.next_step for each in status.sets if each.record.state in OPEN_SETS),
         *(
             run.next_step
-            for run in status.runs
+            for run in _not_replaced(status.runs)
             if run.record.state not in EVER_PUBLISHED and run.manifest.member_of is None
         ),
         *(each.next_step for each in status.acts),
     ]
     return dict.fromkeys(each for each in steps if each)
+
+
+def _not_replaced(runs: Sequence[RunSummary]) -> Iterator[RunSummary]:
+    """Runs, the newest first, without those that failed and whose partitions newer runs compute all the same."""
+    newer: dict[str, set[date]] = {}
+    for run in runs:
+        of_table = newer.setdefault(run.record.table, set())
+        if run.record.state is not RunState.FAILED or not of_table.issuperset(run.manifest.partitions):
+            yield run
+        if run.record.state not in (RunState.CANCELLED, RunState.ROLLED_BACK):
+            of_table.update(run.manifest.partitions)
 
 
 def _listed(title: str, items: Iterable[NextStep]) -> Section | None:

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
 from backfill_assets.core.clock import system_clock
+from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, Release, TransformContext, daily, versioned
 from backfill_assets.lake.errors import OtherColumns
@@ -35,6 +36,10 @@ def as_text(sales: DataFrame, ctx: TransformContext) -> DataFrame:
 
 def by_day(sales: DataFrame, ctx: TransformContext) -> DataFrame:
     return sales.groupBy(sf.col("sold_on").alias("day")).agg(sf.count("*").alias("n"))
+
+
+def fails(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+    raise ValueError("a mistake")
 
 
 def columns(day: str, kind: LongType | StringType) -> StructType:
@@ -109,6 +114,26 @@ def test_an_open_run_that_was_staged_keeps_its_columns_and_is_named(declares: De
     edited.published("days", DAYS)
 
 
+def test_only_runs_that_have_staged_rows_keep_their_columns_and_all_of_them_are_named(declares: Declares) -> None:
+    first = declares(NUMBERS)
+    held = [staged(first), staged(first)]
+    broken = declares(replace(NUMBERS, releases=(Release(version="2.0.0", function=fails),)))
+    for _ in range(3):
+        with pytest.raises(ContractBroken):
+            staged(broken)
+    edited = declares(TEXTS)
+    with pytest.raises(OtherColumns) as refused:
+        edited.planned("days", DAYS)
+    assert set(refused.value.open_runs) == set(held)
+    assert all(f"backfill cancel {run_id}" in advised(refused.value) for run_id in held)
+    for run_id in held:
+        operations.cancel(edited.ws, run_id, by="ana", reason="a first try")
+    planned = edited.planned("days", DAYS)
+    with edited.ws.ledger.read() as tx:
+        assert tx.runs.get(planned).manifest.columns == (), "no reader ever saw others"
+    edited.stage(planned)
+
+
 @pytest.mark.long
 def test_a_run_that_was_staged_after_the_plan_is_found_when_the_table_would_be_created_again(
     declares: Declares,
@@ -121,7 +146,7 @@ def test_a_run_that_was_staged_after_the_plan_is_found_when_the_table_would_be_c
     first.stage(planned_first)
     with pytest.raises(OtherColumns) as refused:
         edited.stage(late)
-    assert refused.value.open_run == planned_first
+    assert refused.value.open_runs == (planned_first,)
     first.gate(planned_first)
     first.approve(planned_first)
     first.publish(planned_first)

@@ -98,6 +98,11 @@ def test_totals_are_those_that_readers_see(kit: DomainKit) -> None:
         check_totals(kit, SOUND, rows=5, totals={"amount": 35})
 
 
+def test_a_total_of_a_column_that_the_table_lacks_is_refused_in_a_sentence(kit: DomainKit) -> None:
+    with pytest.raises(ValueError, match=r"^cents is expected, which sums has not; it has .*amount"):
+        check_totals(kit, SOUND, rows=20, totals={"cents": 1})
+
+
 def test_what_the_landed_rows_cannot_show_is_not_passed(kit: DomainKit) -> None:
     with pytest.raises(AssertionError, match="two are needed for a run of two chunks"):
         check_resumes_after_death(kit, SOUND, "2026-01-05")

@@ -96,6 +96,17 @@ def test_a_status_with_accepted_partitions_says_that_it_does_not_look_at_what_is
     assert (said in lines(replace(STATUS, tables=(found,)), 120)) is is_said
 
 
+@pytest.mark.parametrize(
+    ("newest", "named"), [(RunState.PASSED, [4]), (RunState.FAILED, [4]), (RunState.CANCELLED, [4, 3])]
+)
+def test_of_runs_that_failed_over_the_same_days_only_the_newest_has_a_next_step(
+    newest: RunState, named: list[int]
+) -> None:
+    runs = (run(4, newest), *(run(n, RunState.FAILED) for n in (3, 2, 1)))
+    said = "\n".join(lines(replace(STATUS, runs=runs, sets=()), 160)).partition("Next")[2]
+    assert [n for n in (4, 3, 2, 1) if f"883bd3{n:02}" in said] == named
+
+
 @pytest.mark.parametrize("width", [120, 160])
 def test_a_run_a_set_and_a_command_are_each_one_line(width: int) -> None:
     shown = lines(STATUS, width)

@@ -198,6 +198,7 @@ def test_a_mistyped_name_in_a_mapping_of_ours_is_refused_with_the_one_that_was_m
     for mistyped_name in (f"{name}E", name[:-1], name.lower(), name.replace("_", "__", 1), name[:3] + name[4:]):
         with pytest.raises(InvalidSetting, match=f"{mistyped_name} is not the name of a setting") as refused:
             require_settings({mistyped_name: "anything"})
+        assert f"; {name} is one" in str(refused.value)
         assert f"write {name}" in explained(refused.value)
     require_settings({name: "anything"})
 
