@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from itertools import islice
 from typing import TypeAlias
 
 from backfill_assets.core.columns import RUN_ID
@@ -16,59 +15,24 @@ from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, STATES
 from backfill_assets.lake.row_values import Among, Texts, changed_rows, rows_with_key, rows_with_keys
 from backfill_assets.ledger.imports import ImportRecord
-from backfill_assets.ledger.records import Action, PartitionVersion, Period
+from backfill_assets.ledger.records import PartitionVersion, Period
 from backfill_assets.ledger.table_acts import ShownPeriod
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import Partitions, partition_of, partition_text
 from backfill_assets.planning.reasons import Reason
 from backfill_assets.report.errors import NothingThen
 from backfill_assets.report.fresh import reasons_of
-from backfill_assets.report.history import approver_of, never_published, times_shown
+from backfill_assets.report.history import never_published, times_shown
 from backfill_assets.report.landed_behind import LandedBehind, Made
 from backfill_assets.report.row_history import business_values, chosen_key, key_columns
-from backfill_assets.report.trace_causes import ChangedRow, TracedCause, causes_in, rollback_cause
+from backfill_assets.report.trace_causes import ChangedRow, TracedCause, causes_in, rollback_between, rollback_cause
+from backfill_assets.report.trace_publications import TracedPublication, publications_behind
 from backfill_assets.workspace import Workspace
 
 MOST_ROWS = 20
 """How many rows of a table are followed to what they were computed from, unless more are asked for."""
 
 _IMPORT, _RECORD = "_import_id", "_row"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TracedPublication:
-    """A publication, or a rollback, that brought a number about.
-
-    Attributes:
-        publication_id: The publication or the rollback.
-        undoes: Of a rollback, the publication that it took back; null otherwise.
-        table: The table that it changed.
-        at: When readers saw it first; null for one that never landed.
-        run_id: The run whose rows it published, or took back.
-        release: The transform and its release, of that run.
-        kept: Whether it kept the row as an earlier one had published it, because its run changes other rows.
-        reason: Why the run was planned, or rolled back.
-        requested_by: Who asked for it.
-        approved_by: Who approved it, or null.
-        ran_by: Who computed the run; null of a rollback.
-        follows: The publications that it follows, those of the same set whose rows it was computed from, or those whose
-            versions a rollback brought back.
-    """
-
-    publication_id: str
-    undoes: str | None
-    table: str
-    at: datetime | None
-    run_id: str
-    release: str
-    kept: bool
-    reason: str
-    requested_by: str
-    approved_by: str | None
-    ran_by: str | None
-    follows: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,7 +232,7 @@ def trace_of(
             problem=problem,
             causes=causes,
             periods=periods,
-            publications=tuple(_publications(tx, version, computed_by, seen.publication_id)),
+            publications=tuple(publications_behind(tx, version, computed_by, seen.publication_id)),
             inputs=inputs,
             records=records,
         )
@@ -343,55 +307,6 @@ def _seen_at(periods: Sequence[Period], at: datetime | None) -> Period | None:
     return reached[-1] if reached and reached[-1].version else None
 
 
-def _publications(
-    tx: ReadTransaction, version: PartitionVersion, computed_by: str, shown_by: str
-) -> Iterator[TracedPublication]:
-    """The publications behind a row and those that they follow, each once; first the rollback that restored it."""
-    is_kept = computed_by != version.run_id
-    waiting = [shown_by, version.publication_id, *(_made(tx, computed_by) if is_kept else ())]
-    seen = set[str]()
-    while waiting:
-        name = waiting.pop(0)
-        if name in seen:
-            continue
-        seen.add(name)
-        header = tx.publications.header(name)
-        run = tx.runs.get(header.run_id)
-        manifest, is_undone = run.manifest, header.action is Action.ROLLBACK
-        keeps = is_kept and name == version.publication_id
-        follows = tx.publications.restored_by(name) if is_undone else tuple(_came_from(tx, manifest))
-        waiting += follows
-        yield TracedPublication(
-            publication_id=name,
-            undoes=header.undoes,
-            table=header.table,
-            at=header.finished_at,
-            run_id=run.run_id,
-            release=f"{manifest.transform} {manifest.transform_version}",
-            kept=keeps,
-            reason=header.reason if is_undone else manifest.reason,
-            requested_by=header.by if is_undone else manifest.requested_by,
-            approved_by=None if is_undone else approver_of(run, tx.events.entries(entity_id=run.run_id), header),
-            ran_by=None if is_undone else tx.events.ran_by([run.run_id]).get(run.run_id),
-            follows=follows,
-        )
-
-
-def _came_from(tx: ReadTransaction, manifest: Manifest) -> Iterator[str]:
-    """The publications that a run follows, and those of the runs of its set whose rows it read."""
-    if manifest.cause.kind is CauseKind.FOLLOW_UP:
-        yield from manifest.cause.publications
-    read = {pin.from_run: None for pinned in manifest.inputs for pin in pinned.partitions if pin.from_run}
-    for run_id in read:
-        yield from _made(tx, run_id)
-
-
-def _made(tx: ReadTransaction, run_id: str) -> Iterator[str]:
-    """The publication of a run, if it has one."""
-    made = (each for each in tx.publications.headers(run_id=run_id) if each.action is Action.PUBLISH)
-    yield from (each.publication_id for each in islice(made, 1))
-
-
 def _inputs(
     ws: Workspace, tx: ReadTransaction, table: str, rows: tuple[_Row, ...], most: int
 ) -> tuple[tuple[ContributingRows, ...], tuple[TracedRecord, ...], tuple[TracedCause, ...]]:
@@ -409,11 +324,13 @@ def _inputs(
         if isinstance(ws.domain.table(above), SourceTable):
             records |= {str(each): each for each in _records(ws, tx, above, followed)}
             continue
-        before = _reads(behind, above, {(each.partition, each.before.run_id) for each in changed if each.before})
-        now = _reads(behind, above, {(row.partition, row.run_id) for row in followed if row.changed})
+        moving = [row for row in followed if row.changed and not row.changed.is_restored]
+        replaced = {(row.partition, row.changed.before.run_id) for row in moving if row.changed and row.changed.before}
+        before = _reads(behind, above, replaced)
+        now = _reads(behind, above, {(row.partition, row.run_id) for row in moving})
         for read, reads in _reads(behind, above, {(row.partition, row.run_id) for row in followed}).items():
             moved = _changed(now.get(read, {}), before[read]) if read in before else None
-            contributing, below = _contributing(ws, above, followed, read, reads, moved, most)
+            contributing, below = _contributing(behind, above, followed, read, reads, moved, most)
             found.append(contributing)
             waiting += [(read, below)] if below else []
     return tuple(found), tuple(records.values()), tuple(causes.values())
@@ -443,7 +360,7 @@ def _reads(
 
 
 def _contributing(
-    ws: Workspace,
+    behind: LandedBehind,
     above: str,
     rows: Sequence[_Row],
     table: str,
@@ -451,14 +368,13 @@ def _contributing(
     moved: Moved | None,
     most: int,
 ) -> tuple[ContributingRows, tuple[_Row, ...]]:
-    declared = ws.domain.table(table)
-    grain = declared.partition.grain
+    ws, declared = behind.ws, behind.ws.domain.table(table)
     by = tuple(name for name in key_columns(ws, above) if name in declared.schema.fieldNames())
     seen = ContributingRows(
         table=table,
         of=ws.domain.table(above).name,
         by=by,
-        partitions=Partitions.of(grain, reads),
+        partitions=Partitions.of(declared.partition.grain, reads),
         count=None,
         changed=None,
         rows=(),
@@ -474,7 +390,7 @@ def _contributing(
     try:
         first = None
         if moved is not None:
-            first = _moved_rows(ws, table, moved, keys_of(row for row in rows if row.changed), among, key)
+            first = _moved_rows(behind, table, moved, keys_of(row for row in rows if row.changed), among, key)
         known = list(first.changed) if first else []
         found = rows_with_keys(ws.lake, table, read, keys_of(rows), most=most + len(known), among=among)
     except BackfillError as error:
@@ -541,17 +457,23 @@ class _MovedRows:
 
 
 def _moved_rows(
-    ws: Workspace, table: str, moved: Moved, keys: Sequence[Mapping[str, str]], among: Among | None, key: Sequence[str]
+    behind: LandedBehind,
+    table: str,
+    moved: Moved,
+    keys: Sequence[Mapping[str, str]],
+    among: Among | None,
+    key: Sequence[str],
 ) -> _MovedRows | None:
     """The rows that changed; None where what they replaced cannot be read any more."""
-    count, changed, replaced = 0, list[_Row](), list[_Row]()
+    count, changed, replaced, lake = 0, list[_Row](), list[_Row](), behind.ws.lake
     try:
         for day, (now, before) in moved.items():
             files, earlier = (made.files if made else FileSet.of(()) for made in (now, before))
             most = max(_MOST_CHANGED - len(changed), 1)
-            new = changed_rows(ws.lake, table, files, earlier, keys, most=most, among=among)
-            old = changed_rows(ws.lake, table, earlier, files, keys, most=_MOST_CHANGED, among=among)
+            new = changed_rows(lake, table, files, earlier, keys, most=most, among=among)
+            old = changed_rows(lake, table, earlier, files, keys, most=_MOST_CHANGED, among=among)
             count += new.count
+            rollback, is_restored = rollback_between(behind.tx, table, day, before, now)
             there = {tuple(values.get(name) for name in key) for _, values in new.rows}
             for (_, values), made, is_old in (
                 *((each, now, False) for each in new.rows),
@@ -560,11 +482,18 @@ def _moved_rows(
                 assert made is not None, "its files have the row"
                 is_gone = is_old and tuple(values.get(name) for name in key) not in there
                 left = now or made
-                row = ChangedRow(partition=day, values=values, is_gone=is_gone, now=left, before=before)
-                run_id = left.run_id if is_old else _computed_by(values, made)
-                found = _Row(
-                    partition=day, run_id=run_id, values=values, changed=None if is_old and not is_gone else row
+                row = ChangedRow(
+                    partition=day,
+                    values=values,
+                    is_gone=is_gone,
+                    now=left,
+                    before=before,
+                    rollback=rollback,
+                    is_restored=is_restored,
                 )
+                run_id = left.run_id if is_old else _computed_by(values, made)
+                followed = None if is_old and not is_gone else row
+                found = _Row(partition=day, run_id=run_id, values=values, changed=followed)
                 (replaced if is_old else changed).append(found)
     except BackfillError:
         return None

@@ -19,7 +19,7 @@ from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.record_rules import REASON
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.provenance import DerivedProvenance, SourceProvenance
-from backfill_assets.ledger.records import Action, PublicationHeader
+from backfill_assets.ledger.records import Action, PartitionVersion, Period, PublicationHeader
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import partition_text
 from backfill_assets.report.landed_behind import Made
@@ -81,6 +81,9 @@ class ChangedRow:
         is_gone: Whether it is not there any more.
         now: What its version was computed from.
         before: The same of the version that was replaced; None where there was none.
+        rollback: The rollback that came between these two; None where there was none.
+        is_restored: Whether it brought back the version that the row is in, or what it was is gone from, so that
+            nothing else changed it.
     """
 
     partition: date
@@ -88,6 +91,8 @@ class ChangedRow:
     is_gone: bool
     now: Made
     before: Made | None
+    rollback: PublicationHeader | None = None
+    is_restored: bool = False
 
 
 def rollback_cause(header: PublicationHeader, partition: str) -> TracedCause:
@@ -104,9 +109,44 @@ def rollback_cause(header: PublicationHeader, partition: str) -> TracedCause:
     )
 
 
+def rollback_between(
+    tx: ReadTransaction, table: str, partition: date, before: Made | None, now: Made | None
+) -> tuple[PublicationHeader | None, bool]:
+    """The rollback that led from a version that was read to the one that was read next, and whether it restored it."""
+    if before is None or now is None:
+        return None, False
+    periods = tx.publications.periods(table, partition)
+    was, then = (_version_of(tx, made, periods) for made in (before, now))
+    if was is None or then is None:
+        return None, False
+    begun = next(place for place, each in enumerate(periods) if each.version == was)
+    for each in periods[begun + 1 :]:
+        if then < was and each.version == then:
+            return tx.publications.header(each.publication_id), True
+        if each.version == then:
+            break
+        # Versions count up: one before what was read is seen again where that was rolled back.
+        if then > was and each.version < was:
+            return tx.publications.header(each.publication_id), False
+    return None, False
+
+
+def _version_of(tx: ReadTransaction, made: Made, periods: Sequence[Period]) -> int | None:
+    """The version that readers saw of what was read; None where they did not see it."""
+    if isinstance(made, PartitionVersion):
+        return made.version
+    published = {each.publication_id for each in tx.publications.headers(run_id=made.run_id)}
+    return next((each.version for each in periods if each.publication_id in published and each.version), None)
+
+
 def causes_in(ws: Workspace, tx: ReadTransaction, table: str, changed: Sequence[ChangedRow]) -> Iterator[TracedCause]:
     """What changed some rows of a table: for a derived one, what else than its inputs; for a source, what landed."""
     declared = ws.domain.table(table)
+    undone = {row.rollback.publication_id: row for row in reversed(changed) if row.rollback}
+    for row in reversed(undone.values()):
+        assert row.rollback is not None, "chosen above"
+        yield rollback_cause(row.rollback, partition_text(declared.partition.grain, row.partition))
+    changed = [row for row in changed if not row.is_restored]
     if isinstance(declared, SourceTable):
         by_partition: dict[date, list[ChangedRow]] = {}
         for row in changed:

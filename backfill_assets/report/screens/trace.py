@@ -25,8 +25,9 @@ from backfill_assets.report.page import (
 from backfill_assets.report.requests import Option, step
 from backfill_assets.report.screens.shadow import times_shown
 from backfill_assets.report.screens.staleness import stale_note
-from backfill_assets.report.trace import ContributingRows, Trace, TracedPublication
+from backfill_assets.report.trace import ContributingRows, Trace
 from backfill_assets.report.trace_causes import CauseOfNumber, TracedCause
+from backfill_assets.report.trace_publications import TracedPublication
 from backfill_assets.report.values import key_text
 
 _MORE = words("To follow more of them: ", step(Option("rows", "N")), ".")

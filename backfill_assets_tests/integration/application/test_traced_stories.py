@@ -19,7 +19,7 @@ from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.trace import Trace, TracedRecord
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations, tariffs
-from backfill_assets_tests.support.tariffs import BILLS, JANUARY, SALES, SOLD
+from backfill_assets_tests.support.tariffs import BILLS, CHARGES, JANUARY, SALES, SOLD
 
 Act = tuple[str, str]
 """A kind of cause, and the sale or the reference."""
@@ -51,7 +51,7 @@ class Story:
     def begins(self) -> None:
         self.lands({f"sale-{day}": (day, 10) for day in SOLD})
         self.builds()
-        for table in (tariffs.CHARGES, BILLS):
+        for table in (CHARGES, BILLS):
             tariffs.published(self.ws, tariffs.plan(self.ws, JANUARY, table=table))
         self.acts.clear()
         self.published.append((dict(self.sales), self.factor, set()))
@@ -104,6 +104,18 @@ class Story:
         operations.rollback_set(self.ws, self.sets.pop(), by="dora", reason="second thoughts")
         self.acts |= self.published.pop()[2]
 
+    def takes_the_charges_back(self) -> None:
+        """What was done is published table by table; then the charges are rolled back, and the bills follow them."""
+        self.builds()
+        charges = tariffs.published(self.ws, tariffs.plan(self.ws, JANUARY, table=CHARGES))
+        tariffs.published(self.ws, tariffs.plan(self.ws, JANUARY, table=BILLS))
+        undone = operations.rollback(self.ws, charges, by="dora", reason="second thoughts").undoes
+        assert undone is not None
+        tariffs.published(self.ws, tariffs.plan(self.ws, JANUARY, table=BILLS))
+        # The number is again what it was, and all that was done waits to be published again.
+        sales, factor, _ = self.published[-1]
+        self.published[-1] = (sales, factor, {("ROLLBACK", undone)})
+
     def untouched(self) -> list[str]:
         return sorted(self.sales.keys() - {sale for _, sale in self.acts} - {f"sale-{SOLD.start}"})
 
@@ -143,6 +155,8 @@ class Story:
                 elif each.cause in ("WITHDRAWAL", "RESTORATION"):
                     reason = "never sold" if each.cause == "WITHDRAWAL" else "sold after all"
                     assert (each.by, each.why) == ("cleo", reason)
+                elif each.cause == "ROLLBACK":
+                    assert (each.table, each.by, each.why) == (CHARGES, "dora", "second thoughts")
             for record in standing(found):
                 self.require_line(record.landed.name, record.record, record.key["sale_id"], sales)
         silver, bronze = found.inputs
@@ -202,3 +216,19 @@ def test_whatever_happened_the_trace_adds_up_and_names_what_changed_the_number_l
         if story.chance.random() < 0.5:
             story.rolls_back()
             story.holds(rolled_back=True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("story", [3, 4], indirect=True)
+def test_after_the_rollback_of_an_input_the_number_that_follows_names_that_rollback(story: Story) -> None:
+    some = story.chance.sample([story.corrects, story.sells, story.withdraws, story.changes_the_tariff], 2)
+    for act in some:
+        act()
+    story.takes_the_charges_back()
+    story.holds()
+    undone = story.published[-1][2]
+    story.publishes()
+    story.holds()
+    assert undone.isdisjoint(story.published[-1][2])
+    story.rolls_back()
+    story.holds(rolled_back=True)
