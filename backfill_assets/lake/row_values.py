@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import tempfile
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -242,13 +243,26 @@ def some_keys(lake: Lake, table: str, files: FileSet, columns: Sequence[str], *,
         return _texts_of(found.head(most, columns=inside)) if inside else []
 
 
-def few_rows(lake: Lake, table: str, columns: Sequence[str], *, where: tuple[str, str]) -> Sequence[Texts]:
-    """Three rows of a table at most."""
+def few_by_reason(
+    lake: Lake, table: str, columns: tuple[str, str], *, where: tuple[str, str]
+) -> tuple[Sequence[Texts], Mapping[str, int]]:
+    """Three rows of a table at most, the first of each reason before others, and how many have each reason.
+
+    Args:
+        columns: Their number, and the reason, which quotes values: what is not in quotes counts.
+    """
+    import pyarrow.compute as pc
+
     if not lake.exists(table):
-        return []
+        return [], {}
     column, value = where
     found = lake.open(table).to_pyarrow_table(columns=list(columns), filters=[(column, "=", value)])
-    return _texts_of(found.sort_by(columns[0]).slice(0, 3))
+    found = found.sort_by(columns[0])
+    kinds = _values(pc.replace_substring_regex(found.column(columns[1]), ": '.*'$", ""))
+    first = {kind: place for place, kind in reversed([*enumerate(kinds)])}
+    places = list(dict.fromkeys((*sorted(first.values()), *range(len(kinds)))))[:3]
+    counts = Counter(kinds)
+    return _texts_of(found.take(sorted(places))), {kind: counts[kind] for kind in sorted(first, key=first.__getitem__)}
 
 
 def rows_of_arrow(found: pa.Table) -> Sequence[Mapping[str, Any]]:

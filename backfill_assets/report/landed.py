@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from backfill_assets.domain import SourceTable
@@ -30,7 +30,9 @@ class LandedImport:
     Attributes:
         record: It, as the ledger has it now.
         is_new: Whether something was landed, rather than ignored.
-        rejected: Some of its rejected records: their numbers in it and the reasons.
+        rejected: Some of its rejected records, the first of each reason before others: their numbers in it and the
+            reasons.
+        reasons: How many of its records were rejected, by reason without the rejected value.
         missing_columns: Columns of the contract that the file does not have, so that they are null; of a file of JSON
             lines it is not known.
         puts_back: Whether the landed file was gone or damaged, and is there again.
@@ -39,6 +41,7 @@ class LandedImport:
     record: ImportRecord = field(metadata=INLINE)
     is_new: bool
     rejected: tuple[Texts, ...]
+    reasons: Mapping[str, int] = field(default_factory=dict)
     missing_columns: tuple[str, ...] = ()
     puts_back: bool = False
 
@@ -125,10 +128,12 @@ def landed_import(ws: Workspace, table: SourceTable, landed: Landed) -> LandedIm
     """A file that has landed, with some of what was rejected of it."""
     with ws.ledger.read() as tx:
         record = tx.imports.get(landed.record.import_id)
+    some, reasons = some_rejected(ws, table, record)
     return LandedImport(
         record=record,
         is_new=landed.is_new,
-        rejected=some_rejected(ws, table, record),
+        rejected=some,
+        reasons=reasons,
         missing_columns=landed.missing_columns,
         puts_back=landed.puts_back,
     )

@@ -176,7 +176,7 @@ def _located(ws: Workspace, source: SourceTable, record: ImportRecord, days: Seq
     return LocatedImport(
         record=record,
         days=tuple(LocatedDay(day=each, days_late=record.days_late(each.event_date)) for each in days),
-        rejected=some_rejected(ws, source, record),
+        rejected=some_rejected(ws, source, record)[0],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -73,15 +73,18 @@ def _of_source(tx: ReadTransaction, source: SourceTable, days: AbstractSet[date]
     )
 
 
-def some_rejected(ws: Workspace, table: SourceTable, record: ImportRecord) -> tuple[Texts, ...]:
-    """Some of the rejected records of a file: their numbers in it and the reasons."""
+def some_rejected(
+    ws: Workspace, table: SourceTable, record: ImportRecord
+) -> tuple[tuple[Texts, ...], Mapping[str, int]]:
+    """Some of the rejected records of a file, their numbers in it and the reasons, and how many have each reason."""
     if not record.counts.rejected:
-        return ()
+        return (), {}
     # Imported where there are some: rows are read by Arrow.
-    from backfill_assets.lake.row_values import few_rows
+    from backfill_assets.lake.row_values import few_by_reason
 
-    shown = ["row_number", "reason"]
-    return tuple(few_rows(ws.lake, table.quarantine, shown, where=("import_id", record.import_id)))
+    shown = ("row_number", "reason")
+    some, reasons = few_by_reason(ws.lake, table.quarantine, shown, where=("import_id", record.import_id))
+    return tuple(some), reasons
 
 
 def rejected_line(found: RejectedRecords) -> NextStep:

@@ -67,7 +67,7 @@ def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
         yield f"{record.name} was landed before as {record.import_id}; nothing new."
     elif not counts.landed and record.family != Family.STATEMENT:
         yield f"{record.name} ({record.import_id}) holds no records, so no day has to be built"
-    yield from _rejected(record, landed.rejected, quarantine)
+    yield from _rejected(record, landed.rejected, quarantine, landed.reasons)
     if counts.are_mostly_rejected:
         valid = counts.landed - counts.rejected
         some = f"only {valid:,}" if valid else "none"
@@ -81,13 +81,20 @@ def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
         yield f"{record.import_id} has no {', '.join(landed.missing_columns)}: null in all of its records"
 
 
-def _rejected(record: ImportRecord, some: Iterable[Texts], quarantine: str) -> Iterator[str]:
+_MOST_REASONS = 10
+
+
+def _rejected(
+    record: ImportRecord, some: Iterable[Texts], quarantine: str, reasons: Mapping[str, int] | None = None
+) -> Iterator[str]:
     if not record.counts.rejected:
         return
     keyless = f", {record.keyless:,} of them without a key that can be read" if record.keyless else ""
     yield f"{count_of(record.counts.rejected, 'record')} of {record.import_id} rejected{keyless}, for example:"
     for row in some:
         yield f"  {record.name}, record {row['row_number']}: {row['reason']}"
+    for reason, count in [*(reasons or {}).items()][:_MOST_REASONS]:
+        yield f"  {count_of(count, 'record')}: {reason}"
     yield f"  all of them, with their reasons, are in the Delta table {quarantine}"
 
 

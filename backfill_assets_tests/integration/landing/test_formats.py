@@ -158,7 +158,7 @@ def test_csv_rows_that_do_not_fit_the_header_are_rejected_with_their_text(room: 
     )
     rows = room.judge(content, "a.csv")
     width = "the row does not have the 3 values of the header"
-    zone = "event_time is not a timestamp with an offset: '2024-05-01T10:00:00'"
+    zone = "event_time is not a timestamp like 2026-01-01T09:00:00Z: '2024-05-01T10:00:00'"
     assert reasons(rows) == [None, width, width, zone, None]
     assert [row["text"] for row in rows[1:4]] == [
         "e2,2024-05-01T10:00:00Z",
@@ -304,7 +304,7 @@ def test_the_first_rule_that_a_record_breaks_is_named(room: LandingRoom) -> None
         ({"event_id": None, "event_time": "never"}, "event_id is missing"),
         ({"event_id": "e"}, "event_time is missing"),
         (event(event_time=""), "event_time is missing"),
-        (event(event_time="yesterday"), "event_time is not a timestamp with an offset: 'yesterday'"),
+        (event(event_time="yesterday"), "event_time is not a timestamp like 2026-01-01T09:00:00Z: 'yesterday'"),
         (event(attributes="[1]"), "attributes is not a JSON object: '[1]'"),
         (event(attributes=[1]), "attributes is not a JSON object: '[1]'"),
         (event(attributes=5), "attributes is not a JSON object: '5'"),

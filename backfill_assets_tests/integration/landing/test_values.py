@@ -34,6 +34,8 @@ from backfill_assets.ledger.imports import ImportCounts
 from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room, reasons
 from backfill_assets_tests.support.value_examples import AT, COLUMNS, VALUES, found, no, no_day, parquet, plainly, unfit
 
+LOCAL = "a timestamp like 2026-01-01T09:00:00, without an offset"
+
 
 @pytest.fixture
 def opened(spark: SparkSession, settings: Settings, clock: Clock) -> Any:
@@ -248,30 +250,31 @@ TEXTS: list[tuple[str, str, Any]] = [
     ("is_open", "true\n", no("is_open", "true or false", "true\n")),
     ("is_open", "True", no("is_open", "true or false", "True")),
     ("day", "2024-02-29", date(2024, 2, 29)),
-    ("day", "2026-01-02\n", no("day", "a date", "2026-01-02\n")),
+    ("day", "2026-01-02\n", no("day", "a date like 2026-01-01", "2026-01-02\n")),
     ("day", "2023-02-29", no_day("day", "2023-02-29")),
-    ("day", "29.02.2023", no("day", "a date", "29.02.2023")),
+    ("day", "29.02.2023", no("day", "a date like 2026-01-01", "29.02.2023")),
     ("at", "2024-05-01T12:00+02", AT),
     ("at", "2024-05-01 10:00:00.123456Z", AT.replace(microsecond=123456)),
     ("at", "2024-05-01T10:00:00.123456000Z", AT.replace(microsecond=123456)),
     ("at", "2024-05-01T10:00:00.123456001Z", unfit("at", "timestamp", "2024-05-01T10:00:00.123456001Z")),
-    ("at", "2024-05-01T10:00:00", no("at", "a timestamp with an offset", "2024-05-01T10:00:00")),
-    ("at", "2024-05-01T10:00:00Z\n", no("at", "a timestamp with an offset", "2024-05-01T10:00:00Z\n")),
+    ("at", "2024-05-01T10:00:00", no("at", "a timestamp like 2026-01-01T09:00:00Z", "2024-05-01T10:00:00")),
+    ("at", "2024-05-01T9:00:00Z", no("at", "a timestamp like 2026-01-01T09:00:00Z", "2024-05-01T9:00:00Z")),
+    ("at", "2024-05-01T10:00:00Z\n", no("at", "a timestamp like 2026-01-01T09:00:00Z", "2024-05-01T10:00:00Z\n")),
     ("at", "2023-02-29T10:00:00Z", no_day("at", "2023-02-29T10:00:00Z")),
-    ("at", "2023-02-29T10:00:00", no("at", "a timestamp with an offset", "2023-02-29T10:00:00")),
-    ("at", "2023-02-28T25:00:00Z", no("at", "a timestamp with an offset", "2023-02-28T25:00:00Z")),
+    ("at", "2023-02-29T10:00:00", no("at", "a timestamp like 2026-01-01T09:00:00Z", "2023-02-29T10:00:00")),
+    ("at", "2023-02-28T25:00:00Z", no("at", "a timestamp like 2026-01-01T09:00:00Z", "2023-02-28T25:00:00Z")),
     ("local", "2024-05-01T10:00", AT),
     ("local", "2024-05-01 10:00:00.5", AT.replace(microsecond=500000)),
     ("local", "2024-05-01T10:00:00.0000001", unfit("local", "timestamp_ntz", "2024-05-01T10:00:00.0000001")),
-    ("local", "2024-05-01T10:00:00Z", no("local", "a timestamp without an offset", "2024-05-01T10:00:00Z")),
+    ("local", "2024-05-01T10:00:00Z", no("local", LOCAL, "2024-05-01T10:00:00Z")),
     ("local", "2024-02-30T10:00", no_day("local", "2024-02-30T10:00")),
-    ("local", "2024-05-01", no("local", "a timestamp without an offset", "2024-05-01")),
+    ("local", "2024-05-01", no("local", LOCAL, "2024-05-01")),
     ("bytes", "aGk=", b"hi"),
     ("bytes", "/+8A", b"\xff\xef\x00"),
-    ("bytes", "aGk", no("bytes", "base64 text", "aGk")),
-    ("bytes", "aGl=", no("bytes", "base64 text", "aGl=")),
-    ("bytes", "a-k=", no("bytes", "base64 text", "a-k=")),
-    ("bytes", "aGk=\n", no("bytes", "base64 text", "aGk=\n")),
+    ("bytes", "aGk", no("bytes", "base64 text like aGVsbG8=", "aGk")),
+    ("bytes", "aGl=", no("bytes", "base64 text like aGVsbG8=", "aGl=")),
+    ("bytes", "a-k=", no("bytes", "base64 text like aGVsbG8=", "a-k=")),
+    ("bytes", "aGk=\n", no("bytes", "base64 text like aGVsbG8=", "aGk=\n")),
     ("numbers", "[1, 2]", [1, 2]),
     ("numbers", "[]", []),
     ("numbers", " ", None),

@@ -8,12 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import write_deltalake
 from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZType, TimestampType
 
 from backfill_assets.core.identity import DataFile, FileSet
 from backfill_assets.core.settings import Settings
 from backfill_assets.lake.errors import NoValueOfKey
-from backfill_assets.lake.row_values import count_rows, instants_in, rows_of_arrow, rows_with_key, texts
+from backfill_assets.lake.row_values import count_rows, few_by_reason, instants_in, rows_of_arrow, rows_with_key, texts
 from backfill_assets.lake.tables import Lake
 
 SCHEMA = StructType(
@@ -83,3 +84,17 @@ def test_rows_of_files_without_a_column_have_none_of_its_values(settings: Settin
     files = FileSet.of([DataFile(path=each.name, size_bytes=each.stat().st_size, rows=2) for each in folder.iterdir()])
     found = [count_rows(lake, "silver.moves", files, {"region": region}) for region in ("EU", "", "US")]
     assert found == [1, 0, 0]
+
+
+def test_of_rejected_rows_the_first_of_each_reason_come_first_and_all_are_counted_by_reason(
+    settings: Settings, tmp_path: Path
+) -> None:
+    said = ["at is not a date: '1'", "at is not a date: '2'", "at is not a date: '3'", "n is null", "m is null: 'a: '"]
+    rows = {"file": ["x"] * 5 + ["y"], "row": [1, 2, 3, 4, 5, 1], "reason": [*said, "other"]}
+    write_deltalake(str(tmp_path / "bronze" / "rejected"), pa.table(rows))
+    lake = Lake(root=tmp_path, access=settings.access)
+    some, counts = few_by_reason(lake, "bronze.rejected", ("row", "reason"), where=("file", "x"))
+    assert [each["row"] for each in some] == ["1", "4", "5"]
+    assert [*counts.items()] == [("at is not a date", 3), ("n is null", 1), ("m is null", 1)]
+    assert len(few_by_reason(lake, "bronze.rejected", ("row", "reason"), where=("file", "y"))[0]) == 1
+    assert few_by_reason(lake, "bronze.none", ("row", "reason"), where=("file", "y")) == ([], {})
