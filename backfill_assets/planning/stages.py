@@ -16,7 +16,7 @@ from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.manifest import Manifest, node_of
-from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Proof
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind, Proof
 from backfill_assets.planning.own_past import end_of, starts_from
 from backfill_assets.planning.partitions import Grain, TablePartitions
 from backfill_assets.planning.policy import A_PERSON, Demand
@@ -139,12 +139,14 @@ class Agree:
         of: The run or the set.
         requested_by: Who planned it.
         demand: Whose approval it requires; a set always needs a person.
+        repairs: Whether the run is a repair: no approval is needed where its rows come out as they were recorded.
     """
 
     stage: Literal["agree"] = "agree"
     of: str
     requested_by: str
     demand: Demand = A_PERSON
+    repairs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,7 +221,8 @@ def stages_of(
     each = phases is not None and phases.each
     if publishable and not each:
         first = publishable[0]
-        stages.append(Agree(of=of or first.run_id, requested_by=first.requested_by, demand=demand))
+        repairs = of is None and first.kind is Kind.REPAIR
+        stages.append(Agree(of=of or first.run_id, requested_by=first.requested_by, demand=demand, repairs=repairs))
     inside = {manifest.table for manifest in manifests}
     for number, manifest in enumerate(publishable):
         run_id, table = manifest.run_id, manifest.table

@@ -14,6 +14,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.reasons import ChangedReference
+from backfill_assets.publication.verdict import brings_back_what_was_recorded
 from backfill_assets.publication.waiting import outdated_partitions
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.errors import RunInterrupted
@@ -50,12 +51,14 @@ class RunSummary:
         ran_by: Who computed it last; null before it is staged.
         withdrawn: The approval that its last rollback withdrew, if it is not approved again; a run that is staged again
             after a rollback has a state that no longer shows it.
+        brings_back: Whether it is a repair whose rows are exactly those that were recorded, which needs no approval.
     """
 
     record: RunRecord = field(metadata=INLINE)
     next_step: NextStep | None
     ran_by: str | None = None
     withdrawn: WithdrawnApproval | None = None
+    brings_back: bool = False
 
     @property
     def manifest(self) -> Manifest:
@@ -84,6 +87,7 @@ def run_summaries(ws: Workspace, tx: ReadTransaction, runs: Sequence[RunRecord])
             next_step=next_step(ws, tx, run),
             ran_by=ran_by.get(run.run_id),
             withdrawn=withdrawn.get(run.run_id),
+            brings_back=brings_back_what_was_recorded(tx, run),
         )
         for run in runs
     )

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.errors import BackfillError, Problem, Problems
@@ -22,11 +22,12 @@ from backfill_assets.lake.append import validation_table
 from backfill_assets.lake.log_evidence import not_needed
 from backfill_assets.lake.swap import exchanged
 from backfill_assets.ledger.imports import ImportRecord, sums_by_source
-from backfill_assets.ledger.records import ApprovalGrounds, PublicationRecord
-from backfill_assets.ledger.states import COUNTING, PublicationState
+from backfill_assets.ledger.records import ApprovalGrounds, PublicationRecord, RunRecord
+from backfill_assets.ledger.states import COUNTING, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.manifest_parts import PinnedReference
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind, PinnedReference
 from backfill_assets.planning.policy import APPROVERS
+from backfill_assets.publication.verdict import brings_back_what_was_recorded
 from backfill_assets.transforms.code_archive import changed_in_code_archive
 from backfill_assets.transforms.references import archived_path, changed_in_archive
 from backfill_assets.upkeep.alignment import Behind, out_of_step, words_of
@@ -171,6 +172,7 @@ def audit(
             for validation, tables in grouped((validation_table(name), name) for name in names).items():
                 for found in (validation_problems(ws, tx, validation, tables), _statistics(ws, validation)):
                     problems += _of_evidence(ws, validation, _noted(validation, found, broken))
+        problems = [*_with_repairs(tx, problems)]
         say(len(names) + 1, "landed files and references with the ledger")
         present_head = tx.events.head()
         events, agreed_by = 0, dict[PinnedReference, None]()
@@ -228,6 +230,28 @@ def audit(
         has_open_publications=any(record.state is PublicationState.PUBLISHING for record in records),
         has_other_times=bool(looked.out_of_step),
     )
+
+
+def _with_repairs(tx: ReadTransaction, problems: Iterable[str]) -> Iterator[str]:
+    """The same problems; a lost accepted version with the open run that has begun to repair it."""
+    begun: dict[str, list[tuple[RunRecord, bool]]] = {}
+    for problem in problems:
+        if not isinstance(problem, Amiss) or problem.damage.kind is not Lost.ACCEPTED:
+            yield problem
+            continue
+        damage = problem.damage
+        if damage.table not in begun:
+            runs = tx.runs.records(table=damage.table, states=_BEGUN)
+            repairs = [run for run in runs if run.kind is Kind.REPAIR and run.mode not in NEVER_PUBLISHED]
+            begun[damage.table] = [(run, brings_back_what_was_recorded(tx, run)) for run in repairs]
+        own = [each for each in begun[damage.table] if damage.partition in each[0].manifest.partitions]
+        run, is_same = next(iter(own), (None, False))
+        is_ready = run is not None and run.state is RunState.PASSED and is_same
+        found = replace(damage, repair=run.run_id, is_repaired=is_ready) if run else damage
+        yield Amiss.of(str(problem), found)
+
+
+_BEGUN = frozenset({RunState.PLANNED, RunState.STAGING, RunState.STAGED, RunState.GATING, RunState.PASSED})
 
 
 def _landed_bytes(record: ImportRecord) -> int:

@@ -44,6 +44,8 @@ class Damage:
         place: The file or the folder, as a person finds it.
         named: What the file was called where it came from, or which version of a reference it is.
         sha256: Of its bytes, where they are to be found elsewhere.
+        repair: The open run that has begun to repair it, if there is one.
+        is_repaired: Whether that has only to be published.
     """
 
     kind: Lost
@@ -54,6 +56,8 @@ class Damage:
     place: str = ""
     named: str = ""
     sha256: str = ""
+    repair: str = ""
+    is_repaired: bool = False
 
 
 class Amiss(str):

@@ -18,7 +18,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import compress
 from backfill_assets.report import errors as edge
 from backfill_assets.report.advice.filling import joined, loads
-from backfill_assets.report.requests import NAME, WHY, Act, Advice, Following, NextStep, Option, do, step
+from backfill_assets.report.requests import NAME, WHY, Act, Advice, Following, NextStep, Option, do, publish, step
 from backfill_assets.upkeep import errors as upkeep
 from backfill_assets.upkeep.damage import Amiss, Damage, Lost
 from backfill_assets.upkeep.errors import Fault
@@ -202,7 +202,11 @@ def _after_loss(kind: Lost, found: Sequence[Damage]) -> Iterator[NextStep]:
                 undoes = f"set {table} to what its publications left, which undoes what another program did: "
                 yield step(undoes, do(Act.RECOVER, table, reason=WHY, by=NAME))
         case Lost.ACCEPTED:
-            for (table, _), lost in grouped(((each.table, each.run_id), each) for each in found).items():
+            for repair in dict.fromkeys(each.repair for each in found if each.repair):
+                is_ready = any(each.is_repaired for each in found if each.repair == repair)
+                yield step(f"{repair} repairs lost files: ", publish(repair) if is_ready else do(Act.STATUS, repair))
+            begun = [each for each in found if not each.repair]
+            for (table, _), lost in grouped(((each.table, each.run_id), each) for each in begun).items():
                 days = sorted({each.partition for each in lost if each.partition is not None})
                 yield step(
                     f"restore the lost files of {table} from a backup, or compute them again: ", _repair(lost[0], days)

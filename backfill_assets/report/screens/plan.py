@@ -301,9 +301,10 @@ def _stages(stages: Sequence[Stage]) -> Section | None:
 
 def _next(named: str, stages: Sequence[Stage]) -> Steps:
     """To run it, and where a person has to approve it, to do so when its report can be read."""
-    run, agree = do(Act.RUN, named), read_first(step(approve(named)))
-    waits = any(isinstance(stage, Agree) and stage.demand.policy is None for stage in stages)
-    return next_steps(run, agree if waits else None)
+    run, waits = do(Act.RUN, named), [each for each in stages if isinstance(each, Agree) and each.demand.policy is None]
+    if any(stage.repairs for stage in waits):
+        return next_steps(run, step("where its report says that it waits for an approval: ", approve(named)))
+    return next_steps(run, read_first(step(approve(named))) if waits else None)
 
 
 def _each(sentences: Iterable[str | None]) -> str:

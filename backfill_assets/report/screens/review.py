@@ -127,7 +127,7 @@ def _headline(found: RunReport, warnings: Sequence[str]) -> str:
     if run.record.state is RunState.PASSED and run.record.mode in NEVER_PUBLISHED:
         return f"Measured, and never published{share}{with_warnings}"
     if run.record.state is RunState.PASSED:
-        waits = "ready to publish" if run.record.approved_by else "waits for an approval"
+        waits = "ready to publish" if run.record.approved_by or run.brings_back else "waits for an approval"
         return f"Every blocking gate passed: {waits}{share}{with_warnings}"
     if run.record.state is RunState.FAILED and run.record.note:
         return f"Failed: {run.record.note.removesuffix('.')}{with_warnings}"
@@ -304,9 +304,14 @@ def _on_yes(found: RunReport) -> str:
         return f"It is {run.record.state}: {MEANING[run.record.state]}. {recorded}."
     if changes_nothing(found):
         return "No file is swapped: the ledger records that the accepted rows follow from its inputs too."
+    back = "a rollback of this run restores exactly the earlier files"
+    if any(part.expected_checksum for part in found.partitions):
+        back = "it cannot be rolled back, because the earlier files are gone or damaged"
+    if run.brings_back:
+        follow = " No dependent has to follow, because the rows are those that were recorded."
     return (
-        f"One commit swaps the files of {count_of(len(found.swapped), found.noun)} of {run.record.table}; a rollback "
-        f"of this run restores exactly the earlier files. Cancelled instead, it changes nothing.{follow}"
+        f"One commit swaps the files of {count_of(len(found.swapped), found.noun)} of {run.record.table}; {back}. "
+        f"Cancelled instead, it changes nothing.{follow}"
         if found.totals
         else f"Publication swaps the partitions of {run.record.table} that differ, in one commit.{follow}"
     )

@@ -67,6 +67,7 @@ _PASSED = (RunState.PASSED, RunState.PUBLISHING, *EVER_PUBLISHED, RunState.VERIF
 _OF_THE_PLAN = ": the plan, not its results, which are not measured yet; publication still waits for the gates"
 _BEFORE_RESULTS = ": the plan, before its results were measured"
 _NOT_NEEDED = "not needed: nothing changes"
+_NOT_ASKED = "not needed: its rows are exactly those that were recorded"
 _NOT_AGREED = "DRAFT: no other person has agreed yet"
 _MOST_FILES = 40
 _MOST_RUNS = 4
@@ -88,7 +89,7 @@ def run_facts(
     at_work = run.record.lease
     return facts(
         ("run", run_ref(run.record.run_id)),
-        ("state", state_of(run.record.state, meaning_of_run(run.record))),
+        ("state", state_of(run.record.state, meaning_of_run(run.record, brings_back=run.brings_back))),
         ("note", run.record.note),
         ("approval", _approval(run, grounds)),
         ("table", f"{run.record.table} by {run.manifest.transform} {run.manifest.transform_version}"),
@@ -121,7 +122,7 @@ def approval(found: RunSummary | SetDocument) -> str:
         case RunState.ROLLED_BACK | SetState.ROLLED_BACK:
             return "withdrawn"
         case _:
-            return ApprovalState.DRAFT
+            return "not needed" if isinstance(found, RunSummary) and found.brings_back else ApprovalState.DRAFT
 
 
 def partitions_of(run: RunSummary) -> Value:
@@ -163,7 +164,7 @@ def _approval(run: RunSummary, grounds: ApprovalGrounds | None) -> Value:
         withdrew = f" ({undone.reason}), which withdrew the approval by {approved_by}"
         return words(f"DRAFT: {undone.by} rolled the run back on ", undone.at, withdrew)
     if not run.record.approved_by:
-        return _NOT_AGREED
+        return _NOT_ASKED if run.brings_back else _NOT_AGREED
     groups = f", for {', '.join(grounds.groups)} (approvers.yaml {grounds.approvers_version})" if grounds else ""
     at = words(" on ", run.record.approved_at) if run.record.approved_at else ""
     return words(f"APPROVED by {run.record.approved_by}", at, groups, _of_the_plan([run.record]))

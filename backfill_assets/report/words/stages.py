@@ -56,10 +56,13 @@ def stage_words(stage: Stage) -> str:
             if stage.demand.policy is not None:
                 return f"approved by policy: {stage.demand.policy} runs are published automatically"
             groups = members(stage.demand.groups)
+            unless = (
+                "; where its rows are exactly those that were recorded, no approval is needed" if stage.repairs else ""
+            )
             loosened = f": {loosened_words(stage.demand.loosened)}" if stage.demand.loosened else ""
             return (
                 f"wait until another person than {stage.requested_by}{f', {groups},' if groups else ''} "
-                f"approves {stage.of}{loosened}"
+                f"approves {stage.of}{loosened}{unless}"
             )
         case Hold():
             return f"wait {duration_words(stage.seconds)} after the phase before it of {stage.table} has landed"

@@ -35,8 +35,14 @@ def expired_words(run_id: str) -> str:
     return f"The snapshot expired by run {run_id}: its table does not keep it, and no version is accepted."
 
 
-def meaning_of_run(run: RunHeader) -> str:
-    """What the state of a run means."""
+def meaning_of_run(run: RunHeader, *, brings_back: bool = False) -> str:
+    """What the state of a run means.
+
+    Args:
+        brings_back: Whether it is a repair whose rows are exactly those that were recorded.
+    """
+    if brings_back and run.state is RunState.PASSED:
+        return "every blocking gate passed, and its rows are exactly those that were recorded: it needs no approval"
     if run.kind.expires and run.state is RunState.PUBLISHED:
         return "its snapshots have expired: readers see none of their rows"
     return MEANING[run.state]

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.land import land_files
 from backfill_assets.application.land import load as load_days
+from backfill_assets.application.plan import described_plan
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.recover import recover
 from backfill_assets.core.columns import LINEAGE
@@ -30,7 +31,14 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.errors import NotAgreed
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.advice.machine import after_audit
+from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.page import Page
+from backfill_assets.report.report import run_report
 from backfill_assets.report.requests import Act, Invocation
+from backfill_assets.report.runs import run_document
+from backfill_assets.report.screens.plan import plan_page
+from backfill_assets.report.screens.run_report import run_page
+from backfill_assets.report.screens.runs import approval, run_summary_page
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.damage import Amiss
 from backfill_assets_tests.domains.modes import EVERY_MODE
@@ -313,6 +321,40 @@ def test_the_next_steps_of_an_audit_lead_to_a_home_without_problems(book: Book, 
             carried_out(book, asked)
     assert audit(book.ws).problems == ()
     assert {table: book.rows(table, COLUMNS) for table in MODES.values()} == held
+
+
+def shown(what: Page) -> str:
+    return " ".join(markdown_page(what).replace("\\", "").split())
+
+
+def test_no_page_says_that_a_repair_waits_for_an_approval_that_it_does_not_need(book: Book) -> None:
+    removed(accepted_file(book, ACCOUNTS, DAYS[2]))
+    request = PlanRequest(
+        table=ACCOUNTS, days=DayRange.inclusive(DAYS[2], DAYS[2]), reason="a lost file", by="ana", kind=Kind.REPAIR
+    )
+    plan = operations.plan(book.ws, request)
+    run_id = plan.manifest.run_id
+    planned = shown(plan_page(described_plan(book.ws, plan)))
+    assert "where its rows are exactly those that were recorded, no approval is needed" in planned
+    assert "where its report says that it waits for an approval" in planned
+    assert f"status {run_id}" in "".join(map(str, after_audit(audit(book.ws), next_step_of)))
+    operations.stage(book.ws, run_id, actor="ana")
+    operations.gate(book.ws, run_id, actor="ana")
+    (step,) = after_audit(audit(book.ws), next_step_of)
+    assert f"publish {run_id}" in str(step)
+    summary = run_document(book.ws, run_id)
+    status = shown(run_summary_page(summary))
+    assert approval(summary) == "not needed"
+    assert "not needed: its rows are exactly those that were recorded" in status
+    assert "DRAFT" not in status
+    assert "approves it" not in status
+    report = shown(run_page(run_report(book.ws, run_id)))
+    assert "waits for an approval" not in report
+    assert "restores exactly the earlier files" not in report
+    assert "Then the dependents follow" not in report
+    assert "it cannot be rolled back, because the earlier files are gone or damaged" in report
+    operations.publish(book.ws, run_id, by="ana")
+    assert audit(book.ws).problems == ()
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
