@@ -177,7 +177,9 @@ class Pages:
             Field(name="rows", label=f"Rows of each table (1 to {look.MOST_FOLLOWED})", value=given.get("rows", "")),
         )
         return shown(
-            trace_page(found, more="Ask for more rows above."), here="/rows", asked=form("/trace", fields, "Show it")
+            trace_page(found, more="Ask for more rows above.", every=""),
+            here="/rows",
+            asked=form("/trace", fields, "Show it"),
         )
 
     def search(self, request: Request) -> Response:

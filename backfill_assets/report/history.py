@@ -186,7 +186,7 @@ def _version_history(
         verified_by=tx.publications.verifying(version.table, version.partition, version.version),
         undone=_undone(tx, version),
         seen=tuple(each for each in periods if each.version == version.version),
-        undo=_undo(ws, tx, version, run),
+        undo=undo_of(ws, tx, version, run),
     )
 
 
@@ -198,7 +198,8 @@ def _imports(tx: ReadTransaction, version: PartitionVersion) -> tuple[ImportOnDa
     return tuple(ImportOnDay(day=day, landed=tx.imports.get(day.import_id)) for day in days)
 
 
-def _undo(ws: Workspace, tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> NextStep | None:
+def undo_of(ws: Workspace, tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> NextStep | None:
+    """What undoes the publication of a version by its run; None when readers do not see it."""
     standing = tx.versions.standing(version.table, [version.partition]).get(version.partition)
     if standing is None or standing.version != version.version:
         return None

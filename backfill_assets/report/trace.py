@@ -22,8 +22,9 @@ from backfill_assets.planning.partitions import Partitions, partition_of, partit
 from backfill_assets.planning.reasons import Reason
 from backfill_assets.report.errors import NothingThen
 from backfill_assets.report.fresh import reasons_of
-from backfill_assets.report.history import never_published, times_shown
+from backfill_assets.report.history import never_published, times_shown, undo_of
 from backfill_assets.report.landed_behind import LandedBehind, Made
+from backfill_assets.report.requests import NextStep
 from backfill_assets.report.row_history import business_values, chosen_key, key_columns
 from backfill_assets.report.trace_causes import ChangedRow, TracedCause, causes_in, rollback_between, rollback_cause
 from backfill_assets.report.trace_publications import TracedPublication, publications_behind
@@ -44,6 +45,7 @@ class TracedRow:
         values: Its values by column, as text or null.
         is_changed: Whether what was computed from it replaced a version that was not, as the row is new or has changed.
         import_id: Of a row of a source, the import that has its record; null otherwise.
+        file: The name of the file of that import; null otherwise.
         record: The number of that record in its file; for JSONL, the line; null otherwise.
     """
 
@@ -51,6 +53,7 @@ class TracedRow:
     values: Mapping[str, str | None]
     is_changed: bool
     import_id: str | None = None
+    file: str | None = None
     record: int | None = None
 
 
@@ -116,6 +119,7 @@ class Trace:
         seen: During which time readers of the table saw the version.
         name: Of a version of a table, or of a table that has versions, the table whose readers are cut over; else null.
         shown: When the readers of `name` were shown this table, in order; empty without `name`.
+        undo: What undoes the publication of the version; null where readers do not see it now.
         stale: Why it does not follow from the present any more; empty where it does, or of an earlier time.
         values: The values of the row by column, as text or null; empty when they cannot be read.
         problem: Why they cannot be read, or null.
@@ -135,6 +139,7 @@ class Trace:
     seen: Period
     name: str | None
     shown: tuple[ShownPeriod, ...]
+    undo: NextStep | None = None
     stale: tuple[Reason, ...]
     values: Mapping[str, str | None]
     problem: str | None
@@ -227,6 +232,7 @@ def trace_of(
             seen=seen,
             name=name,
             shown=shown,
+            undo=undo_of(ws, tx, version, tx.runs.get(version.run_id)) if at is None else None,
             stale=reasons_of(ws, tx, declared.name, partition) if at is None else (),
             values=business_values(rows[0].values) if rows else {},
             problem=problem,
@@ -411,19 +417,22 @@ def _contributing(
         seen,
         count=found.count,
         changed=first.count if first else None,
-        rows=tuple(_traced(declared, row, is_changed=row.changed is not None) for row in listed),
-        replaced=tuple(_traced(declared, row, is_changed=True) for row in in_order(first.replaced if first else ())),
+        rows=tuple(_traced(behind.tx, declared, row, is_changed=row.changed is not None) for row in listed),
+        replaced=tuple(
+            _traced(behind.tx, declared, row, is_changed=True) for row in in_order(first.replaced if first else ())
+        ),
     )
     return contributing, (*listed, *(row for row in (first.replaced if first else ()) if row.changed))
 
 
-def _traced(table: Table, row: _Row, *, is_changed: bool) -> TracedRow:
-    number = row.values.get(_RECORD)
+def _traced(tx: ReadTransaction, table: Table, row: _Row, *, is_changed: bool) -> TracedRow:
+    number, import_id = row.values.get(_RECORD), row.values.get(_IMPORT)
     return TracedRow(
         partition=partition_text(table.partition.grain, row.partition),
         values=business_values(row.values),
         is_changed=is_changed,
-        import_id=row.values.get(_IMPORT),
+        import_id=import_id,
+        file=tx.imports.get(import_id).name if import_id else None,
         record=None if number is None else int(number),
     )
 

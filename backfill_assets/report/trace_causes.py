@@ -6,7 +6,7 @@ A rollback, another release, other references and settings, and the landed recor
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from enum import StrEnum
 
@@ -23,6 +23,7 @@ from backfill_assets.ledger.records import Action, PartitionVersion, Period, Pub
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import partition_text
 from backfill_assets.report.landed_behind import Made
+from backfill_assets.report.requests import Act, Invocation, do
 from backfill_assets.workspace import Workspace
 
 
@@ -56,6 +57,7 @@ class TracedCause:
         by: Who landed, stated, requested or rolled back.
         at: When it landed, was published, or was rolled back; null where its run was not published itself.
         why: The reason or the note; empty where there is none.
+        code: What prints how the code of the two releases differs; null where it is the same.
     """
 
     cause: CauseOfNumber
@@ -70,6 +72,7 @@ class TracedCause:
     by: str
     at: datetime | None
     why: str
+    code: Invocation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +182,9 @@ def _differences(tx: ReadTransaction, partition: str, table: str, row: ChangedRo
         if earlier != (version, sha256):
             found.append((CauseOfNumber.REFERENCE, name, (earlier[0] if earlier else None, version)))
     for cause, subject, versions in found:
-        yield _of_run(tx, row.now.run_id, table, partition, cause, subject, versions)
+        found_cause = _of_run(tx, row.now.run_id, table, partition, cause, subject, versions)
+        is_code = cause is CauseOfNumber.RELEASE and now.code != before.code
+        yield replace(found_cause, code=do(Act.CODE, before.code[:12], now.code[:12])) if is_code else found_cause
 
 
 def _of_run(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.page import (
@@ -33,18 +33,24 @@ from backfill_assets.report.values import key_text
 _MORE = words("To follow more of them: ", step(Option("rows", "N")), ".")
 
 
-def trace_page(found: Trace, *, more: Value = _MORE) -> Page:
+_EVERY = words("Every row of the tables: ", step(Option("json")), ".")
+_MOST = 20
+"""How many rows of a table a terminal shows."""
+
+
+def trace_page(found: Trace, *, more: Value = _MORE, every: Value = _EVERY) -> Page:
     """A number with its causes and its sources.
 
     Args:
         more: How a reader follows more rows.
+        every: How a reader of a terminal, which shows the first of many, sees every row.
     """
     seen = found.seen
     periods = [
         (each.version or "none", each.since, each.until or "now", publication_ref(each.publication_id))
         for each in found.periods
     ]
-    files = {each.landed.import_id: each.landed.name for each in found.records}
+    lengths = [len(found.records), *(len(each.rows) + len(each.replaced) for each in found.inputs)]
     return page(
         f"{found.table} {found.partition}{f': {key_text(found.key)}' if found.key else ''}",
         stale_note(found.table, found.stale),
@@ -57,17 +63,19 @@ def trace_page(found: Trace, *, more: Value = _MORE) -> Page:
             (f"published in {found.table} from" if found.name else "readers saw it from", seen.since),
             ("until", seen.until or "now"),
             *found.values.items(),
+            ("to undo it", found.undo),
         ),
         Note(text=f"Its values cannot be shown: {found.problem}", tone=Tone.ATTENTION) if found.problem else None,
         times_shown(found.table, found.name, found.shown),
-        section("Last change of the number", _causes(found)),
+        section("Last change of the number", _causes(found), *_codes(found)),
         section("Publications, back to the request", _publications(found)),
         section(
             f"Every version in {found.table}" if found.name else "Every version that readers saw",
             table(["version", "from", "until", "by"], periods),
         ),
-        *(_rows(each, more, files) for each in found.inputs),
+        *(_rows(each, more) for each in found.inputs),
         section("Landed records", _records(found)),
+        Note(text=every, tone=Tone.SOFT) if every and max(lengths, default=0) > _MOST else None,
     )
 
 
@@ -98,6 +106,11 @@ def _causes(found: Trace) -> Table:
     ]
     heads = ["what", "of", "file or version", "record", "by", "at", "why"]
     return table(heads, rows, numbers=["record"])
+
+
+def _codes(found: Trace) -> Iterator[Note]:
+    for code in dict.fromkeys(each.code for each in found.causes if each.code):
+        yield Note(text=words("How the code differs: ", code), tone=Tone.SOFT)
 
 
 def _subject(cause: TracedCause) -> Value:
@@ -135,7 +148,7 @@ def _released(found: TracedPublication) -> str:
     return f"{found.release}, which kept the row" if found.kept else found.release
 
 
-def _rows(found: ContributingRows, more: Value, files: Mapping[str, str]) -> Section | None:
+def _rows(found: ContributingRows, more: Value) -> Section | None:
     """Rows of a table, and what those that changed were before; of a source each with its landed record."""
     every = (*found.rows, *found.replaced)
     columns = list(dict.fromkeys(name for row in every for name in row.values))
@@ -145,7 +158,7 @@ def _rows(found: ContributingRows, more: Value, files: Mapping[str, str]) -> Sec
             Ref(place=Place.PARTITION, id=row.partition, table=found.table),
             *([mark if row.is_changed else ""] if marks else []),
             *(row.values.get(name) for name in columns),
-            *((files.get(row.import_id or "", row.import_id), _number(row.record)) if is_source else ()),
+            *((row.file, _number(row.record)) if is_source else ()),
         )
         for mark, listed in (("yes", found.rows), ("was", found.replaced))
         for row in listed
@@ -155,7 +168,7 @@ def _rows(found: ContributingRows, more: Value, files: Mapping[str, str]) -> Sec
         f"{found.table}, from which {found.of} was computed",
         *(Note(text=text, tone=Tone.SOFT) for text in _said(found)),
         Note(text=more, tone=Tone.SOFT) if found.count and found.count > len(found.rows) else None,
-        table(heads, rows),
+        table(heads, rows, most=_MOST),
     )
 
 
@@ -185,7 +198,7 @@ def _records(found: Trace) -> Table:
             f"{each.table} {each.partition}",
             key_text(each.key),
             each.landed.import_id,
-            each.landed.original_path,
+            each.landed.name,
             _number(each.record),
             "was" if each.is_replaced else "",
             each.landed.landed_by,
@@ -194,4 +207,4 @@ def _records(found: Trace) -> Table:
         for each in found.records
     ]
     heads = ["row of", "key", "import", "file", "record", "", "landed by", "landed"]
-    return table(heads, rows, numbers=["record"])
+    return table(heads, rows, numbers=["record"], whole=["import"], most=_MOST)
