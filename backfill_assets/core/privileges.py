@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 
-from sqlalchemy import Dialect
-from sqlalchemy.dialects import postgresql
-
 NO_PRIVILEGE = "42501"
 """PostgreSQL's SQLSTATE where a role may not do what it asks."""
 NO_SCHEMA = "3F000"
 """Its SQLSTATE where no schema of the path is there for a role: it has none, or may not use it."""
 
-_DIALECT: Dialect = postgresql.dialect()  # type: ignore[no-untyped-call]
-_DENIED = re.compile(r"permission denied for (?P<kind>table|view|sequence|schema|database|function) (?P<name>[^\n]+)")
+_DENIED = re.compile(
+    r"permission denied for (?P<kind>table|view|sequence|schema|database|function) (?P<name>.+?)(?=\s+LINE \d+:|\n|$)"
+)
 _PRIVILEGES = {"sequence": "USAGE", "schema": "USAGE", "database": "CONNECT", "function": "EXECUTE"}
 _MAKES = {"schema": "CREATE", "database": "CREATE"}
 
@@ -46,5 +44,5 @@ def missing_grant(said: str, role: str, statement: str = "SELECT") -> str:
 
 
 def _quoted(name: str) -> str:
-    """A name as PostgreSQL takes it: quoted where it has capitals, blanks or other characters, or is a word of SQL."""
-    return str(_DIALECT.identifier_preparer.quote(name))
+    """A name as PostgreSQL takes it whatever its letters are, also a word of SQL."""
+    return '"' + name.replace('"', '""') + '"'

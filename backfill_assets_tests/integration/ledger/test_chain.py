@@ -238,13 +238,13 @@ def test_what_a_role_lacks_is_named_as_the_grant_that_gives_it_until_the_ledger_
                     break
             except Unusable as refused:
                 grant = refused.message.partition("; its owner can ")[2].rstrip(".")
-                assert grant not in granted and grant.endswith(" TO reader"), refused.message
+                assert grant not in granted and grant.endswith(' TO "reader"'), refused.message
                 assert "secret" not in refused.message
                 assert advised(refused) == "let its owner do that, then give the same command again"
                 tamper(postgres_url, grant)
                 granted.append(grant)
-        assert ("GRANT USAGE ON SCHEMA public TO reader" in granted) is not may_use_schema
-        assert ("GRANT CREATE ON SCHEMA public TO reader" in granted) is is_new
+        assert ('GRANT USAGE ON SCHEMA "public" TO "reader"' in granted) is not may_use_schema
+        assert ('GRANT CREATE ON SCHEMA "public" TO "reader"' in granted) is is_new
         for privilege in () if is_new else ("SELECT ON", "INSERT"):
             assert any(each.startswith(f"GRANT {privilege}") for each in granted)
     finally:

@@ -10,28 +10,36 @@ from backfill_assets.core.privileges import missing_grant
 @pytest.mark.parametrize(
     ("said", "statement", "grant"),
     [
-        ("permission denied for table runs", "SELECT 1 FROM runs", "GRANT SELECT ON runs TO ana"),
+        ("permission denied for table runs", "SELECT 1 FROM runs", 'GRANT SELECT ON "runs" TO "ana"'),
         (
             "permission denied for table runs",
             "UPDATE runs SET state = %s WHERE run_id = %s",
-            "GRANT SELECT, UPDATE ON runs TO ana",
+            'GRANT SELECT, UPDATE ON "runs" TO "ana"',
         ),
         (
             "permission denied for table leases",
             "INSERT INTO leases VALUES (1) ON CONFLICT (work_id) DO UPDATE SET x = 1",
-            "GRANT INSERT, UPDATE ON leases TO ana",
+            'GRANT INSERT, UPDATE ON "leases" TO "ana"',
         ),
-        ("permission denied for table head", "SELECT hash FROM head FOR UPDATE", "GRANT SELECT, UPDATE ON head TO ana"),
-        ("permission denied for table Weird Name", "SELECT 1", 'GRANT SELECT ON "Weird Name" TO ana'),
-        ("permission denied for table order", "SELECT 1", 'GRANT SELECT ON "order" TO ana'),
+        (
+            "permission denied for table head",
+            "SELECT hash FROM head FOR UPDATE",
+            'GRANT SELECT, UPDATE ON "head" TO "ana"',
+        ),
+        ("permission denied for table Weird Name", "SELECT 1", 'GRANT SELECT ON "Weird Name" TO "ana"'),
+        ("permission denied for table order", "SELECT 1", 'GRANT SELECT ON "order" TO "ana"'),
         (
             "permission denied for table runs",
             "WITH a AS ( SELECT 1 ) DELETE FROM runs",
-            "GRANT DELETE, SELECT ON runs TO ana",
+            'GRANT DELETE, SELECT ON "runs" TO "ana"',
         ),
-        ("permission denied for schema public", "CREATE TABLE runs (a int)", "GRANT CREATE ON SCHEMA public TO ana"),
-        ("permission denied for schema shop", "SELECT 1", "GRANT USAGE ON SCHEMA shop TO ana"),
-        ("permission denied for sequence runs_seq", "INSERT INTO runs", "GRANT USAGE ON SEQUENCE runs_seq TO ana"),
+        (
+            "permission denied for schema public",
+            "CREATE TABLE runs (a int)",
+            'GRANT CREATE ON SCHEMA "public" TO "ana"',
+        ),
+        ("permission denied for schema shop", "SELECT 1", 'GRANT USAGE ON SCHEMA "shop" TO "ana"'),
+        ("permission denied for sequence runs_seq", "INSERT INTO runs", 'GRANT USAGE ON SEQUENCE "runs_seq" TO "ana"'),
     ],
 )
 def test_the_grant_names_the_privilege_and_the_object(said: str, statement: str, grant: str) -> None:
