@@ -70,7 +70,7 @@ def repair_of(ws: Workspace, tx: ReadTransaction, table: DerivedTable, request: 
     lost = lost_versions(ws, table, tx.versions.accepted(table.name, None if keys_move else asked))
     if not lost:
         return Repair(request=request)
-    bases = tx.bases.of_accepted([table.name], partitions=lost.keys()).bases[table.name]
+    bases = tx.bases.of_accepted([table.name], partitions=lost.keys(), agreed=True).bases[table.name]
     of_run = {basis.run_id: some for basis in bases if (some := lost.keys() & set(basis.partitions))}
     runs = tx.runs.named(sorted(of_run))
     reads = {run.run_id: _reads(ws, tx, run, None if keys_move else of_run[run.run_id]) for run in runs}

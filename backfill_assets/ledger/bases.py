@@ -21,6 +21,7 @@ from sqlalchemy import and_, select
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import sha256_text
+from backfill_assets.core.people import POLICY
 from backfill_assets.ledger.errors import Edited, NotInLedger
 from backfill_assets.ledger.queries import PAGE, Queries, batches
 from backfill_assets.ledger.schema import (
@@ -40,6 +41,13 @@ from backfill_assets.planning.windows import AnyWindow, parse_window
 
 StandsFor = dict[str, list[date]]
 """Accepted partitions of a table, by the run that stands for them."""
+
+_FOUND_EQUAL = (
+    publications.c.begun_sequence,
+    publications.c.run_id,
+    partition_versions.c.table_name,
+    partition_versions.c.partition_date,
+)
 
 RunPartition = tuple[str, str, date]
 """A run, its table, and one of its partitions."""
@@ -177,7 +185,7 @@ class BasisReads(Queries):
             inputs: Tables whose digests are wanted as well; those that a basis has read are added to them.
             partitions: Only the bases of these partitions are wanted.
             agreed: Without the bases of runs that no person has approved, because their rows were found equal, or were
-                left as they are.
+                left as they are, or put back as they were recorded.
         """
         named = list(tables)
         accepted = {table: self._accepted_now(table) for table in dict.fromkeys([*named, *inputs])}
@@ -186,6 +194,8 @@ class BasisReads(Queries):
         for table in named:
             made_by = accepted[table].made_by
             stands[table] = {p: run for p, run in made_by.items() if partitions is None or p in partitions}
+            if agreed:
+                stands[table] |= self._before_repairs(table, stands[table])
         left = [] if agreed else self._left(named)
         others = sorted([*self._found_equal(named, agreed=agreed), *left])
         for _, run_id, table, partition in others:
@@ -209,6 +219,16 @@ class BasisReads(Queries):
             yield from self._drawn_up(_by_run(pairs), accepted, accept)
 
         return ProvenanceIndex(bases=bases, earlier=earlier, digests=digests)
+
+    def is_computed_as_agreed(self, run_id: str, table: str, partitions: Sequence[date]) -> bool:
+        """Whether a run has the code, settings and references of the runs that were agreed to for accepted partitions.
+
+        Cost: as `of_accepted`.
+        """
+        agreed = self.of_accepted([table], partitions=partitions, agreed=True).bases[table]
+        computed = _computed_by(self.of_run(run_id, partitions))
+        known = {partition for basis in agreed for partition in basis.partitions}
+        return known == set(partitions) and all(_computed_by(basis) == computed for basis in agreed)
 
     def of_run(self, run_id: str, partitions: Sequence[date]) -> Basis:
         """The bases of partitions of a run, whether they are visible to readers or not.
@@ -237,6 +257,31 @@ class BasisReads(Queries):
                 accepted.add(partition, version, digest, run_id)
         return accepted
 
+    def _before_repairs(self, table: str, partitions: Collection[date]) -> dict[date, str]:
+        """The runs that were agreed to for the rows which repairs without an approval put back, by partition."""
+        reads, held = VersionReads(self._connection), partition_versions
+        if not reads.repaired(table):
+            return {}
+        put_back = and_(approvals.c.run_id == held.c.run_id, approvals.c.approved_by == f"{POLICY}repair")
+        chosen = select(held.c.partition_date, held.c.version, held.c.replaces).join_from(held, approvals, put_back)
+        of_table = chosen.where(held.c.table_name == table)
+        before = {(day, version): replaces for day, version, replaces in self._columns(of_table)}
+        found: dict[date, int] = {}
+        for day, claim in reads.claims(table, sorted(partitions)).items():
+            version = claim.version
+            while (day, version) in before:
+                version = before[day, version]
+            if version != claim.version:
+                found[day] = version
+        agreed = {day: version.run_id for day, version in reads.pinned(table, sorted(found.items())).items()}
+        made, equal = publications, found_equal(*_FOUND_EQUAL, partition_versions.c.version)
+        equal = equal.join(approvals, approvals.c.run_id == made.c.run_id)
+        equal = equal.where(made.c.table_name == table, approvals.c.state == ApprovalState.APPROVED)
+        for _, run_id, _, day, version in sorted(map(tuple, self._columns(equal))) if found else ():
+            if found.get(day) == version:
+                agreed[day] = run_id
+        return agreed
+
     def _left(self, tables: Sequence[str]) -> list[tuple[int, str, str, date]]:
         """Accepted versions that an owner left as they are, and the runs that found other rows, in that order."""
         held, found = partition_versions, candidate_partitions
@@ -261,7 +306,7 @@ class BasisReads(Queries):
     def _found_equal(self, tables: Sequence[str], *, agreed: bool) -> list[tuple[int, str, str, date]]:
         """Accepted versions and the runs whose standing publications found them equal, the last begun last."""
         held, made = partition_versions, publications
-        found = found_equal(made.c.begun_sequence, made.c.run_id, held.c.table_name, held.c.partition_date)
+        found = found_equal(*_FOUND_EQUAL)
         chosen = found.where(made.c.table_name.in_(tables), held.c.state == VersionState.ACCEPTED)
         if agreed:
             chosen = chosen.join(approvals, approvals.c.run_id == made.c.run_id)
@@ -325,6 +370,13 @@ class BasisReads(Queries):
                 for run_id, table, partition, digest in self._columns(statement.where(made.c.run_id.in_(batch))):
                     digests[run_id, table, partition] = digest
         return digests
+
+
+def _computed_by(basis: Basis) -> tuple[object, ...]:
+    """What rows are computed by, besides their inputs."""
+    references = sorted((each.name, each.version, each.sha256) for each in basis.references)
+    code = (basis.transform, basis.transform_version, basis.code_digest)
+    return (*code, basis.configuration, references, basis.session_digest)
 
 
 def _by_run(pairs: Iterable[tuple[date, str]]) -> StandsFor:

@@ -19,6 +19,8 @@ from backfill_assets.core.people import POLICY
 from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.agreements import AgreementReads
 from backfill_assets.ledger.approvals import ApprovalSteps
+from backfill_assets.ledger.bases import BasisReads
+from backfill_assets.ledger.candidates import CandidateReads
 from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.outbox import OutboxSteps
@@ -63,6 +65,7 @@ from backfill_assets.ledger.states import (
     may_follow,
 )
 from backfill_assets.ledger.versions import VersionSteps
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind
 from backfill_assets.planning.policy import Cause
 
@@ -124,7 +127,7 @@ class PublicationWrites(PublicationReads, Writes):
         What is declared now is not known here.
         """
         manifest = found.manifest
-        if found.approved_by == f"{POLICY}repair" and not self._only_repairs(intent, self._runs.header(found.run_id)):
+        if found.approved_by == f"{POLICY}repair" and not self._is_repaired_as_agreed(intent, manifest):
             raise errors.NeedsApproval(run_id=found.run_id)
         granted = [cause for cause in get_args(Cause) if found.approved_by == f"{POLICY}{cause}"]
         if not granted:
@@ -379,6 +382,16 @@ class PublicationWrites(PublicationReads, Writes):
             delta_version=ended.delta_version,
             log=log,
             note=ended.note,
+        )
+
+    def _is_repaired_as_agreed(self, intent: PublicationIntent, manifest: Manifest) -> bool:
+        """Whether a repair brings in what was lost, as it was recorded, and computed as was agreed to."""
+        connection, days = self._log.connection, [change.partition for change in intent.changes]
+        lost = CandidateReads(connection).replacing_lost(intent.run_id)
+        return (
+            self._only_repairs(intent, self._runs.header(intent.run_id))
+            and (bool(lost) if manifest.publish.keys_move else lost >= set(days))
+            and BasisReads(connection).is_computed_as_agreed(intent.run_id, intent.table, days)
         )
 
     def _only_repairs(self, intent: PublicationIntent, run: RunHeader) -> bool:

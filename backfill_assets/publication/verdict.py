@@ -143,16 +143,21 @@ def has_recorded_rows(candidate: CandidatePartition, accepted: PartitionVersion)
 
 def brings_back_what_was_recorded(tx: ReadTransaction, run: RunRecord) -> bool:
     """Whether a repair has computed, for every partition, exactly the rows that the ledger recorded when they were
-    accepted; of one that was published, whether it was approved for that."""
+    accepted, whose files are lost, and by the code, settings and references that were agreed to for them; of one that
+    was published, whether it was approved for that."""
     manifest = run.manifest
     if manifest.kind is not Kind.REPAIR:
         return False
     if run.state in EVER_PUBLISHED:
         return run.approved_by == f"{POLICY}repair"
     accepted, staged = tx.versions.accepted(manifest.table, manifest.partitions), tx.candidates.of_run(run.run_id)
-    return staged.keys() == set(manifest.partitions) and all(
+    is_recorded = staged.keys() == set(manifest.partitions) and all(
         p in accepted and has_recorded_rows(candidate, accepted[p]) for p, candidate in staged.items()
     )
+    lost = {p for p, candidate in staged.items() if candidate.replaces_lost}
+    # Where keys move, all partitions are computed together.
+    is_needed = bool(lost) if manifest.publish.keys_move else lost == staged.keys()
+    return is_recorded and is_needed and tx.bases.is_computed_as_agreed(run.run_id, manifest.table, manifest.partitions)
 
 
 def _require_every_partition(manifest: Manifest, candidates: Mapping[date, CandidatePartition]) -> None:

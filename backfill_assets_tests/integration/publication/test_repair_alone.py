@@ -1,0 +1,158 @@
+"""One person alone repairs what is lost, as it was recorded and agreed to, and nothing else; computed on paper."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.candidates import evaluate
+from backfill_assets.domain import Domain
+from backfill_assets.ledger.errors import NeedsApproval
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import PlanRequest
+from backfill_assets.publication import authority
+from backfill_assets.publication.errors import NotAgreed
+from backfill_assets.staleness.find import changed_otherwise, stale_partitions
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.faults.paper import without_spark
+from backfill_assets_tests.faults.stories import begun
+from backfill_assets_tests.faults.teller import BUILT, Teller
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.lakes import folder_of
+
+PALETTE, TURNOVER = "gold.palette", "silver.turnover"
+DAY = BUILT[2]
+
+
+@pytest.fixture
+def teller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Teller]:
+    """A home in which all tables are published."""
+    monkeypatch.setattr(evaluate, "prove", lambda *_: ())  # the proof of the window is made by Spark
+    with begun(tmp_path) as (home, paper):
+        found = Teller(home=home, chance=random.Random(1), paper=paper)
+        with without_spark(paper):
+            yield found
+        found.ws.close()
+
+
+def released(teller: Teller, version: str) -> None:
+    """The author declares a new release of gold, which computes the same."""
+    domain = teller.ws.domain
+    gold = domain.derived_table(PALETTE)
+    newer = replace(gold.releases[0], version=version)
+    again = replace(gold, releases=(newer, *gold.releases))
+    derived = tuple(again if each.name == PALETTE else each for each in domain.derived)
+    ws = replace(
+        teller.ws, domain=Domain(name=domain.name, package=domain.package, sources=domain.sources, derived=derived)
+    )
+    ws.__dict__["ledger"] = teller.ws.ledger
+    teller.ws = ws
+
+
+def file_of(ws: Workspace, table: str, day: date) -> Path:
+    with ws.ledger.read() as tx:
+        return folder_of(ws.lake, table) / tx.versions.accepted(table)[day].files.files[0].path
+
+
+def staged_by_ana(
+    teller: Teller, table: str, days: Sequence[date] = (DAY,), kind: Kind = Kind.REPAIR, version: str | None = None
+) -> str:
+    request = PlanRequest(
+        table=table,
+        days=DayRange.inclusive(days[0], days[-1]),
+        reason="a file",
+        by="ana",
+        kind=kind,
+        transform_version=version,
+    )
+    run_id = operations.plan(teller.ws, request).manifest.run_id
+    teller._carry(teller.ws, run_id)
+    return run_id
+
+
+def unagreed(ws: Workspace) -> Sequence[object]:
+    """The partitions of gold that were computed otherwise than was agreed to."""
+    table = ws.domain.derived_table(PALETTE)
+    with ws.ledger.read() as tx:
+        return [*changed_otherwise(stale_partitions(ws, tx, table, BUILT, agreed=True))]
+
+
+def test_a_repair_of_intact_rows_is_no_approval_of_a_new_release(teller: Teller) -> None:
+    released(teller, "3.0.0")
+    before = unagreed(teller.ws)
+    assert before
+    run_id = staged_by_ana(teller, PALETTE, BUILT[1:])
+    with pytest.raises(NotAgreed):
+        operations.publish(teller.ws, run_id, by="ana")
+    assert unagreed(teller.ws) == before
+
+
+def test_a_repair_of_a_lost_file_by_a_new_release_waits_for_a_person(teller: Teller) -> None:
+    released(teller, "3.0.0")
+    before = unagreed(teller.ws)
+    file_of(teller.ws, PALETTE, DAY).unlink()
+    run_id = staged_by_ana(teller, PALETTE, version="3.0.0")
+    with pytest.raises(NotAgreed):
+        operations.publish(teller.ws, run_id, by="ana")
+    assert unagreed(teller.ws) == before
+
+
+def test_a_repair_by_the_agreed_release_is_published_by_one_person_and_agrees_to_nothing_else(teller: Teller) -> None:
+    released(teller, "3.0.0")
+    before = unagreed(teller.ws)
+    file_of(teller.ws, PALETTE, DAY).unlink()
+    run_id = staged_by_ana(teller, PALETTE)
+    operations.publish(teller.ws, run_id, by="ana")
+    assert operations.run_named(teller.ws, run_id).approved_by == "policy:repair"
+    assert len(unagreed(teller.ws)) == len(before)
+
+
+def test_what_a_policy_once_repaired_by_another_release_counts_as_agreed_by_the_release_before(
+    teller: Teller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released(teller, "3.0.0")
+    before = unagreed(teller.ws)
+    file_of(teller.ws, PALETTE, DAY).unlink()
+    run_id = staged_by_ana(teller, PALETTE, version="3.0.0")
+    # As a release of the product did that did not compare what they were computed by.
+    with monkeypatch.context() as patch:
+        patch.setattr("backfill_assets.ledger.bases.BasisReads.is_computed_as_agreed", lambda *_: True)
+        operations.publish(teller.ws, run_id, by="ana")
+    assert operations.run_named(teller.ws, run_id).approved_by == "policy:repair"
+    assert len(unagreed(teller.ws)) == len(before)
+
+
+def _always(_tx: object, _run: RunRecord) -> bool:
+    return True
+
+
+@pytest.mark.parametrize("what", ["intact", "another release", "other rows"])
+def test_the_ledger_itself_refuses_what_no_repair_may_publish_alone(
+    teller: Teller, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    released(teller, "3.0.0")
+    if what == "other rows":
+        teller.paper.land(teller.ws, {DAY: (99, 7)}, by="ana")
+        teller.load(teller.ws)
+        # The rows that were read before are lost as well.
+        for table in (TURNOVER, "silver.colours"):
+            run_id = staged_by_ana(teller, table, kind=Kind.RESTATEMENT)
+            operations.approve(teller.ws, run_id, by="ben")
+            old = file_of(teller.ws, table, DAY)
+            operations.publish(teller.ws, run_id, by="ana")
+            old.unlink()
+    if what != "intact":
+        file_of(teller.ws, PALETTE, DAY).unlink()
+    run_id = staged_by_ana(teller, PALETTE, version="3.0.0" if what == "another release" else None)
+    monkeypatch.setattr(authority, "brings_back_what_was_recorded", _always)
+    with pytest.raises(NeedsApproval):
+        operations.publish(teller.ws, run_id, by="ana")
+    assert operations.run_named(teller.ws, run_id).state is RunState.PASSED
