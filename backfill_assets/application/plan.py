@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import date, datetime
 
 from backfill_assets.application.parts import stages
-from backfill_assets.application.repair import AsRecorded, Repair, repair_of
+from backfill_assets.application.repair import AsRecorded, Repair, lost_versions, repair_of
 from backfill_assets.application.terms import present_terms, terms_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import FileSet, fields_of
@@ -165,7 +165,7 @@ def plan_table(
         Refused: What `plan` and `plan_phases` refuse.
     """
     phases = asked
-    if asked is None and request.mode not in NEVER_PUBLISHED and request.kind is not Kind.REPAIR:
+    if asked is None and request.mode not in NEVER_PUBLISHED and not _repairs_lost(ws, request):
         phases = ws.domain.derived_table(request.table, days=request.days).phases
     if phases is None or phases.count == 1:
         return plan(ws, request)
@@ -175,6 +175,16 @@ def plan_table(
         if asked is not None:
             raise
         return plan(ws, request)  # what is asked for is too little for the phases of the table
+
+
+def _repairs_lost(ws: Workspace, request: PlanRequest) -> bool:
+    """Whether a request for a repair concerns lost files, which are put back at once."""
+    if request.kind is not Kind.REPAIR:
+        return False
+    table = ws.domain.derived_table(request.table, days=request.days)
+    asked = output_of(replace(request, table=table.name), ws.graph, ws.now())
+    with ws.ledger.read() as tx:
+        return bool(lost_versions(ws, table, tx.versions.accepted(table.name, asked)))
 
 
 def plan_expiry(ws: Workspace, name: str, *, reason: str, by: str) -> Plan:

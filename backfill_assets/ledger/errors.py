@@ -444,8 +444,9 @@ class StagedFilesRemoved(OfRun, OfTable, errors.MissingInput):
 
 @sentence
 class ReplacedFilesRemoved(OfRun, OfTable, errors.MissingInput):
-    """run {run_id} cannot be rolled back: what it replaced in {table} was removed by retention at {at}, for {days}."""
+    """run {run_id} cannot be rolled back: what it replaced in {table} {how} at {at}, for {days}."""
 
     at: str
     days: str
     manifest: Manifest
+    how: str = "was removed by retention"

@@ -266,7 +266,12 @@ class PublicationWrites(PublicationReads, Writes):
         if intent.action is Action.PUBLISH:
             raise errors.StagedFilesRemoved(run_id=intent.run_id, table=intent.table, at=at, days=days)
         manifest = self._runs.get(intent.run_id).manifest
-        raise errors.ReplacedFilesRemoved(run_id=intent.run_id, table=intent.table, at=at, days=days, manifest=manifest)
+        # A publication that replaces lost files marks them when it is acknowledged.
+        is_lost = any(row.removed_at == self.header(intent.undoes or "").finished_at for row in removed)
+        how = "was lost, and replaced" if is_lost else "was removed by retention"
+        raise errors.ReplacedFilesRemoved(
+            run_id=intent.run_id, table=intent.table, at=at, days=days, manifest=manifest, how=how
+        )
 
     def begin(
         self,

@@ -6,10 +6,10 @@ If a process stops in between, `recover` finds out from the table's log whether 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 
 from backfill_assets.candidates.expiring import expiring
@@ -24,6 +24,7 @@ from backfill_assets.core.errors import (
 from backfill_assets.core.identity import LogEvidence
 from backfill_assets.core.lease import LeaseTerms, renewed
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
+from backfill_assets.lake.tables import altered_files
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import (
@@ -35,6 +36,7 @@ from backfill_assets.ledger.states import (
 )
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest import Manifest, lineage_digest, row_of_run
+from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.authority import demand_of, reads_approvers, require_agreed, rollback_grounds
 from backfill_assets.publication.errors import (
@@ -331,27 +333,37 @@ def acknowledge(
         except BackfillError as error:
             # Readers see the rows. The ledger says so once it can also say what the log contained.
             raise LandedButNotRecorded(**_named(intent), delta_version=delta_version, why=error.message) from error
+    lost = _still_lost(ws, manifest, intent)
     with ws.ledger.write() as tx:
         record = tx.publications.finish(intent.publication_id, delta_version=delta_version, actor=by, log=evidence)
         if manifest.imports and intent.action is Action.PUBLISH:
             loaded = _wholly_loaded(manifest, tx.imports.days(import_ids=manifest.imports))
             waiting = [import_id for import_id in loaded if tx.imports.get(import_id).state is ImportState.LANDED]
             tx.imports.mark_loaded(waiting, actor=by)
-        if intent.action is Action.PUBLISH:
-            _give_up_lost(tx, intent, by=by)
+        if lost:
+            _give_up(tx, intent, lost, by=by)
     ws.reached(Point.SWAP_ACKNOWLEDGED)
     return record
 
 
-def _give_up_lost(tx: WriteTransaction, intent: PublicationIntent, *, by: str) -> None:
-    """Records of replaced versions whose files were lost that nothing can bring these back."""
-    lost = tx.candidates.replacing_lost(intent.run_id)
+def _still_lost(ws: Workspace, manifest: Manifest, intent: PublicationIntent) -> Sequence[date]:
+    """The partitions whose replaced files a repair found lost, and are lost now: a file may be away for a moment."""
+    if intent.action is not Action.PUBLISH or manifest.kind is not Kind.REPAIR:
+        return ()
+    with ws.ledger.read() as tx:
+        lost = tx.candidates.replacing_lost(intent.run_id)
+    replaced = {c.partition: c.expected for c in intent.changes if c.partition in lost}
+    return [partition for partition, files in replaced.items() if altered_files(ws.lake, intent.table, [files])]
+
+
+def _give_up(tx: WriteTransaction, intent: PublicationIntent, lost: Collection[date], *, by: str) -> None:
+    """Records of replaced versions whose files are lost that nothing can bring these back."""
     versions = [(intent.table, c.partition, c.expected_version) for c in intent.changes if c.partition in lost]
-    if tx.versions.mark_removed(versions):
-        payload = {"run_id": intent.run_id, "partitions": [partition.isoformat() for _, partition, _ in versions]}
-        tx.events.record(
-            actor=by, entity="retention", entity_id=intent.table, action="lost_files_replaced", payload=payload
-        )
+    tx.versions.mark_removed(versions)
+    payload = {"run_id": intent.run_id, "partitions": [partition.isoformat() for _, partition, _ in versions]}
+    tx.events.record(
+        actor=by, entity="retention", entity_id=intent.table, action="lost_files_replaced", payload=payload
+    )
 
 
 def evidence_of(ws: Workspace, table: str, version: int | None = None) -> LogEvidence:

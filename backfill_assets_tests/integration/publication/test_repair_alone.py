@@ -10,14 +10,16 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.application.plan import plan_table
 from backfill_assets.candidates import evaluate
-from backfill_assets.domain import Domain
-from backfill_assets.ledger.errors import NeedsApproval
+from backfill_assets.domain import DerivedTable, Domain, phases
+from backfill_assets.ledger.errors import NeedsApproval, ReplacedFilesRemoved
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.request import PlanRequest
+from backfill_assets.planning.request import Plan, PlanRequest
+from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.publication import authority
 from backfill_assets.publication.errors import NotAgreed
 from backfill_assets.staleness.find import changed_otherwise, stale_partitions
@@ -45,10 +47,14 @@ def teller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Teller]:
 
 def released(teller: Teller, version: str) -> None:
     """The author declares a new release of gold, which computes the same."""
-    domain = teller.ws.domain
-    gold = domain.derived_table(PALETTE)
+    gold = teller.ws.domain.derived_table(PALETTE)
     newer = replace(gold.releases[0], version=version)
-    again = replace(gold, releases=(newer, *gold.releases))
+    declared(teller, replace(gold, releases=(newer, *gold.releases)))
+
+
+def declared(teller: Teller, again: DerivedTable) -> None:
+    """The author declares gold otherwise."""
+    domain = teller.ws.domain
     derived = tuple(again if each.name == PALETTE else each for each in domain.derived)
     ws = replace(
         teller.ws, domain=Domain(name=domain.name, package=domain.package, sources=domain.sources, derived=derived)
@@ -156,3 +162,34 @@ def test_the_ledger_itself_refuses_what_no_repair_may_publish_alone(
     with pytest.raises(NeedsApproval):
         operations.publish(teller.ws, run_id, by="ana")
     assert operations.run_named(teller.ws, run_id).state is RunState.PASSED
+
+
+@pytest.mark.parametrize("kind", [Kind.RESTATEMENT, Kind.REPAIR])
+def test_a_file_that_was_away_for_a_moment_is_brought_back_by_a_rollback(teller: Teller, kind: Kind) -> None:
+    path = file_of(teller.ws, TURNOVER, DAY)
+    away = path.rename(path.with_suffix(".away"))
+    run_id = staged_by_ana(teller, TURNOVER, kind=kind)
+    away.rename(path)
+    operations.approve(teller.ws, run_id, by="ben")
+    operations.publish(teller.ws, run_id, by="ana")
+    assert file_of(teller.ws, TURNOVER, DAY) != path
+    operations.rollback(teller.ws, run_id, by="ben", reason="tried")
+    assert file_of(teller.ws, TURNOVER, DAY) == path
+
+
+def test_a_rollback_to_what_was_lost_is_refused_as_lost(teller: Teller) -> None:
+    file_of(teller.ws, TURNOVER, DAY).unlink()
+    run_id = staged_by_ana(teller, TURNOVER)
+    operations.publish(teller.ws, run_id, by="ana")
+    with pytest.raises(ReplacedFilesRemoved, match="was lost, and replaced at"):
+        operations.rollback(teller.ws, run_id, by="ben", reason="tried")
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_repair_has_the_declared_phases_unless_a_file_is_lost(teller: Teller, is_lost: bool) -> None:
+    declared(teller, replace(teller.ws.domain.derived_table(PALETTE), phases=phases(count=2)))
+    if is_lost:
+        file_of(teller.ws, PALETTE, DAY).unlink()
+    days = DayRange.inclusive(BUILT[1], BUILT[-1])
+    request = PlanRequest(table=PALETTE, days=days, reason="a file", by="ana", kind=Kind.REPAIR)
+    assert isinstance(plan_table(teller.ws, request), Plan if is_lost else PlannedSet)

@@ -409,7 +409,7 @@ def test_a_table_that_was_repaired_is_rolled_back_past_the_repair(book: Book) ->
         (before,) = [each for each in tx.versions.history(BALANCES, DAYS[2]) if each.version == made_by.replaces]
     removed(accepted_file(book, BALANCES, DAYS[2]))
     run_id = repaired(book, BALANCES, DAYS[2])
-    with pytest.raises(Refused, match="removed"):
+    with pytest.raises(Refused, match="was lost"):
         operations.rollback(book.ws, run_id, by="ben", reason="its files are lost")
     operations.rollback(book.ws, made_by.run_id, by="ben", reason="not what was meant")
     with book.ws.ledger.read() as tx:
