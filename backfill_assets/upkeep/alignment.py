@@ -311,6 +311,8 @@ def _set_once(ws: Workspace, table: str, *, by: str, reason: str) -> WasSet | No
             for each in tx.publications.records(table=table)
             if found and ((each.delta_version or -1) > after or (each.log and each.log.version > after))
         ]
+        # What was given up is not brought back by a rollback either, though its file may come back.
+        tx.versions.mark_removed((table, partition, version) for partition, version in unreadable)
         tx.publications.set_table_to_ledger(
             table, log, missing=missing, lost_runs=lost, gone=unreadable, actor=by, reason=reason, grounds=grounds
         )

@@ -23,6 +23,7 @@ from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.publication import authority
 from backfill_assets.publication.errors import NotAgreed
 from backfill_assets.staleness.find import changed_otherwise, stale_partitions
+from backfill_assets.upkeep.alignment import set_to_ledger
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.paper import without_spark
 from backfill_assets_tests.faults.stories import begun
@@ -193,3 +194,17 @@ def test_a_repair_has_the_declared_phases_unless_a_file_is_lost(teller: Teller, 
     days = DayRange.inclusive(BUILT[1], BUILT[-1])
     request = PlanRequest(table=PALETTE, days=days, reason="a file", by="ana", kind=Kind.REPAIR)
     assert isinstance(plan_table(teller.ws, request), Plan if is_lost else PlannedSet)
+
+
+def test_what_was_accepted_as_lost_is_not_brought_back_when_its_file_comes_back(teller: Teller) -> None:
+    path = file_of(teller.ws, TURNOVER, DAY)
+    teller.paper.land(teller.ws, {DAY: (99, 7)}, by="ana")
+    teller.load(teller.ws)
+    run_id = staged_by_ana(teller, TURNOVER, kind=Kind.RESTATEMENT)
+    operations.approve(teller.ws, run_id, by="ben")
+    operations.publish(teller.ws, run_id, by="ana")
+    away = path.rename(path.with_suffix(".away"))
+    set_to_ledger(teller.ws, TURNOVER, by="ben", reason="tried")
+    away.rename(path)
+    with pytest.raises(ReplacedFilesRemoved):
+        operations.rollback(teller.ws, run_id, by="ben", reason="tried")
