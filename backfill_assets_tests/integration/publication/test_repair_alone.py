@@ -208,3 +208,13 @@ def test_what_was_accepted_as_lost_is_not_brought_back_when_its_file_comes_back(
     away.rename(path)
     with pytest.raises(ReplacedFilesRemoved):
         operations.rollback(teller.ws, run_id, by="ben", reason="tried")
+
+
+def test_a_repair_announces_nothing_to_dependents(teller: Teller) -> None:
+    file_of(teller.ws, TURNOVER, DAY).unlink()
+    run_id = staged_by_ana(teller, TURNOVER)
+    with teller.ws.ledger.read() as tx:
+        before = tx.outbox.entries()
+    operations.publish(teller.ws, run_id, by="ana")
+    with teller.ws.ledger.read() as tx:
+        assert tx.outbox.entries() == before
