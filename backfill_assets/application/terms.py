@@ -12,6 +12,7 @@ from backfill_assets.landing.imports import LOAD, LOAD_VERSION
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import Terms
+from backfill_assets.transforms.code import Code
 from backfill_assets.transforms.code_archive import keep
 from backfill_assets.transforms.schemas import changes_for_readers
 from backfill_assets.workspace import Workspace
@@ -67,7 +68,7 @@ def _terms(ws: Workspace, table: Table, transform: str, version: str, limits: Li
         transform_version=version,
         code_digest=code.digest,
         code_modules=code.modules,
-        code_archive=keep(code, ws.reference_archive),
+        code_archive=_archived(ws, code),
         notes=table.release(version).notes if isinstance(table, DerivedTable) else "",
         versions=ws.versions(),
         session_digest=session_digest(),
@@ -88,3 +89,12 @@ def present_terms(ws: Workspace, name: str) -> Terms:
 def _proof_terms(table: DerivedTable) -> ProofTerms | None:
     asked = [ProofTerms(partitions=g.asked, extra_days=g.extra_days) for g in table.gates if isinstance(g, WarmUpProof)]
     return asked[0] if asked else None
+
+
+def _archived(ws: Workspace, code: Code) -> str:
+    """The sha256 of the list of the archived code."""
+    try:
+        return keep(code, ws.reference_archive)
+    except OSError:
+        ws.ledger.try_writing()  # of a home that is read-only, the ledger is what a person is told of
+        raise

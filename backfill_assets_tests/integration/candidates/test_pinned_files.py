@@ -52,6 +52,7 @@ def test_a_version_that_is_not_what_was_pinned_is_refused(ledger: Ledger) -> Non
 def test_a_version_that_retention_removed_is_refused_with_the_instant(ledger: Ledger) -> None:
     make_publishable(ledger, "old")
     publish(ledger, "old")
+    plan(ledger, "run")
     with ledger.write() as writer:
         assert writer.versions.mark_removed([(TABLE, DAYS[0], 1)]) == 1
         writer.events.record(actor="ann", entity="retention", entity_id=TABLE, action="vacuumed")
