@@ -25,7 +25,6 @@ from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.conformed import conformed_folder, has_present_hashes
 from backfill_assets.landing.days import pending_days
-from backfill_assets.landing.errors import RawFileChanged
 from backfill_assets.landing.extract import Extract, land_extract
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import Landed, land_files
@@ -59,20 +58,20 @@ def counts(record: ImportRecord) -> tuple[int, int, int, int, int]:
 
 
 @pytest.mark.parametrize("how", ["reprocess", "correct", "extract"])
-def test_content_whose_landed_file_has_other_bytes_by_now_is_not_read_again(room: LandingRoom, how: str) -> None:
+def test_a_landed_file_that_has_other_bytes_by_now_is_put_back_and_never_read(room: LandingRoom, how: str) -> None:
     content = json_lines(on(1, "a", "right"))
     first = room.land(content).record
     stored = Path(str(room.settings.landing), first.stored_path)
     stored.chmod(0o644)
     stored.write_bytes(content.replace(b"right", b"wrong"))
-    with pytest.raises(RawFileChanged, match="has other bytes than those that landed"):
-        if how == "extract":
-            stated = Extract(days=DayRange.inclusive(MAY_1, MAY_1), where={}, reason="all")
-            land_extract(room.work(), [FileCapture(room.inbox / "events.jsonl")], stated)
-        else:
-            room.land(content, on_duplicate=OnDuplicate(how))
+    if how == "extract":
+        stated = Extract(days=DayRange.inclusive(MAY_1, MAY_1), where={}, reason="all")
+        land_extract(room.work(), [FileCapture(room.inbox / "events.jsonl")], stated)
+    else:
+        room.land(content, on_duplicate=OnDuplicate(how))
+    assert stored.read_bytes() == content
     assert [row["place"] for row in room.bronze([MAY_1])] == ["right"]
-    assert [each.state for each in room.imports()] == [ImportState.LANDED]
+    assert ImportState.LANDED in {each.state for each in room.imports()}
 
 
 def days(room: LandingRoom, record: ImportRecord) -> list[tuple[date, int, int]]:

@@ -237,5 +237,5 @@ def test_instants_of_parquet_are_no_local_times_and_a_key_is_never_rounded_to_an
     "zone", ["Europe/Amsterdan", "Europe/", "Europe", "+01:00", "EST5EDT", "CET", "posix/Europe/Paris", 1]
 )
 def test_a_time_zone_is_one_of_the_tz_database(zone: Any) -> None:
-    with pytest.raises(InvalidDeclaration, match=r"has to be a time zone such as 'Europe/Amsterdam'"):
+    with pytest.raises(InvalidDeclaration, match=r"must be a time zone such as 'Europe/Amsterdam'"):
         replace(VALUES, timezone=zone)
