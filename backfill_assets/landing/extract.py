@@ -105,7 +105,9 @@ def _effect(found: DataFrame, source: SourceTable, ids: Sequence[str]) -> Effect
     """What the versions of some imports do, by what `standing` gives with them and without them."""
     is_mine = F.col(IMPORT_ID).isin(list(ids)) & (F.col(PHASE) == WITH)
     decided = F.max(is_mine & (fate() != F.lit(str(Fate.SUPERSEDED))))
-    mine = found.groupBy(*source.key).agg(F.max(is_mine).alias("mine"), decided.alias("decided")).where("mine")
+    # What is withdrawn is not unknown, so of such a key one of their records is rejected.
+    is_told = F.max(is_mine | (F.col(UNKNOWN).isNotNull() & (F.col(PHASE) == WITH)))
+    mine = found.groupBy(*source.key).agg(is_told.alias("mine"), decided.alias("decided")).where("mine")
     current = found.where(F.col(DECIDES) & (key_state() == F.lit(str(KeyState.CURRENT))))
     day, content = F.col(source.partition.column).alias("day"), F.col(CONTENT_HASH).alias("content")
     is_unknown = F.col(UNKNOWN).isNotNull().alias("is_unknown")

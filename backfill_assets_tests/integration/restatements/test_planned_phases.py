@@ -81,7 +81,7 @@ def test_a_plan_in_phases_of_a_part_of_the_days_names_the_rest(shop: Shop) -> No
 
 @pytest.mark.parametrize(("count", "hours"), [(1, 0), (None, -1)])
 def test_declared_phases_are_at_least_two_and_wait_no_negative_time(count: int | None, hours: int) -> None:
-    with pytest.raises(ValueError, match="at least 2, and at least 0 hours"):
+    with pytest.raises(InvalidDeclaration, match="at least 2, and at least 0 hours"):
         phases(count, hold_hours=hours)
 
 
