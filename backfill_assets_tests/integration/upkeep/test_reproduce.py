@@ -233,7 +233,7 @@ def test_an_input_file_that_is_gone_is_named(shop: Shop) -> None:
         reproduced(shop, run_id)
     assert refusal.value.message == f"{SALES} {SIXTH} cannot be read: its file {victim.path} is gone."
     assert "from a backup" in advised(refusal.value)
-    assert f"backfill history {SALES} --partition {SIXTH}" in advised(refusal.value)
+    assert f"backfill load sales --from {SIXTH} --to {SIXTH}" in advised(refusal.value)
 
 
 @pytest.mark.long

@@ -13,7 +13,7 @@ import pytest
 
 from backfill_assets.core.identity import DataFile, FileSet, attempt_of
 from backfill_assets.core.people import POLICY
-from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
+from backfill_assets.ledger.records import LOST, CandidatePartition, PartitionVersion
 from backfill_assets.ledger.states import RunState, VersionState
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.publication.verdict import brings_back_what_was_recorded, has_recorded_rows
@@ -69,28 +69,36 @@ def repair(
     kind: Kind = Kind.REPAIR,
     state: RunState = RunState.PASSED,
     approved_by: str | None = None,
+    agreed: bool = True,
+    keys_move: bool = False,
 ) -> bool:
     """What is said of a run over two days, of which these partitions are staged and accepted."""
     run: Any = SimpleNamespace(
         run_id="repair",
         state=state,
         approved_by=approved_by,
-        manifest=SimpleNamespace(kind=kind, table=ACCEPTED.table, partitions=DAYS),
+        manifest=SimpleNamespace(
+            kind=kind, table=ACCEPTED.table, partitions=DAYS, publish=SimpleNamespace(keys_move=keys_move)
+        ),
     )
     tx: Any = SimpleNamespace(
         versions=SimpleNamespace(accepted=lambda _table, _partitions: {each.partition: each for each in accepted}),
         candidates=SimpleNamespace(of_run=lambda _run: {each.partition: each for each in staged}),
+        bases=SimpleNamespace(is_computed_as_agreed=lambda *_: agreed),
     )
     return brings_back_what_was_recorded(tx, run)
 
 
-BOTH_STAGED = tuple(replace(STAGED, partition=day) for day in DAYS)
+LOST_ONE = replace(STAGED, compared_checksum=f"{LOST}{CHECKSUM}")
+BOTH_STAGED = tuple(replace(LOST_ONE, partition=day) for day in DAYS)
+ONE_IS_THERE = (BOTH_STAGED[0], replace(BOTH_STAGED[1], compared_checksum=CHECKSUM))
 BOTH_ACCEPTED = tuple(replace(ACCEPTED, partition=day) for day in DAYS)
 
 
 def test_a_repair_of_which_every_partition_is_as_recorded_needs_nobody() -> None:
     assert repair(BOTH_STAGED, BOTH_ACCEPTED)
     assert repair((), (), state=RunState.PUBLISHED, approved_by=f"{POLICY}repair"), "it needed nobody"
+    assert repair(ONE_IS_THERE, BOTH_ACCEPTED, keys_move=True), "all partitions are computed together"
 
 
 def test_a_repair_with_anything_else_waits_for_a_person() -> None:
@@ -99,3 +107,7 @@ def test_a_repair_with_anything_else_waits_for_a_person() -> None:
     assert not repair(BOTH_STAGED[:1], BOTH_ACCEPTED), "one partition is not staged"
     assert not repair(BOTH_STAGED, BOTH_ACCEPTED[:1]), "one partition had no accepted rows"
     assert not repair((), (), state=RunState.PUBLISHED, approved_by="ben"), "a person agreed to it"
+    assert not repair(ONE_IS_THERE, BOTH_ACCEPTED), "of one partition nothing was lost"
+    assert not repair(BOTH_STAGED, BOTH_ACCEPTED, agreed=False), "other code or references have computed it"
+    intact = tuple(replace(each, compared_checksum=CHECKSUM) for each in BOTH_STAGED)
+    assert not repair(intact, BOTH_ACCEPTED, keys_move=True), "nothing was lost"
