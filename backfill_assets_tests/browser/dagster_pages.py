@@ -135,6 +135,7 @@ class DagsterPages:
         """Waits until so many runs of a job have succeeded, on the page of its runs, which renews itself."""
         self.page.goto(f"{self.address}/locations/backfill_assets/jobs/{job}/runs")
         expect(self._statuses("Success")).to_have_count(succeeded, timeout=RUN_MS)
+        self.shows(self._statuses("Success"))
         expect(self._statuses("Failure")).to_have_count(0)
 
     @contextmanager

@@ -179,7 +179,8 @@ def tell(pages: DagsterPages, desk: DeskPages, pictures: Pictures, home: Termina
     told.wait_until_followed(followed)
     followed.close()
     assert pages.launch("decide", "roll_back", id=run_id, by="ben", reason=REGRET)
-    pages.wait_for_runs(FOLLOW, succeeded=4)
+    with pages.as_wide_as(NARROW):
+        pages.wait_for_runs(FOLLOW, succeeded=4)
     return run_id
 
 
