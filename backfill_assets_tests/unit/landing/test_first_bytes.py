@@ -133,6 +133,7 @@ def renamed(suffix: str) -> str:
         ),
         ("a.parquet", parquet(at=pa.array([date(2026, 3, 1)])), "holds at as date", "write at as timestamp"),
     ],
+    ids=lambda value: "content" if isinstance(value, bytes) else None,  # a packed one has the time in it
 )
 def test_what_a_file_is_stands_in_one_sentence_with_what_to_do_and_nothing_of_it_is_kept(
     tmp_path: Path, name: str, content: bytes, says: str, advises: str
@@ -171,6 +172,7 @@ def test_what_a_file_is_stands_in_one_sentence_with_what_to_do_and_nothing_of_it
         ("a.csv", b"BZh,id,at,town\n1,2,2026-03-01T00:00:00Z,Ulm\n"),
         ("a.parquet", parquet("zstd")),
     ],
+    ids=lambda value: "content" if isinstance(value, bytes) else None,
 )
 def test_what_only_some_records_have_is_their_own_problem(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
