@@ -21,7 +21,7 @@ if [ -e data/ledger.db ] && [ ! -e data/DEMO ] && [ "${CLEAN_DATA:-}" != yes ]; 
     exit 1
 fi
 for path in data/* data/.[!.]*; do
-    remove "$path"
+    [ "$path" = data/README.md ] || remove "$path"
 done
 remove .venv .venv.turn .venv-docs .venv-lowest build dist artifacts spark-warehouse metastore_db derby.log
 remove .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -234,8 +234,9 @@ def recover(
         from backfill_assets.application.recover import recover_document
 
         # What lost its lease is ended on behalf of the command; what has not, a person takes over.
+        who = _taking_over(by) if now else by
         with opened() as session:
-            acting = session.acting(_taking_over(by) if now else by, on="recover")
+            acting = session.acting(who, on="recover")
             document = recover_document(session.ws, acting, only=run, now=now, reason=reason)
         answer(document, failed=bool(document.problems))
 
