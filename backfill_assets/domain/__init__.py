@@ -20,6 +20,7 @@ from backfill_assets.domain.breakdown import Breakdown, Tolerance, tolerance
 from backfill_assets.domain.context import TransformContext
 from backfill_assets.domain.contracts import Lift, lifts
 from backfill_assets.domain.declarations import Partitioning, daily, monthly
+from backfill_assets.domain.dialects import Avro, Csv, Epoch, Json, Xlsx
 from backfill_assets.domain.domain import Domain, Reference, ReferenceValue
 from backfill_assets.domain.gates import (
     AcceptedValues,
@@ -65,6 +66,7 @@ from backfill_assets.domain.tables import (
     reads,
     reads_self,
 )
+from backfill_assets.domain.written import seconds
 from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import Policy
@@ -79,13 +81,16 @@ __all__ = [
     "POSTGRES_OPERATIONS",
     "AcceptedValues",
     "AddsOnly",
+    "Avro",
     "Breakdown",
     "ComparedWithAccepted",
+    "Csv",
     "Cursor",
     "DayRange",
     "Debezium",
     "DerivedTable",
     "Domain",
+    "Epoch",
     "Gate",
     "Grain",
     "HttpApi",
@@ -93,6 +98,7 @@ __all__ = [
     "IdRange",
     "Input",
     "InvalidReference",
+    "Json",
     "KafkaReplay",
     "KafkaTopic",
     "Kept",
@@ -133,6 +139,7 @@ __all__ = [
     "UniqueKey",
     "WarmUpProof",
     "Window",
+    "Xlsx",
     "accepted",
     "append",
     "compared",
@@ -150,6 +157,7 @@ __all__ = [
     "reads_self",
     "replace",
     "row_count",
+    "seconds",
     "tolerance",
     "unique_key",
     "versioned",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
@@ -38,6 +39,7 @@ from backfill_assets.domain.declarations import (
     several,
     wrong,
 )
+from backfill_assets.domain.dialects import Dialect, Form
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.operations import (
     DEBEZIUM_COLUMNS,
@@ -49,6 +51,7 @@ from backfill_assets.domain.operations import (
     Ties,
     UnknownKeys,
 )
+from backfill_assets.domain.written import WRITTEN, FileName, check_written
 from backfill_assets.planning.local_days import LocalDays
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, Policy
@@ -72,6 +75,7 @@ DeclaredStream = KafkaTopic | KinesisStream | PostgresTable | HttpApi | LakeTabl
 """The streams that a source can be captured from, each a family; who opens one tells them apart by its type."""
 
 OF_A_SOURCE = {
+    **WRITTEN,
     "event_time": a(str, "a column name"),
     "json_columns": several(str, "column names"),
     "timezone": Kind(words="a time zone such as 'Europe/Amsterdam'", test=lambda value: value == "" or _is_zone(value)),
@@ -130,6 +134,17 @@ class SourceTable:
             UTC. The partition is the UTC date in either case.
         bounds: By column of dates or times, what lands for PostgreSQL's `infinity` and `-infinity`, such as
             `{"valid_until": {"infinity": "9999-12-31T00:00:00Z"}}`. Without it such a record is rejected.
+        reads: What its files are written in, such as `Csv(delimiter=";")`; without it JSON lines, plain CSV and Parquet
+            by their suffix.
+        columns: What its files call columns of the schema: a name, the path of a member, a position from 0, or several
+            joined by a blank, such as `{"Last Update": "at", "properties.time": "at", ("Date", "Time"): "at"}`.
+        earlier_columns: The same for earlier versions of the contract, by version.
+        formats: By column how its dates or times are written: a pattern such as `M/d/yyyy HH:mm`, `Epoch("ms")`, or
+            several that are tried in order.
+        ahead: How far an event time may be after the landing, such as `seconds(60)` for clocks that run ahead.
+        planned: States that event times may be in the future, as those of a schedule.
+        repeated_hour: With a timezone, which of the two a time is that a clock shows twice: `first`, `second`, `both`
+            in the order of the records of a file and key, or `reject`.
         row_number: States that files have no key: each record is known by the name of its file and its number in it,
             which landing writes into the columns `file_name` and `row_number`. Both are the key, and in the schema.
         plausible_gap_days: How many days in a row without events are plausible within a file. Longer gaps, and those
@@ -168,6 +183,13 @@ class SourceTable:
     rounds: bool = False
     timezone: str = ""
     bounds: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    reads: Dialect | None = None
+    columns: Mapping[FileName, str] = field(default_factory=dict)
+    earlier_columns: Mapping[int, Mapping[FileName, str]] = field(default_factory=dict)
+    formats: Mapping[str, Form | tuple[Form, ...]] = field(default_factory=dict)
+    ahead: timedelta = timedelta(0)
+    planned: bool = False
+    repeated_hour: str = ""
     row_number: bool = False
     plausible_gap_days: int = 31
     lateness: Lateness | None = None
@@ -205,6 +227,7 @@ class SourceTable:
             raise wrong(self, "a JSON column has to be a string")
         if self.partition.grain is not Grain.DAILY:
             raise wrong(self, "a source table has daily partitions")
+        check_written(self)
         self._check_bounds()
         self._check_row_number()
         self._check_changes()
@@ -260,6 +283,11 @@ class SourceTable:
                 for column, named in self.bounds.items()
                 if names[column] in schema.fieldNames()
                 and schema[names[column]].dataType == self.schema[column].dataType
+            },
+            columns=self.earlier_columns.get(version, {}),
+            earlier_columns={each: known for each, known in self.earlier_columns.items() if each < version},
+            formats={
+                names[column]: form for column, form in self.formats.items() if names[column] in schema.fieldNames()
             },
             order=tuple(names[column] for column in self.order),
             operation=self.operation and self.operation.named_as(names),

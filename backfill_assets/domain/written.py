@@ -1,0 +1,157 @@
+"""Written: what a source declares about how its files are written, and the mistakes in it.
+
+A dialect (`reads`), the names that files have for columns (`columns`), the forms of times (`formats`), times after the
+landing (`ahead`, `planned`) and times that a clock shows twice (`repeated_hour`). Each decides which records a file
+has: none of it is guessed, and all of it is part of how an import was read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Protocol
+
+from pyspark.sql import types as T
+
+from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.domain.declarations import Declared, Kind, meant, wrong
+from backfill_assets.domain.dialects import Csv, Dialect, Epoch, Form
+
+FileName = str | int | tuple[str | int, ...]
+"""What a file calls a column: its name or the path of a member, its position from 0, `("amount", 2)` for the second
+column of a name, or several names whose texts are joined by a blank."""
+
+REPEATED_HOURS = ("", "first", "second", "reject", "both")
+_TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
+
+
+class Written(Declared, Protocol):
+    """What the checks need of a source table."""
+
+    @property
+    def event_time(self) -> str: ...
+    @property
+    def timezone(self) -> str: ...
+    @property
+    def reads(self) -> Dialect | None: ...
+    @property
+    def columns(self) -> Mapping[FileName, str]: ...
+    @property
+    def earlier_columns(self) -> Mapping[int, Mapping[FileName, str]]: ...
+    @property
+    def earlier(self) -> Mapping[int, T.StructType]: ...
+    @property
+    def formats(self) -> Mapping[str, Form | tuple[Form, ...]]: ...
+    @property
+    def ahead(self) -> timedelta: ...
+    @property
+    def planned(self) -> bool: ...
+    @property
+    def repeated_hour(self) -> str: ...
+
+
+def _is_name(value: object) -> bool:
+    if isinstance(value, tuple):
+        return len(value) > 1 and all(_is_name(each) and not isinstance(each, tuple) for each in value)
+    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool) and value >= 0)
+
+
+def _is_names(value: object) -> bool:
+    return isinstance(value, Mapping) and all(_is_name(k) and isinstance(v, str) for k, v in value.items())
+
+
+def _is_form(value: object) -> bool:
+    return isinstance(value, str | Epoch) and value != ""
+
+
+_NAMES = "names of files by the name of a column, such as {'Last Update': 'last_update', 'properties.time': 'at'}"
+
+WRITTEN = {
+    "reads": Kind(
+        words="Csv(...), Json(...), Avro() or Xlsx(...)",
+        test=lambda value: value is None or isinstance(value, Dialect),
+    ),
+    "columns": Kind(words=_NAMES, test=_is_names),
+    "earlier_columns": Kind(
+        words="names by version, such as {1: {'Last Update': 'last_update'}}",
+        test=lambda value: (
+            isinstance(value, Mapping) and all(type(k) is int and _is_names(v) for k, v in value.items())
+        ),
+    ),
+    "formats": Kind(
+        words="forms by column, such as {'at': 'M/d/yyyy HH:mm'} or {'at': Epoch('ms')}",
+        test=lambda value: (
+            isinstance(value, Mapping)
+            and all(
+                isinstance(name, str)
+                and (_is_form(form) or (isinstance(form, tuple) and form != () and all(map(_is_form, form))))
+                for name, form in value.items()
+            )
+        ),
+    ),
+    "ahead": Kind(
+        words="a time such as seconds(60)",
+        test=lambda value: isinstance(value, timedelta) and value >= timedelta(0),
+    ),
+    "planned": Kind(words="True or False", test=lambda value: isinstance(value, bool)),
+    "repeated_hour": Kind(words="'first', 'second', 'reject' or 'both'", test=lambda value: value in REPEATED_HOURS),
+}
+
+
+def check_written(table: Written) -> None:
+    """Refuses what could not be true of any file, and what is declared of columns that the table lacks."""
+    for mistake in () if table.reads is None else table.reads.mistakes():
+        raise wrong(table, mistake)
+    for mistake in _mistakes(table):
+        raise wrong(table, mistake)
+
+
+def _mistakes(table: Written) -> Iterator[str]:
+    yield from _mistakes_of_names(table, table.columns, table.schema, "columns")
+    for version, names in table.earlier_columns.items():
+        if version not in table.earlier:
+            yield f"earlier_columns has version {version}, and earlier has {sorted(table.earlier) or 'none'}"
+            return
+        yield from _mistakes_of_names(table, names, table.earlier[version], f"earlier_columns[{version}]")
+    known = table.schema.fieldNames()
+    for column in table.formats:
+        if column not in known:
+            yield f"formats has {column!r}, which is not a column of its schema{meant(column, known)}"
+        elif not isinstance(table.schema[column].dataType, _TIMES):
+            yield f"formats has {column!r}, which is neither a date nor a timestamp"
+    if table.planned and table.ahead:
+        yield "it is planned, so that its times may be ahead of the landing as far as they like: leave ahead out"
+    if table.repeated_hour and not table.timezone:
+        yield "repeated_hour is of the clocks of a zone: declare its timezone"
+
+
+def _mistakes_of_names(table: Written, names: Mapping[FileName, str], schema: T.StructType, said: str) -> Iterator[str]:
+    known = schema.fieldNames()
+    for column in names.values():
+        if column not in known:
+            yield f"{said} names {column!r}, which is not a column of its schema{meant(column, known)}"
+    if twice := [column for column in dict.fromkeys(names.values()) if [*names.values()].count(column) > 1]:
+        yield f"{said} names {twice[0]!r} twice: join several with a tuple, such as ('Date', 'Time')"
+    if has_header(table) is False and not all(isinstance(name, int | tuple) for name in names):
+        yield f"its Csv has no header, so that {said} names columns by position, such as {{0: {known[0]!r}}}"
+
+
+def has_header(table: Written) -> bool:
+    """Whether its files name their columns."""
+    return not isinstance(table.reads, Csv) or table.reads.header
+
+
+def seconds(count: float) -> timedelta:
+    """A time of some seconds.
+
+    Args:
+        count: How many.
+
+    Raises:
+        InvalidDeclaration: It is not a number of seconds.
+    """
+    if isinstance(count, bool) or not isinstance(count, int | float) or not 0 <= count < 1e9:
+        raise InvalidDeclaration(
+            f"seconds({count!r:.60}) is not a time: write a number of seconds, such as seconds(60)."
+        )
+    return timedelta(seconds=count)
