@@ -22,8 +22,8 @@ from backfill_assets.domain.contracts import NO_LIFT
 from backfill_assets.lake.row_values import first_characters
 from backfill_assets.landing.formats import NAMES, Records, records, taken_apart
 from backfill_assets.landing.probe import Probe, probe, require_types
+from backfill_assets.landing.reading import QUOTED_CHARACTERS
 from backfill_assets.landing.record_rules import BROKEN, required_columns
-from backfill_assets.landing.values import QUOTED_CHARACTERS
 
 SCHEMA_VERSION = "schema_version"
 

@@ -23,8 +23,8 @@ from backfill_assets.landing import debezium
 from backfill_assets.landing.json_text import has_half_pair, members, plain
 from backfill_assets.landing.parquet_types import with_nanoseconds_as_text
 from backfill_assets.landing.probe import Probe
+from backfill_assets.landing.reading import JSON_OF_PARQUET
 from backfill_assets.landing.record_rules import BROKEN
-from backfill_assets.landing.values import JSON_OF_PARQUET
 
 ROW = "_row"
 RAW = "_raw"

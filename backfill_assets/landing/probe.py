@@ -39,7 +39,8 @@ from backfill_assets.landing.first_bytes import (
 )
 from backfill_assets.landing.gzip_text import NotWhole, open_gzip
 from backfill_assets.landing.parquet_types import PhysicalColumn, physical_columns
-from backfill_assets.landing.record_rules import reading_of, required_of_a_file
+from backfill_assets.landing.reading import reading_of
+from backfill_assets.landing.record_rules import required_of_a_file
 from backfill_assets.landing.values import can_become
 from backfill_assets.planning.partitions import count_of
 

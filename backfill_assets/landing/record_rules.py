@@ -18,7 +18,9 @@ from pyspark.sql.types import BinaryType, DataType, StringType, TimestampNTZType
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, STATES
 from backfill_assets.landing.json_text import is_object
-from backfill_assets.landing.values import Reading, complaint, is_blank, quoting, shown_twice, typed
+from backfill_assets.landing.reading import quoting, reading_of
+from backfill_assets.landing.times import shown_twice
+from backfill_assets.landing.values import complaint, is_blank, typed
 
 BROKEN = "_broken"
 REASON = "_reason"
@@ -49,11 +51,6 @@ def required_of_a_file(source: SourceTable) -> frozenset[str]:
 
 def _always(source: SourceTable) -> frozenset[str]:
     return frozenset() if source.operation is None else frozenset({source.operation.column, *source.order})
-
-
-def reading_of(source: SourceTable, name: str) -> Reading:
-    """How values of a column are read: what a source states of all its files, but that no key is rounded to another."""
-    return Reading(rounds=source.rounds and name not in source.key, timezone=source.timezone)
 
 
 def has_key(source: SourceTable) -> Column:
@@ -192,7 +189,7 @@ def _rules(name: str, found: DataType, target: DataType, source: SourceTable, *,
     else:
         rules.append(F.when(~is_empty & value.isNull(), complaint(name, raw, found, target, reading_of(source, name))))
         if source.timezone and name in (*source.key, *source.order) and isinstance(target, TimestampType):
-            rules.append(shown_twice(name, raw, found, source.timezone))
+            rules.append(shown_twice(name, raw, found, reading_of(source, name)))
     return rules
 
 

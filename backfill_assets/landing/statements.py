@@ -45,7 +45,9 @@ from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, open_rejected, standing
 from backfill_assets.landing.land import Landed, landed_now
-from backfill_assets.landing.values import Reading, is_shown_twice, typed
+from backfill_assets.landing.reading import Reading
+from backfill_assets.landing.times import is_shown_twice
+from backfill_assets.landing.values import typed
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import WriteTransaction
@@ -235,7 +237,7 @@ def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
         raise WrongValue(table=table, column=column, value=value, type_=schema[column].dataType.simpleString())
     if how.timezone:
         times = [name for name in values if isinstance(schema[name].dataType, TimestampType)]
-        twice = [is_shown_twice(F.lit(values[name]), StringType(), how.timezone).alias(name) for name in times]
+        twice = [is_shown_twice(F.lit(values[name]), StringType(), how).alias(name) for name in times]
         asked = session.range(1).select(F.lit(None).alias("_none"), *twice).collect()[0]
         if unclear := [name for name in times if asked[name]]:
             raise ShownTwice(table=table, column=unclear[0], value=values[unclear[0]][:_QUOTED], timezone=how.timezone)

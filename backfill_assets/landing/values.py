@@ -2,27 +2,24 @@
 
 The rules by type are here and nowhere else; `docs/landing.md` has them as tables. They are pure column expressions that
 never throw: everything that could fail is a `try_` function. A value is taken exactly or not at all, unless the source
-states that it writes more digits than its contract keeps (`rounds`). A time without an offset is an instant only where
-the source states its time zone.
+states that it writes more digits than its contract keeps (`rounds`). Dates and times are in `times`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.lake.row_values import first_characters
 from backfill_assets.landing.json_text import elements, has_half_pair, let, members, plain
+from backfill_assets.landing.reading import EXACTLY, JSON_OF_PARQUET, NESTED, Reading, quoting, shown
+from backfill_assets.landing.times import cut_time, instant, is_of_no_day, is_skipped, time_of_text
 
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _FLOATING = (T.FloatType, T.DoubleType)
-_NESTED = (T.StructType, T.MapType, T.ArrayType)
-QUOTED_CHARACTERS = 100
 _MOST_DIGITS = 38
 _LONG_ENDS = float(2**63)
 
@@ -31,15 +28,6 @@ _WHOLE_NUMBER = r"\A[+-]?[0-9]{1,19}\z"
 _NUMBER = r"\A[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?\z"
 _NOT_FINITE = r"\A(NaN|-?Infinity)\z"
 _NOT_ZERO = r"\A[+-]?[0.]*[1-9]"
-_DATE = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
-# Spark's own cast also takes a bare date, a missing offset and the name of a zone, all of which leave the instant open.
-_LOCAL = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?"
-_TIMES: Mapping[type[T.DataType], str] = {
-    T.TimestampType: _LOCAL + r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)\z",
-    T.TimestampNTZType: _LOCAL + r"\z",
-}
-_WITHOUT_SECONDS = r"\A(.{16})([Z+-])"
-_BELOW_MICROSECONDS = r"[.][0-9]{6}[0-9]*[1-9]"
 # The last character before the padding has bits that belong to no byte; they have to be zero.
 _BASE64 = r"\A(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?\z"
 
@@ -55,30 +43,6 @@ _DEMANDS: Mapping[type[T.DataType], str] = {
     T.StructType: "a JSON object",
 }
 
-JSON_OF_PARQUET = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
-"""How nested values of a Parquet file become text: Spark's own format leaves out nulls and cuts to milliseconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What a source states of all its files.
-
-    Attributes:
-        rounds: Digits that a type does not keep are rounded or cut off; otherwise they make a value no value.
-        timezone: The zone of times without an offset that the contract has as instants; empty where there are none.
-        finite: Numbers are written as JSON, which has no others than finite ones.
-    """
-
-    rounds: bool = False
-    timezone: str = ""
-    finite: bool = False
-
-
-EXACTLY = Reading()
 _AS_JSON = Reading(finite=True)
 
 
@@ -93,7 +57,7 @@ def can_become(target: T.DataType, found: T.DataType, *, as_json: bool = False, 
         return True
     match target:
         case T.StringType():
-            return isinstance(found, T.BinaryType) or as_json == isinstance(found, _NESTED)
+            return isinstance(found, T.BinaryType) or as_json == isinstance(found, NESTED)
         case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
             return isinstance(found, T.NumericType)
         case T.FloatType() | T.DoubleType():
@@ -147,35 +111,16 @@ def typed(value: Column, found: T.DataType, target: T.DataType, how: Reading = E
 
 def complaint(name: str, value: Column, found: T.DataType, target: T.DataType, how: Reading = EXACTLY) -> Column:
     """The sentence about a raw value that is no value of the contract's type, by its form or by what the type holds."""
-    text = _shown(value, found)
+    text = shown(value, found)
     fits = F.lit(f"{name} does not fit {target.simpleString()}")
     has_form = _is_whole(value, found) if isinstance(target, _WHOLE) else _has_form(text, target, how)
     said = F.when(has_form, fits)
     if isinstance(target, (T.DateType, T.TimestampType, T.TimestampNTZType)):
-        said = said.when(_is_of_no_day(text, target, how), F.lit(f"{name} is a date that does not exist"))
+        said = said.when(is_of_no_day(text, target, how), F.lit(f"{name} is a date that does not exist"))
     if not isinstance(target, T.TimestampType) or not how.timezone:
         return quoting(said.otherwise(f"{name} is not {_DEMANDS[type(target)]}"), text)
-    is_skipped = _time(text, T.TimestampNTZType()).isNotNull() & ~has_form
     skipped = F.lit(f"{name} is a time that clocks in {how.timezone} skip")
-    return quoting(F.when(is_skipped, skipped).otherwise(said.otherwise(f"{name} is not a timestamp")), text)
-
-
-def _is_of_no_day(text: Column, target: T.DataType, how: Reading) -> Column:
-    """Whether a text is written as a date, or as a time that the type takes, of a day that no calendar has."""
-    forms = [_DATE] if isinstance(target, T.DateType) else [_TIMES[type(target)]]
-    if isinstance(target, T.TimestampType) and how.timezone:
-        forms.append(_TIMES[T.TimestampNTZType])
-    is_written = reduce(lambda left, right: left | right, (text.rlike(form) for form in forms))
-    return F.coalesce(is_written & F.substring(text, 1, 10).try_cast("date").isNull(), F.lit(False))
-
-
-def quoting(sentence: Column, text: Column) -> Column:
-    """A sentence that ends with the beginning of a value."""
-    return F.concat(sentence, F.lit(": '"), first_characters(text, QUOTED_CHARACTERS), F.lit("'"))
-
-
-def _shown(value: Column, found: T.DataType) -> Column:
-    return F.to_json(value, JSON_OF_PARQUET) if isinstance(found, _NESTED) else value.cast("string")
+    return quoting(F.when(is_skipped(text, how), skipped).otherwise(said.otherwise(f"{name} is not a timestamp")), text)
 
 
 def _is_whole(value: Column, found: T.DataType) -> Column:
@@ -192,7 +137,7 @@ def _has_form(text: Column, target: T.DataType, how: Reading) -> Column:
         case T.FloatType() | T.DoubleType() | T.DecimalType():
             found = text.rlike(_NUMBER)
         case T.TimestampType() | T.TimestampNTZType():
-            found = _time(text, target, how.timezone).isNotNull()
+            found = cut_time(text, target, how).isNotNull()
         case T.ArrayType():
             found = elements(text).isNotNull()
         case T.StructType():
@@ -206,7 +151,7 @@ def _has_form(text: Column, target: T.DataType, how: Reading) -> Column:
 
 
 def _string(value: Column, found: T.DataType) -> Column:
-    if isinstance(found, _NESTED):
+    if isinstance(found, NESTED):
         return F.to_json(typed(value, found, found, _AS_JSON), JSON_OF_PARQUET)
     text = value.cast("string")
     return F.when(F.is_valid_utf8(text), text) if isinstance(found, (T.StringType, T.BinaryType)) else text
@@ -225,56 +170,11 @@ def _of_text(text: Column, target: T.DataType, how: Reading) -> Column:
             return _decimal(text, target, how.rounds)
         case T.BooleanType():
             return F.when(text == "true", F.lit(True)).when(text == "false", F.lit(False))
-        case T.DateType():
-            return F.when(text.rlike(_DATE), text.try_cast(target))
-        case T.TimestampType() | T.TimestampNTZType():
-            time = _time(text, target, how.timezone)
-            return time if how.rounds else F.when(~text.rlike(_BELOW_MICROSECONDS), time)
+        case T.DateType() | T.TimestampType() | T.TimestampNTZType():
+            return time_of_text(text, target, how)
         case T.BinaryType():
             return F.when(text.rlike(_BASE64), F.try_to_binary(text, F.lit("base64")))
     raise TypeError(f"there is no rule for {target.simpleString()}; such a contract is refused when it is declared")
-
-
-def _time(text: Column, target: T.DataType, timezone: str = "") -> Column:
-    """A time, cut to microseconds; an instant without an offset is the local time of a zone, if there is one."""
-    with_seconds = F.regexp_replace(text, _WITHOUT_SECONDS, "$1:00$2")
-    time = F.when(text.rlike(_TIMES[type(target)]), with_seconds.try_cast(target))
-    if not timezone or not isinstance(target, T.TimestampType):
-        return time
-    return F.coalesce(time, _instant(_time(text, T.TimestampNTZType()), timezone))
-
-
-def _instant(local: Column, timezone: str) -> Column:
-    """The first instant at which clocks of a zone show a local time; null when they skip it."""
-    zone, utc = F.lit(timezone), F.lit("UTC")
-    # Where clocks go back Spark takes the earlier offset; where they go forward it moves the time by what they skip.
-    found = F.convert_timezone(zone, utc, local)
-    # Sessions are held to UTC, so that the cast changes nothing.
-    return F.when(F.convert_timezone(utc, zone, found) == local, found.cast(T.TimestampType()))
-
-
-def is_shown_twice(value: Column, found: T.DataType, timezone: str) -> Column:
-    """Whether a raw value is a time without an offset that clocks of a zone show twice."""
-    if not isinstance(found, (T.StringType, T.TimestampNTZType)):
-        return F.lit(False)
-    local = value if isinstance(found, T.TimestampNTZType) else _time(value, T.TimestampNTZType())
-    zone, utc = F.lit(timezone), F.lit("UTC")
-    first = F.convert_timezone(zone, utc, local)
-    is_shown = F.convert_timezone(utc, zone, first) == local
-    # The clock of a day later has the offset of the second time; close to another change that of three hours later.
-    again = F.lit(False)
-    for hours in (3, 25):
-        later = first + F.expr(f"INTERVAL {hours} HOURS")
-        back = later - F.convert_timezone(utc, zone, later)
-        second = local + back
-        again = again | ((second > first) & (F.convert_timezone(utc, zone, second) == local))
-    return F.coalesce(is_shown & again, F.lit(False))
-
-
-def shown_twice(name: str, value: Column, found: T.DataType, timezone: str) -> Column:
-    """The sentence about a time that clocks show twice, where it has to tell records apart; null for others."""
-    why = f"{name} is a time that clocks in {timezone} show twice, and has no offset that tells which one it is"
-    return F.when(is_shown_twice(value, found, timezone), quoting(F.lit(why), _shown(value, found)))
 
 
 def _decimal(text: Column, target: T.DecimalType, rounds: bool) -> Column:
@@ -311,7 +211,7 @@ def _of_type(value: Column, found: T.DataType, target: T.DataType, how: Reading)
         return value.try_cast(target) if keeps_digits or how.rounds else _decimal(value.cast("string"), target, False)
     if isinstance(target, _FLOATING):
         return _floating(value, found, target, how)
-    return _instant(value, how.timezone) if isinstance(found, T.TimestampNTZType) and found != target else value
+    return instant(value, how.timezone) if isinstance(found, T.TimestampNTZType) and found != target else value
 
 
 def _is_finite(number: Column) -> Column:

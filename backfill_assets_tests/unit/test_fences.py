@@ -414,6 +414,6 @@ def test_what_holds_values_of_rows_is_made_of_their_texts(record: str) -> None:
 
 
 def test_the_texts_of_records_that_people_read_are_cut_by_one_module() -> None:
-    """`landing.conformed` cuts a text of theirs again, and `landing.values` cuts the digits of numbers."""
+    """`landing.conformed` cuts a text of theirs again; `landing.times` and `landing.values` cut dates and numbers."""
     cutting = [name for name, path in modules() if "F.substring(" in path.read_text(encoding="utf-8")]
-    assert cutting == ["lake/row_values.py", "landing/conformed.py", "landing/values.py"]
+    assert cutting == ["lake/row_values.py", "landing/conformed.py", "landing/times.py", "landing/values.py"]
