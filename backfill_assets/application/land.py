@@ -144,6 +144,7 @@ def landed_report(
         unknown = not_known_of(tx, [table])
     return LandReport(
         source=table.name,
+        has_dates=table.has_dates,
         imports=imports,
         extract=extract,
         quarantine=str(ws.lake.place(table.quarantine)),

@@ -68,6 +68,7 @@ def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: 
     wanted = confirm if found.percent > allowed and not extract.confirmed_by else land
     return ExtractPreview(
         source=table.name,
+        has_dates=table.has_dates,
         scope=extract.scope(table),
         withdrawn=found,
         percent=round(found.percent, 3),

@@ -65,6 +65,7 @@ def opened_stream(table: SourceTable, *, home: Path, as_of: datetime) -> Iterato
                 declared,
                 secret=secret(declared.secrets),
                 event_time=table.event_time,
+                days=table.days,
                 operated=operated,
                 columns=table.file_columns,
             )
@@ -73,6 +74,7 @@ def opened_stream(table: SourceTable, *, home: Path, as_of: datetime) -> Iterato
                 declared,
                 secret=secret(declared.secrets),
                 event_time=table.event_time,
+                days=table.days,
                 operated=operated,
                 columns=table.file_columns,
             )

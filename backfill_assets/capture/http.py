@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -184,7 +184,7 @@ class HttpStream:
             packed.write(lines)
         kept = self._kept(answer, parameters)
         pace.took(len(page.records), len(answer.body))
-        times = [at for at in map(self._time_of, page.members) if at is not None]
+        times = [at for member in page.members for at in self._times_of(member)]
         return Written(
             records=len(page.records),
             first_at=min(times, default=None),
@@ -405,13 +405,18 @@ class HttpStream:
             raise AnswerHoldsSecret(name=self.name, secret=secret)
         return kept
 
-    def _time_of(self, member: object) -> datetime | None:
+    def _times_of(self, member: object) -> Sequence[datetime]:
+        """The time of a record, of a date where it begins and ends; none where that cannot be read."""
         found = member.get(self._event_time) if isinstance(member, dict) else None
         try:
-            at = datetime.fromisoformat(found) if isinstance(found, str) else None
-            return at.astimezone(UTC) if at is not None and at.tzinfo is not None else None
+            if not isinstance(found, str):
+                return ()
+            if self._days.are_dates:
+                return self._days.span(date.fromisoformat(found))
+            at = datetime.fromisoformat(found)
+            return (at.astimezone(UTC),) if at.tzinfo is not None else ()
         except (ValueError, OverflowError):
-            return None
+            return ()
 
     def _bad(self, position: str, why: str) -> BadAnswer:
         return BadAnswer(name=self.name, position=position, why=f"with {why}")

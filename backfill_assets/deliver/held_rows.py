@@ -62,7 +62,7 @@ class Held(NamedTuple):
         key: The columns of the key.
         row: By column, the value as JSON; None for a key that has no row.
         day: The partition of the row, or the latest one that the key had a row in; None where that is not known.
-        at: When it happened; of a row of a derived table, and where that is not known, None.
+        at: When it happened; of a row with a date alone, and where that is not known, None.
         import_id: What took the key away, if it was withdrawn.
     """
 
@@ -90,7 +90,9 @@ class HeldRows:
     def __iter__(self) -> Iterator[Held]:
         """Keys that have no row, then rows by partition, both in the order of their keys."""
         names, schema = self.table.schema.fieldNames(), self.table.schema
-        own = F.col(self.table.event_time) if isinstance(self.table, SourceTable) else F.lit(None).cast("timestamp")
+        own = F.lit(None).cast("timestamp")
+        if isinstance(self.table, SourceTable) and not self.table.has_dates:
+            own = F.col(self.table.event_time)
         day, nothing = F.col(self.table.partition.column), F.lit(None).cast("string")
         rows = self._current.select(
             F.lit(0).alias(_GONE), day.alias(_DAY), own.alias(_AT), nothing.alias(IMPORT_ID), *names
@@ -145,9 +147,7 @@ class HeldRows:
         rows = current_rows(self._sent, self.table)
         if self.period is None or not isinstance(self.table, SourceTable):
             return rows
-        begins, ends = self.period
-        at = F.col(self.table.event_time)
-        return rows.where((at >= F.lit(begins)) & (at < F.lit(ends)))
+        return rows.where(_is_within(F.col(self.table.event_time), self.table, self.table.has_dates, self.period))
 
     @property
     def _tells_keys(self) -> bool:
@@ -171,7 +171,8 @@ class HeldRows:
         if isinstance(self.table, SourceTable) and self.table.operation is not None:
             is_delete = F.col(OPERATION) == str(Operation.DELETE)
             ended = self._sent.where(is_delete | F.coalesce(F.col(ENDED_BY).isin(*_ENDS), F.lit(False)))
-            at = F.coalesce(F.when(is_delete, F.col(VALID_FROM)).otherwise(F.col(VALID_UNTIL)), midnight)
+            ended_at = F.when(is_delete, F.col(VALID_FROM)).otherwise(F.col(VALID_UNTIL)).cast("timestamp")
+            at = F.coalesce(ended_at, midnight)
             found = found.unionAll(ended.select(*key, day.alias(_DAY), at.alias(_AT)))
         latest = found.groupBy(*key).agg(F.max(_DAY).alias(_DAY), F.max(_AT).alias(_AT))
         return latest.withColumn(IMPORT_ID, F.lit(None).cast("string"))
@@ -191,14 +192,15 @@ class HeldRows:
             .when(F.col(OPERATION) == str(Operation.DELETE), F.col(HAPPENED))
             .otherwise(F.col(f"{NEXT}.at"))
         )
-        end = F.struct(at.alias(_AT), F.when(at.isNull(), F.col(IMPORT_ID)).alias(IMPORT_ID))
+        end = F.struct(at.cast("timestamp").alias(_AT), F.when(at.isNull(), F.col(IMPORT_ID)).alias(IMPORT_ID))
         told = F.lit(True)
         if self.period is not None:
-            begins, ends = self.period
             # A delete may have the event time of what it ends, and is told on the day on which it happened as well.
             is_delete = F.col(OPERATION) == str(Operation.DELETE)
-            is_ended_then = is_delete & (F.col(HAPPENED) >= F.lit(begins)) & (F.col(HAPPENED) < F.lit(ends))
-            told = F.coalesce(_is_of(day, begins, ends), F.lit(False)) | F.coalesce(is_ended_then, F.lit(False))
+            is_date = isinstance(source.time_type, T.DateType)
+            is_ended_then = is_delete & _is_within(F.col(HAPPENED), source, is_date, self.period)
+            is_of_then = _is_within(day, source, True, self.period) if source.has_dates else _is_of(day, *self.period)
+            told = F.coalesce(is_of_then, F.lit(False)) | F.coalesce(is_ended_then, F.lit(False))
         of_key = found.groupBy(*source.key).agg(
             F.max(F.when(is_gone, end)).alias("_end"), F.max(told).alias("_told"), F.max(day).alias(_DAY)
         )
@@ -244,6 +246,14 @@ def contract_sent(ws: Workspace, table: SourceTable | DerivedTable) -> str:
     """Names the columns that rows are sent with, and the code that lifts earlier ones to them."""
     named = ws.contracts[table.name].named() if isinstance(table, SourceTable) else ""
     return document_digest([named, business_schema(table).json()])
+
+
+def _is_within(at: Column, source: SourceTable, is_date: bool, period: tuple[datetime, datetime]) -> Column:
+    """Whether a time is in a period; of a date, whether it is one of its days."""
+    begins, ends = period
+    if not is_date:
+        return (at >= F.lit(begins)) & (at < F.lit(ends))
+    return at.between(F.lit(source.days.of(begins)), F.lit(source.days.of(ends - timedelta(microseconds=1))))
 
 
 def _is_of(day: Column, begins: datetime, ends: datetime) -> Column:

@@ -52,6 +52,11 @@ def is_time(text: str, of: T.DataType) -> bool:
     )
 
 
+def holds(schema: T.StructType, kind: type[T.DataType]) -> bool:
+    """Whether a column, or something inside one, is of a type."""
+    return any(isinstance(each, kind) for _, each in _inside(schema.fields, ""))
+
+
 def check_columns(table: str, schema: T.StructType, *, partition: str | None = None) -> None:
     """Refuses columns of types and names that do not work on the whole way.
 

@@ -163,7 +163,7 @@ def check_table(table: Declared, *, partition: str | None = None) -> None:
     if reserved:
         raise wrong(table, f"columns that begin with _ are kept for lineage: {', '.join(reserved)}")
     if partition in names:
-        raise wrong(table, f"its partition column {partition!r} is derived, so not in the schema")
+        raise wrong(table, f"its partition column {partition!r} is derived, so not in the schema; give it another name")
     check_columns(table.name, table.schema, partition=partition)
     if not table.key:
         raise wrong(table, "it has no key")

@@ -206,7 +206,7 @@ class Domain:
 
 def _node(table: Table, references: References, contracts: Mapping[str, str], *, resolve: bool = False) -> TableNode:
     if isinstance(table, SourceTable):
-        return TableNode(name=table.name, grain=table.partition.grain)
+        return TableNode(name=table.name, grain=table.partition.grain, beyond=table.beyond)
     return TableNode(
         name=table.name,
         grain=table.partition.grain,

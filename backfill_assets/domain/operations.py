@@ -72,8 +72,9 @@ class Operations:
         delete: Of one that ends it. Only its key, its position and its time are required.
         snapshot: Of an observation of the state of a key. It loses to any change of the same or a later position.
         truncate: Of one that ends every key of the source, from its position on. It needs no key.
-        at: The timestamp column that says when the operation happened, if that is not the event time. A delete or a
-            truncate without an event time belongs to the day of this column.
+        at: The column that says when the operation happened, a timestamp or a date, if that is not the event time. A
+            delete or a truncate without an event time belongs to the day of this column. Where one of the two is a date
+            and the other a timestamp, every record needs this column.
     """
 
     column: str

@@ -1,4 +1,4 @@
-"""Source tables: built from landed files, one partition per UTC date of the event."""
+"""Source tables: built from landed files, one partition per date of the event: a date as it is written, or in UTC."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import DataType, DateType, LongType, StringType, StructField, StructType, TimestampType
 
 from backfill_assets.capture.debezium import ORDER as ORDER_OF_EVENTS
 from backfill_assets.capture.debezium import Debezium
@@ -20,7 +20,7 @@ from backfill_assets.capture.postgres_table import ORDER, PostgresTable
 from backfill_assets.capture.streams import Operated
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import check_breakdown
-from backfill_assets.domain.column_types import INFINITIES, check_identifying, is_time
+from backfill_assets.domain.column_types import INFINITIES, check_identifying, holds, is_time
 from backfill_assets.domain.contracts import EARLIER, LIFT, NO_LIFT, Compute, Lift, check_versions, name_at, normalized
 from backfill_assets.domain.declarations import (
     OF_EVERY_TABLE,
@@ -52,7 +52,7 @@ from backfill_assets.domain.operations import (
     UnknownKeys,
 )
 from backfill_assets.domain.written import WRITTEN, FileName, check_written
-from backfill_assets.planning.local_days import LocalDays
+from backfill_assets.planning.local_days import FIRST_TO_BEGIN, LocalDays
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, Policy
 
@@ -116,12 +116,13 @@ OF_A_SOURCE = {
 
 @dataclass(frozen=True, kw_only=True)
 class SourceTable:
-    """A bronze table, built from landed files; one partition per UTC date of the event.
+    """A bronze table, built from landed files; one partition per date of the event.
 
     Attributes:
         name: `layer.table`.
         key: What identifies a record; the last version of a key wins.
-        event_time: The timestamp column whose UTC date is the partition.
+        event_time: When something happened: a DATE, which is the partition as it is written, or a TIMESTAMP, whose UTC
+            date is. A date is of no zone: it is in the future while no place on Earth has it.
         partition: The partition column, which the loader derives; it is not part of `schema`.
         schema: The contract of a landed record. Columns that are not nullable must have a value.
         json_columns: String columns that must hold a JSON object when they are not null.
@@ -131,7 +132,8 @@ class SourceTable:
         timezone: The zone of times in its files that have no offset, such as Europe/Amsterdam, and of the days that a
             person names of it. A time that a clock shows twice is the first of the two, and rejected where it is of the
             key or the order; a time that it skips is rejected. Without it a time needs an offset, and days are those of
-            UTC. The partition is the UTC date in either case.
+            UTC. The partition is the UTC date in either case. A date has no zone: where the event time is one, it moves
+            no record to another day, and its other times alone are read in it.
         bounds: By column of dates or times, what lands for PostgreSQL's `infinity` and `-infinity`, such as
             `{"valid_until": {"infinity": "9999-12-31T00:00:00Z"}}`. Without it such a record is rejected.
         reads: What its files are written in, such as `Csv(delimiter=";")`; without it JSON lines, plain CSV and Parquet
@@ -221,8 +223,7 @@ class SourceTable:
             raise wrong(self, f"plausible_gap_days is {self.plausible_gap_days}; a gap cannot be shorter than no days")
         require_columns(self, (self.event_time,), "the event time")
         require_columns(self, self.json_columns, "a JSON column")
-        if not isinstance(self.schema[self.event_time].dataType, TimestampType):
-            raise wrong(self, f"its event time {self.event_time!r} is not a timestamp")
+        self._check_event_time()
         if any(not isinstance(self.schema[column].dataType, StringType) for column in self.json_columns):
             raise wrong(self, "a JSON column has to be a string")
         if self.partition.grain is not Grain.DAILY:
@@ -241,6 +242,19 @@ class SourceTable:
         if self.earlier:
             self._check_before(len(self.earlier))
 
+    def _check_event_time(self) -> None:
+        kind = self.schema[self.event_time].dataType
+        if not isinstance(kind, (DateType, TimestampType)):
+            raise wrong(
+                self, f"its event time {self.event_time!r} is {kind.simpleString()}, and not a date or a timestamp"
+            )
+        if self.has_dates and self.timezone and not self.capture and not holds(self.schema, TimestampType):
+            raise wrong(
+                self,
+                f"its event time {self.event_time!r} is a date, which no time zone moves, and no column is a timestamp "
+                f"that could be read in {self.timezone}: leave timezone out",
+            )
+
     def _check_before(self, version: int) -> None:
         """Refuses an earlier version that could not be a contract of its own; it examines the one before it."""
         try:
@@ -250,8 +264,32 @@ class SourceTable:
 
     @property
     def days(self) -> LocalDays:
-        """What the days of its zone are, which are not its partitions."""
-        return LocalDays(self.timezone or "UTC")
+        """What the days of its zone are, which are its partitions only where its event time is a date."""
+        return LocalDays(self.timezone or "UTC", are_dates=self.has_dates)
+
+    @property
+    def has_dates(self) -> bool:
+        """Whether its event time is a date, and no time."""
+        return isinstance(self.schema[self.event_time].dataType, DateType)
+
+    @property
+    def zone_of_days(self) -> str:
+        """Where clocks show the days that a person names; empty for days of UTC, and for dates."""
+        return "" if self.has_dates else self.timezone
+
+    @property
+    def beyond(self) -> timedelta:
+        """For how many whole days after the present one of UTC its events can be."""
+        if self.planned:
+            return timedelta.max
+        latest = self.ahead + (FIRST_TO_BEGIN if self.has_dates else timedelta(0))
+        return timedelta(days=-(-latest // timedelta(days=1)))
+
+    @property
+    def time_type(self) -> DataType:
+        """The type of the time from which a record is true: of the time of its operation, or else of its event time."""
+        at = self.operation.at if self.operation else None
+        return self.schema[at or self.event_time].dataType
 
     @property
     def contract_version(self) -> int:
@@ -359,8 +397,8 @@ class SourceTable:
             )
         if self.operation.at is not None:
             require_columns(self, (self.operation.at,), "the time of the operation")
-            if not isinstance(self.schema[self.operation.at].dataType, TimestampType):
-                raise wrong(self, f"the time of its operation, {self.operation.at!r}, is not a timestamp")
+            if not isinstance(self.schema[self.operation.at].dataType, (DateType, TimestampType)):
+                raise wrong(self, f"the time of its operation, {self.operation.at!r}, is not a date or a timestamp")
 
     def _check_capture(self) -> None:
         if self.capture is None:

@@ -30,6 +30,7 @@ from backfill_assets.capture.lake_table import LakeTable
 from backfill_assets.capture.streams import Operated, Span
 from backfill_assets.lake.delta_reading import Columns, complaint, has_deletion_vectors, has_plain_files, schema_of
 from backfill_assets.lake.tables_of_others import COMMITTED, ROWS, VERSION, Newest, TableStream, all_there
+from backfill_assets.planning.local_days import UTC_DAYS, LocalDays
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -65,6 +66,7 @@ class DeltaStream(TableStream):
         declared: The table as its source declares it.
         secret: The secret options of its store.
         event_time: The column that is the time of a record.
+        days: What its days are.
         operated: How the source names operations; None where its records have none.
         columns: The columns of its contract.
     """
@@ -77,10 +79,13 @@ class DeltaStream(TableStream):
         *,
         secret: Mapping[str, str],
         event_time: str,
+        days: LocalDays = UTC_DAYS,
         operated: Operated | None,
         columns: Sequence[str] = (),
     ) -> None:
-        super().__init__(declared.url, chunk=declared.chunk, event_time=event_time, operated=operated, columns=columns)
+        super().__init__(
+            declared.url, chunk=declared.chunk, event_time=event_time, days=days, operated=operated, columns=columns
+        )
         self._declared = declared
         self._options = {**declared.options, **secret}
 

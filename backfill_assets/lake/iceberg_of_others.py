@@ -19,6 +19,7 @@ from backfill_assets.capture.lake_table import IcebergTable
 from backfill_assets.capture.streams import Operated
 from backfill_assets.core.errors import PackageMissing
 from backfill_assets.lake.tables_of_others import OF_STATE, ROWS, Newest, TableStream, all_there
+from backfill_assets.planning.local_days import UTC_DAYS, LocalDays
 
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table
@@ -37,6 +38,7 @@ class IcebergStream(TableStream):
         declared: The table as its source declares it.
         secret: The secret properties of its catalog.
         event_time: The column that is the time of a record.
+        days: What its days are.
         operated: How the source names operations; None where its records have none.
         columns: The columns of its contract.
 
@@ -52,6 +54,7 @@ class IcebergStream(TableStream):
         *,
         secret: Mapping[str, str],
         event_time: str,
+        days: LocalDays = UTC_DAYS,
         operated: Operated | None,
         columns: Sequence[str] = (),
     ) -> None:
@@ -60,7 +63,7 @@ class IcebergStream(TableStream):
         except ImportError:
             raise PackageMissing(what="a capture from Iceberg", package="pyiceberg", extra="iceberg") from None
         super().__init__(
-            declared.table, chunk=declared.chunk, event_time=event_time, operated=operated, columns=columns
+            declared.table, chunk=declared.chunk, event_time=event_time, days=days, operated=operated, columns=columns
         )
         self._declared = declared
         self._properties = {**declared.catalog, **secret}

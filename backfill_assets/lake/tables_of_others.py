@@ -13,7 +13,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,6 +40,7 @@ from backfill_assets.capture.streams import (
     followed,
     new_scan,
 )
+from backfill_assets.planning.local_days import LocalDays
 
 _BEGIN = "0"
 OF_STATE = "-of-"
@@ -75,6 +76,7 @@ class TableStream(ABC):
         place: Where it is, for people.
         chunk: About how many rows of a version one landed file has.
         event_time: The column that is the time of a record.
+        days: What its days are.
         operated: How the source names operations; None where its records have none.
         columns: The columns of its contract. A table that lacks one is refused: its values would be null.
     """
@@ -84,11 +86,18 @@ class TableStream(ABC):
     """The format of its tables, such as `delta`."""
 
     def __init__(
-        self, place: str, *, chunk: int, event_time: str, operated: Operated | None, columns: Sequence[str]
+        self,
+        place: str,
+        *,
+        chunk: int,
+        event_time: str,
+        days: LocalDays,
+        operated: Operated | None,
+        columns: Sequence[str],
     ) -> None:
         self._place, self._chunk = place, chunk
         self._columns = columns
-        self._event_time = event_time
+        self._event_time, self._days = event_time, days
         self._operated = operated
 
     @property
@@ -256,7 +265,7 @@ class TableStream(ABC):
             for batch in rows:
                 file.write_batch(batch)
                 count += batch.num_rows
-                times = ends_of([*times, *_times(batch, self._event_time)])
+                times = ends_of([*times, *_times(batch, self._event_time, self._days)])
                 pace.took(batch.num_rows, batch.nbytes)
         return Written(records=count, first_at=min(times, default=None), last_at=max(times, default=None))
 
@@ -323,10 +332,16 @@ def _is_whole(position: str) -> bool:
     return "@" not in position
 
 
-def _times(batch: pa.RecordBatch, column: str) -> list[datetime]:
-    """The earliest and the latest time of rows, where their column is one."""
+def _times(batch: pa.RecordBatch, column: str, days: LocalDays) -> list[datetime]:
+    """The earliest and the latest time of rows, where their column is one; of dates where they begin and end."""
     place = batch.schema.get_field_index(column)
-    if place < 0 or not pa.types.is_timestamp(batch.schema.field(place).type) or not batch.schema.field(place).type.tz:
+    kind = pa.null() if place < 0 else batch.schema.field(place).type
+    is_date = days.are_dates and pa.types.is_date(kind)
+    if not is_date and not (pa.types.is_timestamp(kind) and kind.tz):
         return []
-    found = pc.min_max(batch.column(place)).as_py()
-    return [at.astimezone(UTC) for at in found.values() if at is not None]
+    found = [at for at in pc.min_max(batch.column(place)).as_py().values() if at is not None]
+    if not is_date:
+        return [at.astimezone(UTC) for at in found]
+    with suppress(OverflowError):
+        return [at for day in found for at in days.span(day)]
+    return []

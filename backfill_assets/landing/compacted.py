@@ -19,7 +19,7 @@ from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType, TimestampType
+from pyspark.sql.types import StructField, StructType
 
 from backfill_assets.core.identity import DataFile, document_digest, sha256_bytes
 from backfill_assets.core.places import for_spark
@@ -219,7 +219,7 @@ def _schema(source: SourceTable) -> StructType:
     known = conformed_schema(source)
     names = dict.fromkeys([*source.key, *source.order, source.partition.column])
     own = (IMPORT_ID, ARRIVAL, ROW, CONTENT_HASH, OPERATION, RESTORES, REASON)
-    return StructType([*(known[name] for name in (*names, *own)), StructField(HAPPENED, TimestampType())])
+    return StructType([*(known[name] for name in (*names, *own)), StructField(HAPPENED, source.time_type)])
 
 
 def _versions(source: SourceTable) -> str:

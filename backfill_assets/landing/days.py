@@ -103,4 +103,6 @@ def require_explained(tx: ReadTransaction, table: SourceTable, days: Sequence[da
     if silent := [day for day in unexplained_days(tx, table, days) if day not in declared]:
         missing = Partitions.of(Grain.DAILY, silent)
         are_gaps = set(silent) <= set(missing_days(tx, table))
-        raise NothingLanded(table=table.name, missing=missing, asked=tuple(days), are_gaps=are_gaps)
+        raise NothingLanded(
+            table=table.name, missing=missing, asked=tuple(days), are_gaps=are_gaps, in_utc=not table.has_dates
+        )

@@ -184,11 +184,16 @@ class NotEmpty(OfTable, OfPartitions, errors.Refused):
 
 @sentence
 class NothingLanded(OfTable, errors.MissingInput):
-    """nothing has landed for {missing} of {table} (UTC dates), and these days are not declared empty."""
+    """nothing has landed for {missing} of {dates}, and these days are not declared empty."""
 
     missing: Partitions
     asked: tuple[date, ...]
     are_gaps: bool
+    in_utc: bool = True
+
+    @property
+    def dates(self) -> str:
+        return f"{self.table} (UTC dates)" if self.in_utc else self.table
 
 
 @sentence

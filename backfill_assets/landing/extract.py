@@ -72,6 +72,7 @@ from backfill_assets.landing.statements import (
 )
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.states import COUNTING
+from backfill_assets.planning.local_days import newest_date
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of
 
 
@@ -158,7 +159,7 @@ class Extract:
 
     def scope(self, source: SourceTable) -> str:
         """The days, with their zone where the source has one, and the values of the rows."""
-        days = f"{self.days} in {source.timezone}" if source.timezone else str(self.days)
+        days = f"{self.days} in {source.zone_of_days}" if source.zone_of_days else str(self.days)
         return " and ".join([days, *(f"{name}={value[:100]}" for name, value in self.where.items())])
 
 
@@ -247,7 +248,7 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
     account = account_of(frame, present, [*ids, _STATING], work.source)
     counts = [asdict(account.files[each].counts) for each in ids]
     touched = {day.event_date for each in account.files.values() for day in each.days}
-    rebuilt = touched.union(_empty_days(work, extract, touched, today=now.date()))
+    rebuilt = touched.union(_empty_days(work, extract, touched, now=now))
     lacking = lacking.where(IS_CURRENT)
     by_day = {row[_DAY]: row["count"] for row in lacking.groupBy(_DAY).count().collect()}
     sample = lacking.orderBy(_DAY, *work.source.key).limit(_MOST_SAMPLES).collect()
@@ -370,16 +371,17 @@ def _with_empty_days(work: Landing, found: Account, stating: ImportRecord, extra
     where it is about some rows only, or captured: then its days are not those that a person has named.
     """
     touched = {day.event_date for file in found.files.values() for day in file.days}
-    empty = _empty_days(work, extract, touched, today=stating.first_seen_at.date())
+    empty = _empty_days(work, extract, touched, now=stating.first_seen_at)
     of = stating.import_id
     days = (*found.files[of].days, *(ImportDay(import_id=of, event_date=day, events=0) for day in empty))
     return replace(found, files={**found.files, of: replace(found.files[of], days=days)})
 
 
-def _empty_days(work: Landing, extract: Extract, touched: Collection[date], *, today: date) -> Sequence[date]:
+def _empty_days(work: Landing, extract: Extract, touched: Collection[date], *, now: datetime) -> Sequence[date]:
     if extract.where or extract.is_captured:
         return ()
     whole = work.source.days.whole_partitions(extract.days)
+    today = work.source.days.over_before(now)
     over = [day for day in whole if work.settings.first_day <= day < today and day not in touched]
     with work.ledger.read() as tx:
         return unexplained_days(tx, work.source, over)
@@ -389,7 +391,7 @@ def _statement(source: SourceTable, extract: Extract, archived: Sequence[Archive
     document = {
         "statement": "extract",
         "days": [extract.days.start.isoformat(), extract.days.last.isoformat()],
-        **({"timezone": source.timezone} if source.timezone else {}),
+        **({"timezone": source.zone_of_days} if source.zone_of_days else {}),
         "where": dict(extract.where),
         "files": [each.file.sha256 for each in archived],
     }
@@ -435,8 +437,12 @@ def _known(
 
 def _is_of_all_days(work: Landing, extract: Extract, now: datetime) -> bool:
     """Whether its days are all that a record which has landed until now can have."""
-    first = work.source.days.of(datetime.combine(work.settings.first_day, time(), UTC))
-    return extract.days.start <= first and work.source.days.of(now) <= extract.days.last
+    days = work.source.days
+    first = (
+        work.settings.first_day if days.are_dates else days.of(datetime.combine(work.settings.first_day, time(), UTC))
+    )
+    last = newest_date(now) if days.are_dates else days.of(now)
+    return extract.days.start <= first and last <= extract.days.last
 
 
 def _has_day(source: SourceTable) -> Column:

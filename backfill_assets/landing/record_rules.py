@@ -6,14 +6,14 @@ Pure column expressions that never throw: raw values in, typed columns and one r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, DataType, StringType, TimestampNTZType, TimestampType
+from pyspark.sql.types import BinaryType, DataType, DateType, StringType, TimestampNTZType, TimestampType
 
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, STATES
@@ -21,6 +21,7 @@ from backfill_assets.landing.json_text import is_object
 from backfill_assets.landing.reading import quoting, reading_of
 from backfill_assets.landing.times import shown_twice
 from backfill_assets.landing.values import complaint, is_blank, typed
+from backfill_assets.planning.local_days import LAST_PLANNED, newest_date
 
 BROKEN = "_broken"
 REASON = "_reason"
@@ -50,7 +51,12 @@ def required_of_a_file(source: SourceTable) -> frozenset[str]:
 
 
 def _always(source: SourceTable) -> frozenset[str]:
-    return frozenset() if source.operation is None else frozenset({source.operation.column, *source.order})
+    if source.operation is None:
+        return frozenset()
+    # A date and a time cannot stand for one another as the time from which a record is true.
+    at = source.operation.at
+    is_needed = at is not None and source.schema[source.event_time].dataType != source.time_type
+    return frozenset({source.operation.column, *source.order, *([at] if at is not None and is_needed else [])})
 
 
 def has_key(source: SourceTable) -> Column:
@@ -73,21 +79,58 @@ def operation_of(source: SourceTable) -> Column:
 def happened_at(source: SourceTable) -> Column:
     """When a record was true from: the time of its operation where it has one, else its event time."""
     at = None if source.operation is None else source.operation.at
-    return F.col(source.event_time) if at is None else F.coalesce(F.col(at), F.col(source.event_time))
+    if at is None or source.schema[source.event_time].dataType != source.time_type:
+        return F.col(at or source.event_time)
+    return F.coalesce(F.col(at), F.col(source.event_time))
 
 
-def _event_time(source: SourceTable) -> Column:
-    """The time that decides the day: that of the operation where a delete or a truncate has no event time."""
+def _of_event_time(source: SourceTable, of: Callable[[str], Column]) -> Column:
+    """Something of the time that decides the day: of that of the operation where a delete or a truncate has no event
+    time."""
     at = None if source.operation is None else source.operation.at
-    return F.col(source.event_time) if at is None else F.coalesce(F.col(source.event_time), F.col(at))
+    return of(source.event_time) if at is None else F.coalesce(of(source.event_time), of(at))
+
+
+def _partition(source: SourceTable) -> Column:
+    """The partition of a record: its date, or the UTC date of its time."""
+    in_zone = source.timezone if source.has_dates else ""
+    return _of_event_time(source, lambda name: _day(name, source, in_zone))
 
 
 def local_day(source: SourceTable) -> Column:
     """The day of a record where clocks show the time of its source; its partition where the source has no zone."""
-    if not source.timezone:
+    if not source.zone_of_days:
         return F.col(source.partition.column)
-    utc = _event_time(source).cast(TimestampNTZType())  # sessions are held to UTC
-    return F.to_date(F.convert_timezone(F.lit("UTC"), F.lit(source.timezone), utc))
+    return _of_event_time(source, lambda name: _day(name, source, source.zone_of_days))
+
+
+def _day(name: str, source: SourceTable, zone: str) -> Column:
+    """The day of a date or a time."""
+    if isinstance(source.schema[name].dataType, DateType) or not zone:
+        return F.to_date(F.col(name))
+    utc = F.col(name).cast(TimestampNTZType())  # sessions are held to UTC
+    return F.to_date(F.convert_timezone(F.lit("UTC"), F.lit(zone), utc))
+
+
+def _is_future(name: str, source: SourceTable, bounds: Bounds) -> Column:
+    """Whether a time is later than it can be: of a date, whether no place on Earth had it when the file landed."""
+    latest = bounds.landed_at + source.ahead
+    is_date = isinstance(source.schema[name].dataType, DateType)
+    return F.col(name) > F.lit(newest_date(latest) if is_date else latest)
+
+
+def _future(source: SourceTable, day: Column, bounds: Bounds) -> Column:
+    """The sentence about a record of a time that could not be written yet; null for others."""
+    if source.planned:
+        too_late = F.lit(f"{source.event_time} is after {LAST_PLANNED}, the last day for which something is planned")
+        return F.when(day > F.lit(LAST_PLANNED), too_late)
+    by = f"{source.ahead.total_seconds():g} seconds" if source.ahead else ""
+    if source.has_dates:
+        why = f"no place on Earth had this date {f'{by} after' if by else 'when'} it was landed"
+    else:
+        why = f"more than {by} after it was landed" if by else "after it was landed"
+    is_future = _of_event_time(source, lambda name: _is_future(name, source, bounds))
+    return F.when(is_future, F.lit(f"{source.event_time} lies in the future ({why})"))
 
 
 def _needed(name: str, source: SourceTable) -> Column | None:
@@ -134,8 +177,7 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
         *(F.col(name).alias(_raw(name)) for name in source.schema.fieldNames() if name in present),
     )
     texts = texts.withColumn(OPERATION, operation_of(source))
-    time = _event_time(source)
-    day = F.to_date(time)
+    day = _partition(source)
     rules: list[Column] = [F.col(BROKEN), *_of_the_operation(source, present)]
     for field in source.schema.fields:
         if field.name in present:
@@ -144,7 +186,7 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
             rules.append(_missing(field.name, source, F.lit(True)))
     if source.operation is not None and source.operation.at is not None:
         both = f"{source.event_time} is missing, and so is {source.operation.at}"
-        rules.append(F.when(time.isNull(), F.lit(both)))
+        rules.append(F.when(day.isNull(), F.lit(both)))
     rules += [
         F.when(
             day < F.lit(bounds.first_day),
@@ -154,10 +196,7 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
                 F.lit(f" is before the first day {bounds.first_day}"),
             ),
         ),
-        F.when(
-            time > F.lit(bounds.landed_at),
-            F.lit(f"{source.event_time} lies in the future (after it was landed)"),
-        ),
+        _future(source, day, bounds),
     ]
     return texts.select(
         *kept,

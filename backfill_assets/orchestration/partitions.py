@@ -18,7 +18,7 @@ import dagster as dg
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.planning.graph import TableInput
-from backfill_assets.planning.partitions import DayRange, Grain, days_of, partition_of
+from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, days_of, partition_of, partitions_over
 from backfill_assets.workspace import Workspace
 
 KEY_FORMAT = "%Y-%m-%d"
@@ -36,6 +36,9 @@ CAPTURED = "captured"
 ENDED_AFTER = timedelta(days=62)
 """Data that is older ended; what is younger goes on, although nothing may have landed lately."""
 
+MOST_BEYOND = timedelta(days=5 * 366)
+"""How far after today pages show partitions of what is planned."""
+
 GAPS_AHEAD = timedelta(days=2 * 365)
 """How long a code location knows after it was loaded which days have no snapshot."""
 
@@ -45,12 +48,14 @@ class OfferedDays:
     """The days whose partitions pages of Dagster show.
 
     Attributes:
-        last: The last one; None for today, as it comes.
+        last: The last one; None for today, as it comes, and the days beyond it.
+        beyond: For how many days after today there are events.
         asked_on: The day on which this was asked; without it, the first one.
     """
 
     first: date
     last: date | None = None
+    beyond: timedelta = timedelta(0)
     asked_on: date | None = None
 
     def with_all(self, days: DayRange | None) -> OfferedDays:
@@ -58,18 +63,22 @@ class OfferedDays:
         if days is None:
             return self
         last = None if self.last is None else max(self.last, days.last)
-        return replace(self, first=min(self.first, days.start), last=last)
+        beyond = self.beyond if last or self.asked_on is None else max(self.beyond, days.last - self.asked_on)
+        return replace(self, first=min(self.first, days.start), last=last, beyond=beyond)
 
 
 def offered_days(workspace: Workspace) -> OfferedDays:
     """From the month in which data starts to the one in which it ended, so that pages show no years without any.
 
     What a run may compute begins with the setting BACKFILL_FIRST_DAY, which is also the first day where nothing has
-    landed, or no ledger can be asked, and it ends today. A month, so that a late event seldom moves it. Data that came
-    later than this was asked is shown when the code location is loaded again.
+    landed, or no ledger can be asked, and it ends today, or with the last event that is ahead of today. A month, so
+    that a late event seldom moves it. Data that came later than this was asked is shown when the code location is
+    loaded again.
     """
     first_day, today = workspace.graph.first_day, workspace.clock().date()
-    nothing_known = OfferedDays(first=first_day, asked_on=today)
+    # The next date begins somewhere before the day of UTC does.
+    begun = ONE_DAY if any(source.has_dates for source in workspace.domain.sources) else timedelta(0)
+    nothing_known = OfferedDays(first=first_day, asked_on=today, beyond=begun)
     kind, _, file = workspace.settings.ledger_url.partition(":///")
     if kind == "sqlite" and not Path(file).exists():
         return nothing_known
@@ -82,7 +91,8 @@ def offered_days(workspace: Workspace) -> OfferedDays:
         return nothing_known
     has_ended = max(known) < today - ENDED_AFTER
     last = days_of(Grain.MONTHLY, partition_of(Grain.MONTHLY, max(known))).last if has_ended else None
-    return replace(nothing_known, first=max(first_day, min(known).replace(day=1)), last=last)
+    beyond = min(MOST_BEYOND, max(begun, max(known) - today))
+    return replace(nothing_known, first=max(first_day, min(known).replace(day=1)), last=last, beyond=beyond)
 
 
 def table_partitions(table: Table, days: OfferedDays) -> dg.TimeWindowPartitionsDefinition:
@@ -111,21 +121,22 @@ def partitions_definition(
                 timezone="UTC",
                 fmt=KEY_FORMAT,
                 exclusions=[datetime.combine(day, time(), tzinfo=UTC) for day in but] or None,
-                **_end_of(grain, days.last),
+                **_end_of(grain, days),
             )
         case Grain.MONTHLY:
             # Dagster begins with the first whole month; ours is the one that the first day falls into.
             first = days.first.replace(day=1)
             return dg.MonthlyPartitionsDefinition(
-                start_date=first.isoformat(), timezone="UTC", fmt=KEY_FORMAT, **_end_of(grain, days.last)
+                start_date=first.isoformat(), timezone="UTC", fmt=KEY_FORMAT, **_end_of(grain, days)
             )
 
 
-def _end_of(grain: Grain, last: date | None) -> _End:
-    """Where partitions end, for Dagster: behind the one of a day, or with the one of today."""
-    if last is None:
-        return {"end_offset": 1}
-    return {"end_date": days_of(grain, partition_of(grain, last)).end.isoformat()}
+def _end_of(grain: Grain, days: OfferedDays) -> _End:
+    """Where partitions end, for Dagster: behind the one of a day, or with the one of today or as far beyond it."""
+    if days.last is None:
+        today = days.asked_on or days.first
+        return {"end_offset": len(partitions_over(grain, DayRange.inclusive(today, today + days.beyond)))}
+    return {"end_date": days_of(grain, partition_of(grain, days.last)).end.isoformat()}
 
 
 def window_mapping(*edges: TableInput) -> dg.TimeWindowPartitionMapping:

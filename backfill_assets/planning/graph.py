@@ -12,6 +12,7 @@ from datetime import date, timedelta
 
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.planning.errors import NoSnapshot, NoSuchName, OutsideDays
+from backfill_assets.planning.local_days import LAST_PLANNED
 from backfill_assets.planning.partitions import (
     ONE_DAY,
     DayRange,
@@ -54,6 +55,8 @@ class TableNode:
     Attributes:
         publish: How its rows become the content of partitions.
         stretches: The stretches of days that have a snapshot; None where every day, or month, has a partition.
+        beyond: For how many days after the present one it can have partitions: those of events that are ahead of the
+            clock or planned, and of the dates that begin before the day of UTC.
         is_beside: Whether it stands beside the version of a table that readers are shown. Nothing follows from it to
             other runs: sets, proposals and follow-ups leave it out, and the LIVE path keeps it up to date.
     """
@@ -62,6 +65,7 @@ class TableNode:
     grain: Grain
     inputs: tuple[TableInput, ...] = ()
     publish: PublishMode = REPLACE
+    beyond: timedelta = timedelta(0)
     is_beside: bool = False
     stretches: Stretches | None = field(init=False)
 
@@ -149,15 +153,22 @@ class Graph:
         followers = (node for node in self.tables.values() if not node.is_beside)
         return tuple(node for node in followers if any(edge.table == name for edge in node.inputs))
 
-    def days(self, as_of: date) -> DayRange:
-        """The days that tables can have on a given day: from the first day to that day."""
-        return DayRange(self.first_day, max(self.first_day, as_of + ONE_DAY))
+    def days(self, as_of: date, name: str) -> DayRange:
+        """The days that a table can have on a given day: from the first day to that day, or as far as its events are
+        ahead of it."""
+        last = as_of + min(self.beyond(name), LAST_PLANNED - as_of)
+        return DayRange(self.first_day, max(self.first_day, last + ONE_DAY))
+
+    def beyond(self, name: str) -> timedelta:
+        """How far the events of a table, or of one that it reads, are ahead of the present day."""
+        node = self.table(name)
+        return max([node.beyond, *(self.beyond(edge.table) for edge in node.inputs)])
 
     def partitions_in(self, name: str, days: Days, *, as_of: date) -> tuple[date, ...]:
         """The partitions of a table that a range of days, or each of several, names.
 
         Args:
-            as_of: Today; no table has partitions past it.
+            as_of: Today; tables have partitions past it only where events are ahead of it.
 
         Raises:
             InvalidRange: The range leaves the days the table can have, or names none, or no day with a snapshot.
@@ -166,7 +177,7 @@ class Graph:
             # A month can share days with two ranges.
             return tuple(sorted({p for each in days.ranges for p in self.partitions_in(name, each, as_of=as_of)}))
         node = self.table(name)
-        known = self.days(as_of)
+        known = self.days(as_of, name)
         asked = DayRange(partition_of(node.grain, days.start), days.end)
         earliest = partition_of(node.grain, self.begins(node))
         # A month that has begun counts as a whole, like the first one.

@@ -141,8 +141,9 @@ def _wanted(ws: Workspace, tx: ReadTransaction, entry: OutboxEntry, automatic: A
     changed = [day for day in entry.partitions if day in automatic] if is_source else entry.partitions
     if not changed or entry.table not in ws.domain.tables:
         return
-    days = ws.graph.days(ws.clock().date())
+    today = ws.clock().date()
     for node in ws.graph.dependents(entry.table):
+        days = ws.graph.days(today, node.name)
         reached: set[date] = set()
         for edge in node.inputs:
             if edge.table == entry.table:

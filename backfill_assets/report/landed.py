@@ -65,6 +65,7 @@ class LandReport:
 
     Attributes:
         source: The source table.
+        has_dates: Whether its event time is a date; otherwise its partitions are UTC dates.
         imports: The files, in the order in which they were given.
         extract: What was withdrawn, if the files were a complete extract; null otherwise.
         quarantine: Where the Delta table of all rejected records is.
@@ -77,6 +78,7 @@ class LandReport:
     """
 
     source: str
+    has_dates: bool = False
     imports: tuple[LandedImport, ...]
     extract: StatedExtract | None
     quarantine: str
@@ -98,6 +100,7 @@ class ExtractPreview:
 
     Attributes:
         source: The source table.
+        has_dates: Whether its event time is a date; otherwise its partitions are UTC dates.
         scope: The days, and the values of the rows, of which the extract is everything.
         withdrawn: What it would withdraw, and what the keys of its files are.
         percent: The share of the keys there now that it would withdraw.
@@ -106,6 +109,7 @@ class ExtractPreview:
     """
 
     source: str
+    has_dates: bool
     scope: str
     withdrawn: Withdrawn
     percent: float
@@ -163,16 +167,17 @@ def corrections(report: LandReport) -> Iterator[NextStep]:
 def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
     """A sentence that asks whether nothing happened on days without events, if there are any."""
     gaps = questioned_gaps(ws, table.name)
+    dates = "" if table.has_dates else " (UTC dates)"
     if len(gaps) == 1:
         (gap,) = gaps
         (command,) = loads(table.name, gap, empty=True)
         yield step(
-            f"{table.name}: no events from {gap.start} to {gap.last} (UTC dates); if nothing happened then: ", command
+            f"{table.name}: no events from {gap.start} to {gap.last}{dates}; if nothing happened then: ", command
         )
     elif gaps:
         days = count_of(sum(map(len, gaps)), "day")
         yield step(
-            f"{table.name}: no events on {days} (UTC dates) from {gaps[0].start} to {gaps[-1].last}, at most "
+            f"{table.name}: no events on {days}{dates} from {gaps[0].start} to {gaps[-1].last}, at most "
             f"{max(map(len, gaps)):,} of them in a row; if nothing happened then: ",
             do(Act.LOAD, table.short_name, missing=True, empty=True, reason=WHY, by=NAME),
         )

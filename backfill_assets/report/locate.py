@@ -115,8 +115,9 @@ class LocatedPeriod:
         source: The source table.
         from_: The first day.
         to: The last one.
-        timezone: Where clocks show these days; empty for days of UTC.
-        dates: The UTC dates that they touch: those of the imports' days and of the source's partitions.
+        timezone: Where clocks show these days; empty for days of UTC, and of a source whose event time is a date.
+        has_dates: Whether its event time is a date; otherwise its partitions are UTC dates.
+        dates: The dates that they touch: those of the imports' days and of the source's partitions.
         imports: In the order of arrival.
         quarantine: Where the Delta table of all rejected records is.
         unknown: Some of the keys of the period that are not known.
@@ -131,6 +132,7 @@ class LocatedPeriod:
     from_: date
     to: date
     timezone: str
+    has_dates: bool
     dates: Partitions
     imports: tuple[LocatedImport, ...]
     quarantine: str
@@ -158,7 +160,8 @@ def locate(ws: Workspace, name: str, days: DayRange) -> LocatedPeriod:
         source=source.name,
         from_=days.start,
         to=days.last,
-        timezone=source.timezone,
+        timezone=source.zone_of_days,
+        has_dates=source.has_dates,
         dates=Partitions.of(Grain.DAILY, dates),
         imports=tuple(_located(ws, source, by_id[each], some) for each, some in by_import.items()),
         quarantine=str(ws.lake.place(source.quarantine)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
 from backfill_assets.core.columns import LINEAGE_OF_RUN, RUN_ID, ColumnChange, column_changes
 from backfill_assets.domain import SourceTable, Table
@@ -35,8 +35,8 @@ def _of_the_changelog(table: SourceTable) -> Iterator[StructField]:
     yield StructField(OPERATION, StringType())
     if not table.order:
         yield StructField(POSITION, LongType())
-    yield StructField(VALID_FROM, TimestampType())
-    yield StructField(VALID_UNTIL, TimestampType())
+    yield StructField(VALID_FROM, table.time_type)
+    yield StructField(VALID_UNTIL, table.time_type)
     yield StructField(ENDED_BY, StringType())
 
 

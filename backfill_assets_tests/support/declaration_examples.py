@@ -36,6 +36,9 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "json_columns": 'json_columns=("payload",)',
         "rounds": "rounds=True",
         "timezone": 'timezone="Europe/Amsterdam"',
+        "ahead": "ahead=seconds(60)",
+        "planned": "planned=True",
+        "repeated_hour": 'repeated_hour="first", timezone="Europe/Amsterdam"',
         "bounds": 'bounds={"valid_until": {"infinity": "9999-12-31"}}',
         "row_number": 'row_number=True, key=("file_name", "row_number")',
         "plausible_gap_days": "plausible_gap_days=7",
@@ -158,6 +161,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
     "daily": {"column": 'column="day"'},
     "monthly": {"column": 'column="day"'},
     "days": {"count": "count=3"},
+    "seconds": {"count": "count=60"},
     "lifts": {
         "function": 'function=lambda record: {"more": record["event_id"].cast("bigint")}',
         "renamed": "renamed={}",

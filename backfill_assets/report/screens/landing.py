@@ -10,7 +10,7 @@ from backfill_assets.capture.landed_files import Family
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.imports import ImportCounts, ImportRecord
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.planning.partitions import DayRange, Partitions, count_of, describe_ranges
+from backfill_assets.planning.partitions import DayRange, count_of, describe_ranges
 from backfill_assets.report.captured_so_far import CapturedSource
 from backfill_assets.report.not_known import NotKnownDocument, not_known_line
 from backfill_assets.report.page import (
@@ -52,7 +52,7 @@ def landed_page(landed: LandReport) -> Page:
         section("landed files", imports_table([each.record for each in landed.imports])),
         *(Note(text=said) for each in landed.imports for said in _about(each, landed.quarantine)),
         *(Note(text=said) for said in (_extract(landed) if landed.extract else ())),
-        Note(text=_built(landed.source, landed.load, landed.without_events)) if landed.load else None,
+        Note(text=_built(landed, landed.load)) if landed.load else None,
         Note(text=not_known_line(landed.not_known), tone=Tone.ATTENTION) if landed.not_known else None,
         *(Note(text=each) for each in landed.next_steps),
     )
@@ -137,13 +137,19 @@ def _extract(landed: LandReport) -> Iterator[str]:
         )
 
 
-def _built(source: str, load: RunReport, empty: Partitions | None) -> str:
+def _built(landed: LandReport, load: RunReport) -> str:
+    source, empty = landed.source, landed.without_events
     days = f"{load.run.manifest.output}"
     if empty:
         days = f"{days}, of these {len(empty):,} without events ({describe_ranges(empty.grain, empty)})"
     if load.is_blocked:
         return f"{source}: not built, because a gate blocked {load.run.record.run_id}: {days}"
-    return f"{source}: built the UTC dates {days}"
+    return f"{source}: built the {_dates(landed)} {days}"
+
+
+def _dates(of: LandReport | ExtractPreview | LocatedPeriod) -> str:
+    """What the partitions of a source are."""
+    return "dates" if of.has_dates else "UTC dates"
 
 
 def imports_table(imports: Sequence[ImportRecord]) -> Table:
@@ -225,7 +231,7 @@ def extract_page(preview: ExtractPreview) -> Page:
             ("keys there now", found.current),
             ("it lacks", f"{found.keys:,} ({preview.percent:.1f} %; allowed {preview.allowed_percent:g} %)"),
             ("and keys of rejected records", found.rejected or None),
-            ("built again", f"{found.rebuilt} (UTC dates)" if found.rebuilt else None),
+            ("built again", f"{found.rebuilt} ({_dates(preview)})" if found.rebuilt else None),
         ),
         section("days that lose keys", days),
         Note(text=f"for example {'; '.join(map(_key, found.sample))}") if found.sample else None,
@@ -268,7 +274,7 @@ def period_page(period: LocatedPeriod) -> Page:
     return page(
         named,
         Note(text=dates) if period.timezone else None,
-        section(f"imports with records of {named}", _located(period.imports))
+        section(f"imports with records of {named}", _located(period))
         or Note(text=f"no import holds records of {named}"),
         *(
             Note(text=said)
@@ -285,7 +291,7 @@ def period_page(period: LocatedPeriod) -> Page:
     )
 
 
-def _located(imports: Iterable[LocatedImport]) -> Table:
+def _located(period: LocatedPeriod) -> Table:
     rows = [
         (
             each.record.import_id,
@@ -298,9 +304,9 @@ def _located(imports: Iterable[LocatedImport]) -> Table:
             each.record.counts.rejected,
             _late(each),
         )
-        for each in imports
+        for each in period.imports
     ]
-    heads = ["import", "file", "state", "landed", "by", "UTC dates", "records", "rejected", "late"]
+    heads = ["import", "file", "state", "landed", "by", _dates(period), "records", "rejected", "late"]
     return table(heads, rows, numbers=["records", "rejected"], whole=["import", "state"])
 
 

@@ -86,7 +86,7 @@ MISTAKES: Mistakes = {
     ),
     "a time of operations that is no timestamp": (
         lambda: feed(at="lsn"),
-        "bronze.events: the time of its operation, 'lsn', is not a timestamp",
+        "bronze.events: the time of its operation, 'lsn', is not a date or a timestamp",
     ),
     "operations without a column": (
         lambda: feed(column=None),

@@ -218,6 +218,7 @@ OF_ROWS = {
         "earlier",
         "lift",
     ),
+    *("reads", "columns", "earlier_columns", "formats", "ahead", "planned", "repeated_hour"),
 }
 """What says which rows there are: that they change is what runs, their gates and their approvals are about. A replay
 to what was there before takes another person each time."""

@@ -237,9 +237,9 @@ MISTAKES: Mistakes = {
     ),
     "a name without a layer": (lambda: source(name="events"), "layer.table"),
     "a name that leaves the lake": (lambda: source(name="../x.events"), "layer.table"),
-    "an event time that is no timestamp": (
+    "an event time that is no time": (
         lambda: source(event_time="event_id"),
-        "bronze.events: its event time 'event_id' is not a timestamp",
+        "bronze.events: its event time 'event_id' is string, and not a date or a timestamp",
     ),
     "a lineage that is none": (
         lambda: derived(source(), lineage="some"),

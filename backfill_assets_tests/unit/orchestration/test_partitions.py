@@ -207,8 +207,8 @@ def test_the_days_that_dagster_offers_are_the_days_a_table_can_have() -> None:
     graph, _, node = graph_of(Grain.DAILY, Grain.DAILY, Window())
     today = date.fromisoformat(partitions_definition(Grain.DAILY, OFFERED).get_last_partition_key() or "")
     offered = partitions_definition(node.grain, OFFERED).get_partition_keys()
-    assert [offered[0], offered[-1]] == [key_of(FIRST), key_of(graph.days(today).last)]
-    assert len(offered) == len(graph.days(today))
+    assert [offered[0], offered[-1]] == [key_of(FIRST), key_of(graph.days(today, node.name).last)]
+    assert len(offered) == len(graph.days(today, node.name))
 
 
 def test_a_first_day_within_a_month_still_gives_that_month() -> None:
