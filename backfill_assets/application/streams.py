@@ -57,6 +57,7 @@ def opened_stream(table: SourceTable, *, home: Path, as_of: datetime) -> Iterato
             for_api = HttpSecrets(
                 parameters=secret(declared.secret_parameters),
                 headers=secret(declared.secret_headers),
+                basic=secret(declared.basic.secrets) if declared.basic else {},
                 token=secret(declared.token.secrets) if declared.token else {},
             )
             stream = HttpStream(declared, secret=for_api, event_time=table.event_time, as_of=as_of, days=table.days)

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -29,8 +26,19 @@ from backfill_assets.capture.errors import (
     NotReconciled,
     NotSettled,
 )
-from backfill_assets.capture.http_api import Cursor, HttpApi, IdRange, PageNumber, TimeForm, TimeWindow
-from backfill_assets.capture.http_requests import Answer, Asking, HttpSecrets
+from backfill_assets.capture.http_answers import Page, digest_of, page_of
+from backfill_assets.capture.http_api import HttpApi, TimeForm, TimeWindow
+from backfill_assets.capture.http_paging import (
+    Asked,
+    asked_with,
+    ids_of,
+    is_behind_the_last,
+    next_of,
+    step_of,
+)
+from backfill_assets.capture.http_pagings import IdRange, InBody, InHeader, LinkHeader, NextUrl, Place
+from backfill_assets.capture.http_requests import Answer, Asking, HttpSecrets, Request
+from backfill_assets.capture.json_members import Digits, json_of
 from backfill_assets.capture.landed_files import Family, FileKind, Format
 from backfill_assets.capture.streams import (
     SCAN,
@@ -54,7 +62,8 @@ _SINCE_1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _INSTANT = "%Y-%m-%dT%H:%M:%SZ"
 _SECONDS = timedelta(seconds=1)
 _ONE_DAY = timedelta(days=1)
-_BLANK = re.compile(r"[ \t\r\n]*")
+_MOST_EMPTY = 1_000
+"""How many pages without records may follow each other."""
 _KEPT_HEADERS = ("content-type", "etag", "last-modified")
 
 
@@ -81,6 +90,7 @@ class HttpStream:
         self._seen: set[tuple[str, str]] = set()
         self._before: tuple[object, ...] = ()
         self._pairs: set[tuple[tuple[object, ...], tuple[object, ...]]] = set()
+        self._empty = 0
 
     @property
     def name(self) -> str:
@@ -170,19 +180,21 @@ class HttpStream:
 
     def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
         """Reads the page at the beginning of a piece."""
-        window, at, known = _parts(piece)
-        parameters = self._asked(window, at)
-        answer = self._asking.get(parameters, pace, position=piece.range_from)
-        page = self._page(answer, piece.range_from)
-        if isinstance(self._declared.pages, IdRange):
-            page, range_to, goes_on = self._next_id(self._declared.pages, piece, page, known, pace)
+        place = _place_of(piece)
+        request, answer, page = self._read(place, piece.range_from, pace)
+        if isinstance(pages := self._declared.pages, IdRange):
+            if not self._has_room(pages, piece, place, page, pace):
+                # Another one may have come between the two requests.
+                request, answer, page = self._read(place, piece.range_from, pace)
+                self._require_room(pages, piece, page, has_room=self._has_room(pages, piece, place, page, pace))
+            page, range_to, goes_on = self._next_id(pages, piece, place, page)
         else:
-            range_to, goes_on = self._next(piece, window, at, page)
-        lines = "".join(f"{each}\n" for each in page.records).encode()
-        self._require_progress(piece, window, lines, range_to, goes_on=goes_on)
+            range_to, goes_on = self._next(piece, place, request, page)
+        lines = page.lines
+        self._require_progress(piece, place.window, lines, range_to, goes_on=goes_on)
         with copy.open("wb") as file, gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
             packed.write(lines)
-        kept = self._kept(answer, parameters)
+        kept = self._kept(answer, request, range_to or "")
         pace.took(len(page.records), len(answer.body))
         times = [at for member in page.members for at in self._times_of(member)]
         return Written(
@@ -195,14 +207,57 @@ class HttpStream:
             answer=gzip.compress(kept, _LEVEL, mtime=0),
         )
 
-    def _asked(self, window: tuple[datetime, datetime] | None, at: str) -> Mapping[str, str]:
-        return {**self._declared.parameters, **self._of_window(window), **self._of_page(at)}
+    def _read(self, place: _PlaceOf, position: str, pace: Pace) -> tuple[Request, Answer, Page]:
+        """Asks for a page, which is refused if it says that it failed."""
+        declared, request = self._declared, self._request(place)
+        has_window = place.window is not None
+        statuses = [each for each in declared.empty if isinstance(each, int)]
+        empty = [each for each in statuses if is_behind_the_last(declared.pages, each, place.at, has_window=has_window)]
+        answer = self._asking.ask(request, pace, position=position, empty=empty)
+        if answer.status in empty:
+            return request, answer, Page(headers=answer.headers, is_end=True)
 
-    def _of_window(self, window: tuple[datetime, datetime] | None) -> Mapping[str, str]:
+        def bad(why: str) -> BadAnswer:
+            return self._bad(position, why)
+
+        page = page_of(answer.body, answer.headers, records=declared.records, empty=declared.empty, bad=bad)
+        for where in declared.errors:
+            is_records = f"{declared.records}.".startswith(f"{where}.")
+            if not is_records and page.found(where) not in (None, False, "", "0", [], {}):
+                raise bad(f"an error at {where!r}, although its status is {answer.status}")
+        return request, answer, page
+
+    def _request(self, place: _PlaceOf) -> Request:
+        """What is asked for a page, without anything secret."""
+        declared = self._declared
+        by_url = place.at if isinstance(declared.pages, NextUrl | LinkHeader) else ""
+        asked: dict[Place, Any] = {**self._of_window(place.window), **asked_with(declared.pages, place.at)}
+        body = declared.body
+        if body is not None or any(isinstance(each, InBody) for each in asked):
+            body = _filled(body or {}, {each.path: value for each, value in asked.items() if isinstance(each, InBody)})
+        return Request(
+            url=by_url or declared.url,
+            # The address of a next page has its own.
+            parameters={}
+            if by_url
+            else {
+                **declared.parameters,
+                **{name: str(value) for name, value in asked.items() if isinstance(name, str)},
+            },
+            headers={each.name: str(value) for each, value in asked.items() if isinstance(each, InHeader)},
+            method=declared.method,
+            body=body,
+        )
+
+    def _of_window(self, window: tuple[datetime, datetime] | None) -> dict[Place, Any]:
         named = self._declared.window
         if window is None or named is None:
             return {}
-        return {name: self._written(at, named.form) for name, at in zip((named.start, named.end), window, strict=True)}
+        start, end = window
+        return {
+            named.start: self._written(start, named.form, -named.overlap),
+            named.end: self._written(end, named.form, named.overlap),
+        }
 
     def _ends(self, at: datetime, window: TimeWindow) -> datetime:
         """Where the window ends that holds an instant: of an API of days, with a day."""
@@ -217,155 +272,74 @@ class HttpStream:
         first = day - (day - _SINCE_1970.date()) % step
         return self._days.instants(DayRange(first, first + step))[0]
 
-    def _written(self, at: datetime, form: TimeForm) -> str:
-        seconds = (at - _SINCE_1970) // _SECONDS
-        return {
-            "iso": _position(at),
-            "day": self._days.of(at).isoformat(),
-            "seconds": str(seconds),
-            "milliseconds": str(seconds * 1000),
-        }[form]
+    def _written(self, at: datetime, form: TimeForm, shift: timedelta) -> str:
+        """An instant as an API is asked with it, so much later; in a body, seconds are a number."""
+        if form == "day":
+            return (self._days.of(at) + shift).isoformat()
+        seconds = (at + shift - _SINCE_1970) // _SECONDS
+        match form:
+            case "iso":
+                return _position(at + shift)
+            case "seconds":
+                return Digits(seconds)
+            case _:
+                return Digits(seconds * 1000)
 
-    def _of_page(self, at: str) -> Mapping[str, str]:
-        match self._declared.pages:
-            case Cursor(parameter=name):
-                return {name: at} if at else {}
-            case PageNumber(parameter=name, first=first):
-                return {name: at or str(first)}
-            case IdRange(after=name, first=id_):
-                return {name: at or id_} if at or id_ else {}
-            case None:
-                return {}
-
-    def _page(self, answer: Answer, position: str) -> _Page:
-        """The records of an answer, as they were written."""
-        try:
-            text = answer.body.decode("utf-8-sig")
-            document = _DECODER.decode(text)
-        except UnicodeDecodeError:
-            raise self._bad(position, "what is not UTF-8") from None
-        except (ValueError, RecursionError):
-            raise self._bad(position, "content that is not JSON") from None
-        path = self._declared.records.split(".") if self._declared.records else []
-        members = _at(document, path)
-        if not isinstance(members, list):
-            where = f"{self._declared.records!r}, where its records are declared to be" if path else "its beginning"
-            raise self._bad(position, f"no array at {where}")
-        return _Page(document=document, members=members, records=tuple(_elements(text, path)))
-
-    def _next(
-        self, piece: Span, window: tuple[datetime, datetime] | None, at: str, page: _Page
-    ) -> tuple[str | None, bool]:
+    def _next(self, piece: Span, place: _PlaceOf, request: Request, page: Page) -> tuple[str | None, bool]:
         """Where the page ends, and whether the next one is there; no position where it is the last of its piece."""
-        is_scan = piece.partition.startswith(SCAN)
-        goes_on, following = True, ""
-        match self._declared.pages:
-            case Cursor(next=path, more=more):
-                following = self._cursor(page, path, piece.range_from)
-                # No records and the same cursor once more: the next request would get the same answer.
-                goes_on = bool(page.records) or following != at
-                if more:
-                    goes_on = self._has_more(page, more, following, piece.range_from)
-                if not goes_on:
-                    following = "" if window or is_scan else following
-            case PageNumber(first=first) if page.records:
-                following = str(int(at or first) + 1)
+        declared = self._declared
+        asked = Asked(at=place.at, url=request.url, api=declared.url, secrets=declared.secret_parameters.keys())
+        following, goes_on = next_of(declared.pages, asked, page, lambda why: self._bad(piece.range_from, why))
+        if not goes_on and (place.window or piece.partition.startswith(SCAN)):
+            following = ""
         if not following:
             return None, False
-        return self._position(piece, window, self._step, following), goes_on
+        return self._position(piece, place.window, step_of(declared.pages), following), goes_on
 
     def _position(self, piece: Span, window: tuple[datetime, datetime] | None, step: str, following: str) -> str:
-        if not following.isprintable():
+        if not following.isprintable() or following != following.strip(" "):
             raise self._bad(piece.range_from, "a next page that cannot be written down")
         return f"{_in_window(window)}{step} {following}".rstrip(" ")
 
-    def _next_id(
-        self, pages: IdRange, piece: Span, page: _Page, known: Sequence[str], pace: Pace
-    ) -> tuple[_Page, str | None, bool]:
+    def _next_id(self, pages: IdRange, piece: Span, place: _PlaceOf, page: Page) -> tuple[Page, str | None, bool]:
         """What of a page counts, where that ends, and whether there is more.
 
         A page may end among records of one id, of which the API leaves out the others when it is asked for what is
         behind that id. So the records of the last id of a page count with the next one, which begins with them.
         """
-        window, at, _ = _parts(piece)
-        ids = self._ids(pages, piece, page, at)
-        step = piece.range_from.removeprefix(_in_window(window)).partition(" ")[0].partition(":")[0]
-        longest = max(len(ids), int(step.partition("+")[2] or 0))
-        step = f"{self._step}+{longest}"
+        window, known = place.window, place.known
+        ids = self._ids(pages, piece, place, page)
+        step = f"{step_of(pages)}+{max(len(ids), place.longest)}"
         if len(set(ids)) > 1:
-            whole = [place for place, each in enumerate(ids) if each != ids[-1]]
+            whole = [number for number, each in enumerate(ids) if each != ids[-1]]
             return page.only(whole, known), self._position(piece, window, step, ids[whole[-1]]), True
-        if ids and len(ids) == longest:
-            self._require_room(pages, piece, page, pace)
         found = page.only(range(len(ids)), known)
         if window or piece.partition.startswith(SCAN):
             return found, None, False
         if not found.records:
             return found, piece.range_from, False
         # The same is asked again when the capture goes on, for others of this id; what came of it is known by then.
-        digests = ",".join(sorted(map(_digest, page.records)))
-        return found, self._position(piece, window, f"{step}:{digests}", at), False
+        digests = ",".join(sorted(map(digest_of, page.records)))
+        return found, self._position(piece, window, f"{step}:{digests}", place.at), False
 
-    def _require_room(self, pages: IdRange, piece: Span, page: _Page, pace: Pace) -> None:
-        """Refuses a page of one id that may have had no room for others of it: no other page is longer.
+    def _has_room(self, pages: IdRange, piece: Span, place: _PlaceOf, page: Page, pace: Pace) -> bool:
+        """Whether a page has room for others of its last id: it has another id, or an earlier one was longer.
 
         One record alone is the last one if there is nothing behind it: no API has pages for one record.
         """
-        window, _, _ = _parts(piece)
-        id_ = _cursor(page.members[0].get(pages.member))
-        if len(page.records) == 1:
-            behind = self._asking.get(self._asked(window, id_), pace, position=piece.range_from)
-            if not self._page(behind, piece.range_from).records:
-                return
-        why = f"nothing but records of {pages.member} {id_!r:.60}, so that others of these may be left out"
-        raise self._bad(piece.range_from, f"{why}: ask for larger pages")
-
-    def _ids(self, pages: IdRange, piece: Span, page: _Page, at: str) -> Sequence[str]:
-        """The ids of a page, which has to have them in their order, and none that is not behind the one asked for."""
-        found = [_cursor(each.get(pages.member) if isinstance(each, dict) else None) for each in page.members]
-        if not all(found):
-            raise self._bad(piece.range_from, f"a record without {pages.member!r}")
-        asked = at or pages.first
-        if asked in found:
-            raise self._bad(piece.range_from, f"{pages.member} {asked!r:.60}, behind which it was asked for records")
-        in_order = [asked, *found] if asked else found
-        is_sorted = in_order == sorted(in_order)
-        if not is_sorted and all(re.fullmatch(r"-?[0-9]{1,40}", each) for each in in_order):
-            is_sorted = in_order == sorted(in_order, key=int)
-        elif not is_sorted:  # texts have the order of the API
-            is_sorted = len([each for each, _ in groupby(found)]) == len(set(found))
-        if not is_sorted:
-            raise self._bad(piece.range_from, f"records that are not in the order of {pages.member}")
-        return found
-
-    def _cursor(self, page: _Page, path: str, position: str) -> str:
-        """The cursor of the next page; empty at the end, which an answer has to say in one of the ways that are known:
-        a capture that anything else ended would leave out what follows, without an error."""
-        found = _at(page.document, path.split("."))
-        if found not in (None, False) and not isinstance(found, str):
-            raise self._bad(position, f"a value that is not a cursor at {path!r}")
-        return _cursor(found)
-
-    def _has_more(self, page: _Page, path: str, following: str, position: str) -> bool:
-        """Whether an answer says that there is a next page."""
-        found = _at(page.document, path.split("."))
-        if found in (True, "true"):
-            if not following:
-                raise self._bad(position, f"a next page at {path!r}, and no cursor")
+        ids = self._ids(pages, piece, place, page)
+        if len(set(ids)) != 1 or len(ids) < place.longest:
             return True
-        if found in (False, "false") or (found is None and not following):
-            return False
-        raise self._bad(position, f"neither true nor false at {path!r}")
+        return len(ids) == 1 and not self._read(replace(place, at=ids[0]), piece.range_from, pace)[2].records
 
-    @property
-    def _step(self) -> str:
-        match self._declared.pages:
-            case PageNumber():
-                return "page"
-            case IdRange():
-                return "id"
-            case _:
-                return "cursor"
+    def _require_room(self, pages: IdRange, piece: Span, page: Page, *, has_room: bool) -> None:
+        if not has_room:
+            (id_,) = set(self._ids(pages, piece, _PlaceOf(), page))
+            why = f"nothing but records of {pages.member} {id_!r:.60}, so that others of these may be left out"
+            raise self._bad(piece.range_from, f"{why}: ask for larger pages")
+
+    def _ids(self, pages: IdRange, piece: Span, place: _PlaceOf, page: Page) -> Sequence[str]:
+        return ids_of(pages, page, place.at, lambda why: self._bad(piece.range_from, why))
 
     def _require_progress(
         self,
@@ -381,6 +355,10 @@ class HttpStream:
         is_there = range_to is not None and (piece.partition, range_to) in self._seen
         if is_there and (goes_on or range_to != piece.range_from or lines):
             raise NextPageLoop(name=self.name, position=piece.range_from, again=str(range_to))
+        self._empty = 0 if lines else self._empty + 1
+        if goes_on and self._empty >= _MOST_EMPTY:
+            why = f"{_MOST_EMPTY:,} pages without records, one after the other"
+            raise self._bad(piece.range_from, f"{why}: declare what its end is, such as ends_empty=True")
         if not lines:
             return
         page = (piece.partition, window, hashlib.sha256(lines).digest())
@@ -392,16 +370,23 @@ class HttpStream:
         self._pairs.add((self._before, page))
         self._before = page
 
-    def _kept(self, answer: Answer, parameters: Mapping[str, str]) -> bytes:
-        """An answer byte for byte, behind a line that says what was asked; without secrets."""
+    def _kept(self, answer: Answer, request: Request, range_to: str) -> bytes:
+        """An answer byte for byte, behind a line that says what was asked; without secrets, as the next position."""
+        asked: dict[str, Any] = {
+            "method": request.method,
+            "url": request.url,
+            "parameters": dict(sorted(request.parameters.items())),
+            **({"headers": dict(sorted(request.headers.items()))} if request.headers else {}),
+            **({"body": json_of(request.body)} if request.body is not None else {}),
+        }
         said = {
-            "request": {"method": "GET", "url": self._declared.url, "parameters": dict(sorted(parameters.items()))},
+            "request": asked,
             "status": answer.status,
             "headers": {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers},
             "sha256": hashlib.sha256(answer.body).hexdigest(),
         }
         kept = canonical_json(said).encode() + b"\n" + answer.body
-        if (secret := self._asking.secret_in(kept)) is not None:
+        if (secret := self._asking.secret_in(kept + b"\n" + range_to.encode())) is not None:
             raise AnswerHoldsSecret(name=self.name, secret=secret)
         return kept
 
@@ -420,27 +405,6 @@ class HttpStream:
 
     def _bad(self, position: str, why: str) -> BadAnswer:
         return BadAnswer(name=self.name, position=position, why=f"with {why}")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Page:
-    """An answer: as a document with numbers as texts, its records, and these as they were written."""
-
-    document: Any
-    members: Sequence[Any]
-    records: tuple[str, ...]
-
-    def only(self, places: Iterable[int], known: Sequence[str]) -> _Page:
-        """The records at some places, without those that are known by their digests, each as often as it is."""
-        left, kept = Counter(known), []
-        for place in places:
-            digest = _digest(self.records[place])
-            if left[digest] > 0:
-                left[digest] -= 1
-            else:
-                kept.append(place)
-        members, records = ([some[place] for place in kept] for some in (self.members, self.records))
-        return replace(self, members=members, records=tuple(records))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -466,10 +430,27 @@ def _windows_read(captured: Sequence[Span], partition: str) -> Iterator[_WindowR
         yield _WindowRead(start=_time(each.range_from), end=_time(end), reached="" if is_complete else reached)
 
 
-def _parts(piece: Span) -> tuple[tuple[datetime, datetime] | None, str, Sequence[str]]:
-    """The window of a piece, its page, empty for the first one, and the digests of records of that which are known."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PlaceOf:
+    """Where a page is.
+
+    Attributes:
+        window: Its window; None of an API without them.
+        at: Its position in this; empty for the first page.
+        known: The digests of its records that were captured already.
+        longest: How many records the longest page before it had.
+    """
+
+    window: tuple[datetime, datetime] | None = None
+    at: str = ""
+    known: Sequence[str] = ()
+    longest: int = 0
+
+
+def _place_of(piece: Span) -> _PlaceOf:
+    """Where the page at the beginning of a piece is."""
     if piece.range_from == _START:
-        return None, "", ()
+        return _PlaceOf()
     first, is_page, at = piece.range_from.partition(" ")
     start, is_within, end = first.partition("..")
     if is_within:
@@ -477,9 +458,23 @@ def _parts(piece: Span) -> tuple[tuple[datetime, datetime] | None, str, Sequence
     elif is_page or not first[0].isdigit():  # a page without a window, such as `cursor abc`
         step = first
     else:
-        return (_time(first), _time(piece.range_to)), "", ()
-    digests = step.partition(":")[2]
-    return (_time(start), _time(end)) if is_within else None, at, digests.split(",") if digests else ()
+        return _PlaceOf(window=(_time(first), _time(piece.range_to)))
+    step, _, digests = step.partition(":")
+    return _PlaceOf(
+        window=(_time(start), _time(end)) if is_within else None,
+        at=at,
+        known=digests.split(",") if digests else (),
+        longest=int(step.partition("+")[2] or 0),
+    )
+
+
+def _filled(body: object, values: Mapping[str, Any]) -> dict[str, Any]:
+    """A body with values at their places; numbers of the declaration stay what they are."""
+    found: dict[str, Any] = dict(body) if isinstance(body, Mapping) else {}
+    for name in dict.fromkeys(path.partition(".")[0] for path in values):
+        here = {path.partition(".")[2]: value for path, value in values.items() if path.partition(".")[0] == name}
+        found[name] = here[""] if "" in here else _filled(found.get(name), here)
+    return found
 
 
 def _in_window(window: tuple[datetime, datetime] | None) -> str:
@@ -500,62 +495,3 @@ def _floor(at: datetime, step: timedelta) -> datetime:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else canonical_json(value)
-
-
-def _digest(record: str) -> str:
-    return hashlib.sha256(record.encode()).hexdigest()[:12]
-
-
-def _cursor(found: object) -> str:
-    return found if isinstance(found, str) else ""
-
-
-def _refused_constant(name: str) -> object:
-    raise ValueError(name)
-
-
-_DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refused_constant)
-"""Numbers stay the texts that they are."""
-
-
-def _at(document: object, path: Sequence[str]) -> Any:
-    for name in path:
-        document = document.get(name) if isinstance(document, dict) else None
-    return document
-
-
-def _elements(text: str, path: Sequence[str]) -> Iterator[str]:
-    """The elements of an array of a JSON document, each as it was written, on one line."""
-    at = _behind_blanks(text, 0)
-    for name in path:
-        at = _member(text, at, name)
-    at = _behind_blanks(text, at + 1)
-    while text[at] != "]":
-        _, end = _DECODER.raw_decode(text, at)
-        # Line breaks of a JSON value are between its members: within a text they are escaped.
-        yield text[at:end].replace("\r", " ").replace("\n", " ")
-        at = _behind_separator(text, end)
-
-
-def _member(text: str, at: int, name: str) -> int:
-    """Where the value of a member of an object begins; of several, the last, as everywhere."""
-    found = at
-    at = _behind_blanks(text, at + 1)
-    while text[at] != "}":
-        key, at = _DECODER.raw_decode(text, at)
-        begin = _behind_blanks(text, _behind_blanks(text, at) + 1)
-        _, at = _DECODER.raw_decode(text, begin)
-        found = begin if key == name else found
-        at = _behind_separator(text, at)
-    return found
-
-
-def _behind_separator(text: str, at: int) -> int:
-    at = _behind_blanks(text, at)
-    return _behind_blanks(text, at + 1) if text[at] == "," else at
-
-
-def _behind_blanks(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    assert found is not None
-    return found.end()

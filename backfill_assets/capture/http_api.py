@@ -5,68 +5,35 @@ A declaration is code, and what is in it may be read by many: secrets are named 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import timedelta
 from ipaddress import ip_address
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from backfill_assets.capture.declared import is_number, unnamed_secrets, wrong_time
+from backfill_assets.capture.http_pagings import (
+    Cursor,
+    IdRange,
+    InBody,
+    InHeader,
+    LinkHeader,
+    NextUrl,
+    Offset,
+    PageNumber,
+    mistakes_of,
+    mistakes_of_places,
+    places_of,
+)
 
 TimeForm = Literal["iso", "day", "seconds", "milliseconds"]
 TIME_FORMS: tuple[TimeForm, ...] = ("iso", "day", "seconds", "milliseconds")
 
 _SECRET = re.compile(r"password|secret|token|api.?key|credential|authorization|cookie", re.IGNORECASE)
 _DAY = timedelta(days=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cursor:
-    """Pages that name the next one.
-
-    Attributes:
-        parameter: What is asked with the cursor.
-        next: Where an answer has the cursor of the next page, such as `meta.next`; missing, null or empty at the end.
-        more: Where an answer says whether there is a next page, of an API whose last page has a cursor too: a later
-            capture then goes on from it.
-    """
-
-    parameter: str
-    next: str
-    more: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PageNumber:
-    """Numbered pages; the first one without records is behind the last.
-
-    Attributes:
-        parameter: What is asked with the number.
-        first: The number of the first page.
-    """
-
-    parameter: str
-    first: int = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IdRange:
-    """Records in the order of their ids: each page has those behind an id, and one without others is the end so far.
-
-    Several records may have the same id, such as a time, if a page has room for all of these and one more: a page
-    counts up to its last id, with which the next one begins.
-
-    Attributes:
-        after: What is asked with the last id that was read.
-        member: The member of a record that is its id.
-        first: The id behind which the first page begins; empty to ask for it without one.
-    """
-
-    after: str
-    member: str
-    first: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,31 +48,60 @@ class TimeWindow:
         form: How instants are written: `2026-01-31T00:00:00Z`, a `day` of the source's `timezone`, or seconds or
             milliseconds since 1970.
         settles_after: For how long records of a time may still come: nothing later than that ago is read.
+        overlap: How much before its start and behind its end a window is asked for, of an API whose clock or whose
+            rounding puts records into the window beside theirs; records that come twice are one by their key.
     """
 
-    start: str
-    end: str
+    start: str | InBody | InHeader
+    end: str | InBody | InHeader
     of: str
     step: timedelta = _DAY
     form: TimeForm = "iso"
     settles_after: timedelta = timedelta(0)
+    overlap: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """Where a bearer token is had, before the first request and when the API no longer takes it.
+    """Where a token is had, before the first request, before it expires, and when the API no longer takes it.
 
     Attributes:
         url: What the form is sent to.
-        form: Its fields that are not secret.
+        form: Its fields that are not secret, such as `scope`.
         secrets: Its fields that are, each with the name of the secret.
-        member: Where the answer has the token.
+        member: Where the answer has the token, such as `data.token`.
+        expires: Where the answer has the seconds for which it lasts, if it has them.
+        client_in_header: Whether `client_id` and `client_secret` are sent as HTTP Basic instead of in the form.
+        as_json: Whether the form is sent as a JSON object.
+        header: The header with which requests are made.
+        scheme: The word before the token in that header.
     """
 
     url: str
     secrets: Mapping[str, str]
     form: Mapping[str, str] = field(default_factory=lambda: {"grant_type": "client_credentials"})
     member: str = "access_token"
+    expires: str = "expires_in"
+    client_in_header: bool = False
+    as_json: bool = False
+    header: str = "Authorization"
+    scheme: str = "Bearer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basic:
+    """The name and the password of HTTP Basic.
+
+    Attributes:
+        secrets: `password`, `user` or both, each with the name of the secret; an API key alone is often the user.
+        user: The name, where it is no secret.
+    """
+
+    secrets: Mapping[str, str]
+    user: str = ""
+
+
+_CLIENT = frozenset({"client_id", "client_secret"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,13 +114,23 @@ class HttpApi:
     Attributes:
         url: What is asked, without parameters.
         records: Where an answer has the array of its records, such as `result.items`; empty where it is the array.
+            Where each element holds its record, `data.issues.edges[].node`.
         pages: How an answer goes on; None where one answer has everything that was asked for.
         window: How a period is asked for; None where the API cannot be asked for one.
-        parameters: What is asked besides, such as the size of a page.
+        parameters: What is asked besides, such as the size of a page; a tuple is sent as a parameter several times.
         headers: Further headers of a request.
+        method: `POST` for a search that is asked for with a body. A request that fails is made again.
+        body: The JSON body of a POST; a query of GraphQL is `{"query": "...", "variables": {}}`. What is asked with
+            `InBody(...)` takes its place in it.
+        empty: Which answers say that there are no records: statuses, such as 404 and 204, and, of an answer with status
+            200, `"null"` or `"missing"` where the array of records would be. A page without records behind the first
+            one is the end. 404 counts for a window, and for a page that nothing but its number announced.
+        errors: The members of an answer, or members on the way to one, that say that it failed although its status is
+            200: anything in them refuses it, but null, false, 0 and what is empty.
         secret_parameters: Parameters that are secret, each with a name. Its value is in the environment variable of
             that name, or in the file that the variable with `_FILE` behind the name names.
         secret_headers: Headers that are secret, such as `Authorization`, each with a name.
+        basic: The name and the password of HTTP Basic.
         token: Where a bearer token is had.
         requests_per_minute: The most requests in a minute; None for no limit.
         attempts: How often a request is made that fails, or is answered with 429 or 500 and above.
@@ -134,12 +140,17 @@ class HttpApi:
 
     url: str
     records: str = ""
-    pages: Cursor | PageNumber | IdRange | None = None
+    pages: Cursor | PageNumber | Offset | IdRange | NextUrl | LinkHeader | None = None
     window: TimeWindow | None = None
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
+    method: Literal["GET", "POST"] = "GET"
+    body: Mapping[str, Any] | None = None
+    empty: tuple[int | str, ...] = ()
+    errors: tuple[str, ...] = ("error", "errors")
     secret_parameters: Mapping[str, str] = field(default_factory=dict)
     secret_headers: Mapping[str, str] = field(default_factory=dict)
+    basic: Basic | None = None
     token: Token | None = None
     requests_per_minute: int | None = None
     attempts: int = 6
@@ -149,71 +160,145 @@ class HttpApi:
     @property
     def identity(self) -> Mapping[str, object]:
         """What decides which records a position means."""
+        asked = {} if self.method == "GET" else {"method": self.method, "body": json.dumps(self.body, sort_keys=True)}
         return {
             "url": self.url,
             "records": self.records,
             "parameters": dict(sorted(self.parameters.items())),
             "pages": _document(self.pages),
             "window": _document(self.window),
+            **asked,
         }
 
+    @property
+    def places(self) -> tuple[str | InBody | InHeader, ...]:
+        """Where a request has what differs from one to the next."""
+        window = (self.window.start, self.window.end) if self.window is not None else ()
+        return (*window, *places_of(self.pages))
+
     def mistakes(self) -> Iterator[str]:
-        secrets = {**self.secret_parameters, **self.secret_headers, **(self.token.secrets if self.token else {})}
+        of_token = self.token.secrets if self.token else {}
+        of_basic = self.basic.secrets if self.basic else {}
+        secrets = {**self.secret_parameters, **self.secret_headers, **of_token, **of_basic}
+        others = self.pages.origins if isinstance(self.pages, NextUrl | LinkHeader) else ()
         for url in (self.url, *((self.token.url,) if self.token else ())):
             yield from _mistakes_of_url(url, has_secrets=bool(secrets))
-        if not isinstance(self.pages, Cursor | PageNumber | IdRange | None):
-            kinds = "Cursor(...), PageNumber(...) or IdRange(...)"
-            yield f"the pages of its API are {self.pages!r:.60}, and have to be {kinds}"
+        yield from mistakes_of(self.pages)
+        for url in others:
+            yield from _mistakes_of_url(url, has_secrets=bool(secrets))
         if not isinstance(self.window, TimeWindow | None):
             yield f"the window of its API is {self.window!r:.60}, and has to be TimeWindow(...)"
         yield from self._mistakes_of_numbers()
-        yield from self._mistakes_of_names(secrets)
+        yield from self._mistakes_of_body()
+        yield from self._mistakes_of_names()
+        yield from self._mistakes_of_logins()
+        yield from unnamed_secrets(secrets, of="API", such_as="API_TOKEN")
 
     def _mistakes_of_numbers(self) -> Iterator[str]:
         if self.window is not None:
-            whole = _DAY if self.window.form == "day" else timedelta(seconds=1)
-            if self.window.form not in TIME_FORMS:
-                forms = ", ".join(TIME_FORMS)
-                yield f"the form of its window is {self.window.form!r:.60}, and has to be one of {forms}"
-            step = self.window.step
-            if not isinstance(step, timedelta):
-                yield from wrong_time("step", step, of="window", positive=True)
-            elif step < whole or step % whole:
-                of = "days" if whole is _DAY else "seconds"
-                yield f"the step of its window is {step}, and has to be a number of {of}"
-            yield from wrong_time("settles_after", self.window.settles_after, of="window")
+            yield from _mistakes_of_window(self.window)
         for name in ("attempts", "requests_per_minute"):
             value = getattr(self, name)
             if value is not None and not is_number(value):
                 yield f"{name} of its API is {value!r:.60}, and has to be a number of at least 1"
         for name in ("answers_within", "waits_at_most"):
             yield from wrong_time(name, getattr(self, name), of="API", positive=True)
+        for value in self.empty:
+            is_status = isinstance(value, int) and 201 <= value < 500 and value not in _NEVER_EMPTY
+            if not is_status and value not in EMPTY_WORDS:
+                words = " or ".join(map(repr, EMPTY_WORDS))
+                yield f"{value!r:.60} does not mean an answer without records: a status such as 404 does, or {words}"
 
-    def _mistakes_of_names(self, secrets: Mapping[str, str]) -> Iterator[str]:
-        asked = [*self.parameters, *self.secret_parameters]
-        if self.window is not None:
-            asked += [self.window.start, self.window.end]
-        match self.pages:
-            case Cursor(parameter=name) | PageNumber(parameter=name) | IdRange(after=name):
-                asked.append(name)
-        if len(set(asked)) != len(asked):
-            twice = next(name for name in asked if asked.count(name) > 1)
-            yield f"its API is asked with {twice} twice"
+    def _mistakes_of_body(self) -> Iterator[str]:
+        if self.method not in ("GET", "POST"):
+            yield f"the method of its API is {self.method!r:.60}, and has to be 'GET' or 'POST'"
+        if self.body is None:
+            return
+        if self.method != "POST":
+            yield "its API has a body, and a GET has none: declare method='POST'"
+        try:
+            json.dumps(self.body, allow_nan=False)
+        except (TypeError, ValueError, RecursionError):
+            yield "the body of its API has to be what JSON can say"
+        for name in _named_texts(self.body):
+            if _SECRET.search(name):
+                yield f"its API has {name} where everybody can read it: name it among its secrets"
+
+    def _mistakes_of_names(self) -> Iterator[str]:
+        asked = (*self.parameters, *self.secret_parameters, *self.places)
+        yield from mistakes_of_places(asked, self.body, has_body=self.method == "POST")
         for name in (*self.parameters, *self.headers, *(self.token.form if self.token else {})):
             if _SECRET.search(name):
                 yield f"its API has {name} where everybody can read it: name it among its secrets"
-        yield from unnamed_secrets(secrets, of="API", such_as="API_TOKEN")
+        before, is_inside, inside = self.records.partition("[]")
+        if is_inside and (not inside.startswith(".") or "[]" in inside or inside == "." or before.endswith(".")):
+            yield f"its records are at {self.records!r:.60}, and have to be at a place like 'data.issues.edges[].node'"
+
+    def _mistakes_of_logins(self) -> Iterator[str]:
+        if self.basic is not None:
+            if not self.basic.secrets.keys() <= {"user", "password"} or not self.basic.secrets:
+                yield "the secrets of its Basic(...) are 'password', 'user' or both"
+            elif bool(self.basic.user) == ("user" in self.basic.secrets):
+                yield "its Basic(...) has its user either in user or among its secrets"
+            elif ":" in self.basic.user:
+                yield "the user of its Basic(...) has a colon in it, behind which the password begins"
+        if self.token is not None and self.token.client_in_header:
+            missing = _CLIENT - self.token.secrets.keys() - self.token.form.keys()
+            if missing:
+                yield f"its Token(...) sends its client in a header, and has no {' and no '.join(sorted(missing))}"
+        names = [name.lower() for name in (*self.headers, *self.secret_headers)]
+        names += ["authorization"] if self.basic is not None else []
+        names += [self.token.header.lower()] if self.token is not None else []
+        names += [each.name.lower() for each in self.places if isinstance(each, InHeader)]
+        for twice in sorted({name for name in names if names.count(name) > 1}):
+            yield f"its API is asked with the header {twice} twice"
+
+
+def _mistakes_of_window(window: TimeWindow) -> Iterator[str]:
+    whole = _DAY if window.form == "day" else timedelta(seconds=1)
+    of = "days" if whole is _DAY else "seconds"
+    if window.form not in TIME_FORMS:
+        forms = ", ".join(TIME_FORMS)
+        yield f"the form of its window is {window.form!r:.60}, and has to be one of {forms}"
+    if not isinstance(window.step, timedelta):
+        yield from wrong_time("step", window.step, of="window", positive=True)
+    elif window.step < whole or window.step % whole:
+        yield f"the step of its window is {window.step}, and has to be a number of {of}"
+    yield from wrong_time("settles_after", window.settles_after, of="window")
+    yield from wrong_time("overlap", window.overlap, of="window")
+    if isinstance(window.overlap, timedelta) and window.overlap % whole:
+        yield f"the overlap of its window is {window.overlap}, and has to be a number of {of}"
+
+
+EMPTY_WORDS = ("null", "missing")
+"""What an answer may have in the place of an array without records."""
+_NEVER_EMPTY = frozenset({401, 403, 407, 408, 429})
+"""Statuses that say something else: that something is not allowed, or not now."""
+_LATER = frozenset({"end", "ends_empty", "total", "more", "tie", "tie_after", "overlap"})
+"""What declarations were given later: a position has the same meaning as before where they have none of it."""
 
 
 def _document(declared: object) -> object:
     if not is_dataclass(declared) or isinstance(declared, type):
         return None
-    found = {name: str(value) for name, value in asdict(declared).items()}
+    is_new = isinstance(declared, PageNumber | Cursor | IdRange | TimeWindow)
+    usual = {each.name: each.default for each in fields(declared)}
+    later = _LATER - ({"more"} if isinstance(declared, Cursor) else set())
+    left = {name for name, value in usual.items() if is_new and name in later and getattr(declared, name) == value}
     # How long something may come is no part of what a position means.
-    return {
-        "kind": type(declared).__name__,
-        **{name: value for name, value in found.items() if name != "settles_after"},
-    }
+    left.add("settles_after")
+    found = {name: str(value) for name, value in asdict(declared).items() if name not in left}
+    return {"kind": type(declared).__name__, **found}
+
+
+def _named_texts(body: object) -> Iterator[str]:
+    """The names of members that are texts, at all depths."""
+    for name, value in body.items() if isinstance(body, Mapping) else ():
+        if isinstance(value, str) and value:
+            yield str(name)
+        yield from _named_texts(value)
+    for each in body if isinstance(body, list | tuple) else ():
+        yield from _named_texts(each)
 
 
 def _mistakes_of_url(url: object, *, has_secrets: bool) -> Iterator[str]:

@@ -1,18 +1,18 @@
 """Requests to an API: what is sent, how long it is waited for, and how often it is tried again.
 
-An answer counts when it came whole and with status 200. What an error says never has an address with parameters, a
-header or a text of the client in it, because secrets may be in all of them.
+An answer counts when it came whole and with status 200, or with one that is declared to be empty. What an error says
+never has an address with parameters, a header or a text of the client in it, because secrets may be in all of them.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
+import math
 import re
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from email.utils import parsedate_to_datetime
@@ -34,12 +34,16 @@ from backfill_assets.capture.errors import (
     StreamAway,
     StreamDenied,
 )
-from backfill_assets.capture.http_api import HttpApi
+from backfill_assets.capture.http_answers import at_place
+from backfill_assets.capture.http_api import HttpApi, Token
+from backfill_assets.capture.json_members import as_written, json_of
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.progress import waiting
 
 _MOST_BYTES = 1 << 30
 _MOST_WAIT = 30.0
+_EARLIER = 30.0
+"""How many seconds before a token expires another one is had, at most."""
 _SHORTEST = 6
 """A shorter secret is a word that an answer may have by chance."""
 
@@ -51,12 +55,33 @@ class HttpSecrets:
     Attributes:
         parameters: Values by parameter.
         headers: Values by header.
+        basic: The user and the password of HTTP Basic.
         token: Values by field of the form that asks for a token.
     """
 
     parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    basic: Mapping[str, str] = field(default_factory=dict, repr=False)
     token: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What an API is asked, without anything secret.
+
+    Attributes:
+        url: The address.
+        parameters: What is behind it.
+        headers: Headers that differ from one request to the next.
+        method: GET or POST.
+        body: The JSON document that is sent, with numbers as `Digits`; None for none.
+    """
+
+    url: str
+    parameters: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)
+    method: str = "GET"
+    body: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +106,7 @@ class Asking:
         self._secret = secret
         self._name = name
         self._bearer = ""
+        self._bearer_until = math.inf
         self._next_at: float | None = None
         self._session = requests.Session()
         # Neither a cookie nor a password of ~/.netrc: what is told to an API is what is declared.
@@ -90,29 +116,33 @@ class Asking:
     def close(self) -> None:
         self._session.close()
 
-    def get(self, parameters: Mapping[str, str], pace: Pace, *, position: str) -> Answer:
-        """The answer to a request with these parameters and the secret ones.
+    def ask(self, request: Request, pace: Pace, *, position: str, empty: Collection[int] = ()) -> Answer:
+        """The answer to a request, to which what is secret is added.
 
         Args:
             position: The page, as errors call it.
+            empty: The statuses that say of this page that it has no records.
 
         Raises:
             Retryable: It did not answer, or only with errors of its own.
             Refused: It does not accept the credentials, has no such page, or answers something else.
         """
         declared = self._declared
-        if declared.token is not None and not self._bearer:
-            self._bearer = self._new_token(pace)
-        answer = self._get(parameters, pace)
+        if declared.token is not None and (not self._bearer or pace.now() >= self._bearer_until):
+            self._new_token(declared.token, pace)
+        answer = self._ask(request, pace)
         if answer.status == HTTPStatus.UNAUTHORIZED and declared.token is not None:
-            self._bearer = self._new_token(pace)
-            answer = self._get(parameters, pace)
-        self._require_ok(answer, position)
+            self._new_token(declared.token, pace)
+            answer = self._ask(request, pace)
+        if answer.status not in empty and not (answer.status == HTTPStatus.CREATED and request.method == "POST"):
+            self._require_ok(answer, position)
         return answer
 
     def secret_in(self, kept: bytes) -> str | None:
         """Which secret a text has in it, by what it is for."""
-        known = {**self._secret.parameters, **self._secret.headers, **self._secret.token, "token": self._bearer}
+        secret = self._secret
+        known = {**secret.parameters, **secret.headers, **secret.basic, **secret.token, "token": self._bearer}
+        known |= {f"{name} in its header": value for name, value in self._logins().items()}
         for name, value in known.items():
             # Of `Bearer abc` the word behind is the secret.
             for each in {value, value.rpartition(" ")[2], quote(value, safe=""), quote_plus(value)}:
@@ -120,34 +150,65 @@ class Asking:
                     return name
         return None
 
-    def _get(self, parameters: Mapping[str, str], pace: Pace) -> Answer:
+    def _ask(self, request: Request, pace: Pace) -> Answer:
+        declared, secret = self._declared, self._secret
         headers = {
             "Accept": "application/json",
             "Accept-Encoding": "gzip, deflate",
-            **self._declared.headers,
-            **self._secret.headers,
+            **declared.headers,
+            **request.headers,
+            **secret.headers,
         }
-        if self._bearer:
-            headers["Authorization"] = f"Bearer {self._bearer}"
-        return self._answered(
-            "GET", self._declared.url, pace, params={**parameters, **self._secret.parameters}, headers=headers
-        )
+        if (login := self._logins().get("basic")) is not None:
+            headers["Authorization"] = login
+        if declared.token is not None:
+            headers[declared.token.header] = f"{declared.token.scheme} {self._bearer}".lstrip()
+        sent: dict[str, Any] = {"params": {**request.parameters, **secret.parameters}, "headers": headers}
+        if request.body is not None:
+            headers.setdefault("Content-Type", "application/json")
+            sent["data"] = json_of(request.body).encode()
+        return self._answered(request.method, request.url, pace, **sent)
 
-    def _new_token(self, pace: Pace) -> str:
-        token = self._declared.token
-        assert token is not None
-        answer = self._answered("POST", token.url, pace, data={**token.form, **self._secret.token})
+    def _logins(self) -> Mapping[str, str]:
+        """Names and passwords as HTTP Basic sends them."""
+        found: dict[str, str] = {}
+        if (basic := self._declared.basic) is not None:
+            held = self._secret.basic
+            found["basic"] = _basic(held.get("user", basic.user), held.get("password", ""))
+        if (token := self._declared.token) is not None and token.client_in_header:
+            held = {**token.form, **self._secret.token}
+            # Of a client both are written as in a form, by the standard of OAuth.
+            found["client"] = _basic(quote_plus(held["client_id"]), quote_plus(held["client_secret"]))
+        return found
+
+    def _new_token(self, token: Token, pace: Pace) -> None:
+        form = {**token.form, **self._secret.token}
+        headers = {"Accept": "application/json"}
+        if token.client_in_header:
+            headers["Authorization"] = self._logins()["client"]
+            form = {name: value for name, value in form.items() if name not in ("client_id", "client_secret")}
+        sent: dict[str, Any] = {"json": form} if token.as_json else {"data": form}
+        asked_at = pace.now()
+        answer = self._answered("POST", token.url, pace, headers=headers, **sent)
         if answer.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
             raise StreamDenied(name=token.url, why=_said(answer.status))
-        self._require_ok(answer, "the request of a token")
+        if answer.status != HTTPStatus.CREATED:
+            self._require_ok(answer, "the request of a token")
         try:
-            value = json.loads(answer.body)[token.member]
-        except (ValueError, KeyError, TypeError):
-            value = None
+            document = as_written(answer.body)
+        except ValueError:
+            document = None
+        value = at_place(document, token.member)
         if not isinstance(value, str) or not value:
             why = f"without {token.member!r}, where the token is declared to be"
             raise BadAnswer(name=token.url, position="the request of a token", why=why)
-        return value
+        lasts = at_place(document, token.expires) if token.expires else None
+        seconds = (
+            float(lasts) if isinstance(lasts, str) and re.fullmatch(r"[0-9]{1,12}(\.[0-9]+)?", lasts) else math.inf
+        )
+        self._bearer = value
+        # A request that is on its way when the token expires would be in vain.
+        self._bearer_until = asked_at + seconds - min(_EARLIER, seconds / 10 if seconds < math.inf else 0)
 
     def _require_ok(self, answer: Answer, position: str) -> None:
         match answer.status:
@@ -208,7 +269,8 @@ class Asking:
                         raise _Broken("its answer is larger than a gigabyte")
                 headers = {name.lower(): value for name, value in answer.headers.items()}
                 body = bytes(sent_body)
-                if answer.status_code == HTTPStatus.OK:  # of others nothing counts but their status
+                # Of others nothing counts but their status.
+                if answer.status_code in (HTTPStatus.OK, HTTPStatus.CREATED, *self._declared.empty):
                     _require_digest(body, headers)
                     body = _unpacked(body, headers.get("content-encoding", ""))
                 return Answer(status=answer.status_code, headers=headers, body=body)
@@ -256,6 +318,10 @@ class _NoPassword(AuthBase):
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         return request
+
+
+def _basic(user: str, password: str) -> str:
+    return f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
 
 
 _DIGEST = re.compile(r"(?i)(md5|sha-256|sha-512)=:?([A-Za-z0-9+/=]+?):?\s*(?:,|$)")

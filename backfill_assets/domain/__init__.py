@@ -9,7 +9,17 @@ not examined by commands that only look.
 from __future__ import annotations
 
 from backfill_assets.capture.debezium import Debezium
-from backfill_assets.capture.http_api import Cursor, HttpApi, IdRange, PageNumber, TimeWindow, Token
+from backfill_assets.capture.http_api import Basic, HttpApi, TimeWindow, Token
+from backfill_assets.capture.http_pagings import (
+    Cursor,
+    IdRange,
+    InBody,
+    InHeader,
+    LinkHeader,
+    NextUrl,
+    Offset,
+    PageNumber,
+)
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
 from backfill_assets.capture.kinesis_stream import KinesisReplay, KinesisStream
 from backfill_assets.capture.lake_table import IcebergTable, LakeTable
@@ -82,6 +92,7 @@ __all__ = [
     "AcceptedValues",
     "AddsOnly",
     "Avro",
+    "Basic",
     "Breakdown",
     "ComparedWithAccepted",
     "Csv",
@@ -96,6 +107,8 @@ __all__ = [
     "HttpApi",
     "IcebergTable",
     "IdRange",
+    "InBody",
+    "InHeader",
     "Input",
     "InvalidReference",
     "Json",
@@ -107,10 +120,13 @@ __all__ = [
     "LakeTable",
     "Lateness",
     "Lift",
+    "LinkHeader",
     "Merged",
     "Months",
     "Moved",
+    "NextUrl",
     "NotNull",
+    "Offset",
     "OnlyExpired",
     "Operation",
     "Operations",

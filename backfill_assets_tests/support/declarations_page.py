@@ -31,7 +31,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "What a source declares of its records": ("days", "seconds", "Operations", "Debezium", "lifts"),
     "Captures": (
         *("KafkaTopic", "SchemaRegistry", "SchemaFolder", "KinesisStream", "PostgresTable", "LakeTable"),
-        *("IcebergTable", "HttpApi", "Cursor", "PageNumber", "IdRange", "TimeWindow", "Token"),
+        *("IcebergTable", "HttpApi", "Cursor", "PageNumber", "Offset", "IdRange", "NextUrl", "LinkHeader", "InBody"),
+        *("InHeader", "TimeWindow", "Basic", "Token"),
     ),
     "Replays": ("KafkaReplay", "KinesisReplay"),
 }

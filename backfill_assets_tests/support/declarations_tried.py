@@ -17,6 +17,7 @@ from backfill_assets.domain import (
     DEBEZIUM_OPERATIONS,
     POSTGRES_COLUMNS,
     POSTGRES_OPERATIONS,
+    Basic,
     Breakdown,
     Cursor,
     Debezium,
@@ -25,13 +26,18 @@ from backfill_assets.domain import (
     HttpApi,
     IcebergTable,
     IdRange,
+    InBody,
+    InHeader,
     KafkaReplay,
     KafkaTopic,
     Kept,
     KinesisReplay,
     KinesisStream,
     LakeTable,
+    LinkHeader,
     Months,
+    NextUrl,
+    Offset,
     Operations,
     PageNumber,
     Policy,
@@ -245,9 +251,19 @@ DECLARED: Mapping[str, tuple[Callable[..., object], Any]] = {
     "HttpApi": within(captured, HttpApi, url=API),
     "Cursor": within(paged, Cursor, parameter="cursor", next="next"),
     "PageNumber": within(paged, PageNumber, parameter="page"),
+    "Offset": within(paged, Offset, parameter="offset"),
     "IdRange": within(paged, IdRange, after="after", member="id"),
+    "NextUrl": within(paged, NextUrl, next="links.next"),
+    "LinkHeader": within(paged, LinkHeader),
+    "InBody": within(
+        lambda each: captured(HttpApi(url=API, method="POST", pages=PageNumber(parameter=each))), InBody, path="page"
+    ),
+    "InHeader": within(lambda each: paged(PageNumber(parameter=each)), InHeader, name="X-Page"),
     "TimeWindow": within(
         lambda each: captured(HttpApi(url=API, window=each)), TimeWindow, start="from", end="until", of="at"
+    ),
+    "Basic": within(
+        lambda each: captured(HttpApi(url=API, basic=each)), Basic, user="reader", secrets={"password": "API_PASSWORD"}
     ),
     "Token": within(
         lambda each: captured(HttpApi(url=API, token=each)), Token, url=API, secrets={"client_secret": "API_SECRET"}

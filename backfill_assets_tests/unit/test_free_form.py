@@ -11,6 +11,10 @@ from backfill_assets.core.settings import PROJECT_ROOT
 PACKAGE = PROJECT_ROOT / "backfill_assets"
 
 FREE_FORM: Mapping[str, tuple[str, ...]] = {
+    "the JSON body that an author sends to an API, which has its own form": (
+        "capture/http_api.py HttpApi.body",
+        "capture/http_requests.py Request.body",
+    ),
     "what a run agreed, as the JSON text that its digest is over": (
         "report/report.py RunReport.manifest",
         "landing/contract_versions.py ContractVersions.version_built",

@@ -411,7 +411,7 @@ FAULTS: list[tuple[Fault, type[BackfillError], str]] = [
     ((500, {}, b"trace"), ReadFailed, "it answered 500 Internal Server Error, tried 2 times"),
     ((429, {"Retry-After": "3600"}, b""), AsksToWait, "asks to wait for 3600 s, and its capture waits for at most 300"),
     ((200, {}, b"<html>"), BadAnswer, "with content that is not JSON"),
-    ((200, {}, b'{"data": {"items": [NaN]}}'), BadAnswer, "with content that is not JSON"),
+    ((200, {}, b'{"data": {"items": [], "error": 01}}'), BadAnswer, "with content that is not JSON"),
     ((200, {}, b"\xff"), BadAnswer, "with what is not UTF-8"),
     ((200, {}, b'{"data": {"items": null}}'), BadAnswer, "with no array at 'data.items', where its records"),
     ((200, {}, b'{"data": {"items": [], "next": "a\\u0000b"}}'), BadAnswer, "a next page that cannot be written down"),
@@ -530,7 +530,7 @@ def test_an_api_that_asks_to_wait_until_a_time_is_waited_for_by_its_own_clock(sh
 
 
 def test_requests_are_made_at_the_pace_that_is_declared(api: Api) -> None:
-    from backfill_assets.capture.http_requests import Asking, HttpSecrets
+    from backfill_assets.capture.http_requests import Asking, HttpSecrets, Request
 
     now = 0.0
 
@@ -538,12 +538,9 @@ def test_requests_are_made_at_the_pace_that_is_declared(api: Api) -> None:
         nonlocal now
         now += seconds
 
-    asking = Asking(
-        replace(captured_api.API, url=f"{api.url}/v1/all", requests_per_minute=120),
-        HttpSecrets(),
-        name="it",
-    )
+    url = f"{api.url}/v1/all"
+    asking = Asking(replace(captured_api.API, url=url, requests_per_minute=120), HttpSecrets(), name="it")
     for _ in range(7):
-        asking.get({}, Pace(wait=wait, now=lambda: now), position="start")
+        asking.ask(Request(url=url), Pace(wait=wait, now=lambda: now), position="start")
     asking.close()
     assert now == pytest.approx(3.0)

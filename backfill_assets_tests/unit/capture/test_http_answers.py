@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from backfill_assets.capture.errors import ReadFailed
-from backfill_assets.capture.http_requests import Answer, Asking, HttpSecrets
+from backfill_assets.capture.http_requests import Answer, Asking, HttpSecrets, Request
 from backfill_assets.capture.streams import Pace
 from backfill_assets_tests.domains import captured_api
 from backfill_assets_tests.support.api_server import Api, running_api
@@ -33,7 +33,7 @@ def asked(api: Api, headers: dict[str, str], body: bytes) -> Answer:
     declared = replace(captured_api.API, url=f"{api.url}/v1/all", token=None, attempts=1)
     asking = Asking(declared, HttpSecrets(), name="it")
     try:
-        return asking.get({}, Pace(), position="start")
+        return asking.ask(Request(url=declared.url), Pace(), position="start")
     finally:
         asking.close()
 

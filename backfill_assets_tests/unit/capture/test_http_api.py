@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from backfill_assets import domain
-from backfill_assets.capture.http import HttpStream, _elements, _parts
-from backfill_assets.capture.http_api import Cursor, HttpApi, PageNumber, TimeWindow, Token
+from backfill_assets.capture.http import HttpStream, _place_of
+from backfill_assets.capture.http_answers import page_of
+from backfill_assets.capture.http_api import HttpApi, TimeWindow, Token
+from backfill_assets.capture.http_pagings import Cursor, PageNumber
 from backfill_assets.capture.http_requests import HttpSecrets
 from backfill_assets.capture.streams import Captured, Period, Span
 from backfill_assets.core.errors import InvalidDeclaration
@@ -45,7 +47,7 @@ def declared(**changed: Any) -> SourceTable:
         ({"url": "https://me:hidden-word@api.example.org/v1"}, "without parameters and user"),
         ({"url": "https://api.example.org/v1?key=hidden-word"}, "without parameters and user"),
         ({"url": "http://api.example.org/v1", "secret_headers": {"X": "WORD"}}, "use https"),
-        ({"pages": "cursor"}, "have to be Cursor(...), PageNumber(...) or IdRange(...)"),
+        ({"pages": "cursor"}, "have to be Cursor(...), PageNumber(...), Offset(...), IdRange(...), NextUrl"),
         ({"window": replace(WINDOW, step=timedelta(seconds=1.5))}, "has to be a number of seconds"),
         ({"window": replace(WINDOW, form="day")}, "has to be a number of days"),
         *(
@@ -146,7 +148,7 @@ def test_an_api_of_days_is_asked_for_the_days_of_the_zone_each_once(zone: str) -
     opened = stream(window=window, zone=zone, as_of=datetime(2026, 6, 1, 12, tzinfo=UTC))
     start, end = days.instants(asked)
     (span,) = opened.resolve(Period(start=start, end=end), ()).spans
-    written = [opened._of_window(_parts(piece)[0]) for piece in opened.pieces(span, ())]
+    written = [opened._of_window(_place_of(piece).window) for piece in opened.pieces(span, ())]
     assert written == [{"from": f"{day}", "to": f"{day + timedelta(days=1)}"} for day in asked]
 
 
@@ -185,7 +187,7 @@ def test_elements_of_an_answer_are_cut_out_as_they_were_written(
 ) -> None:
     document = {**before, "a": {**before, "items": elements}, "behind": before}
     written = json.dumps(document, indent=indent, ensure_ascii=is_ascii)
-    found = list(_elements(written, ["a", "items"]))
+    found = page_of(written.encode(), {}, records="a.items", empty=(), bad=ValueError).records
     assert [json.loads(each) for each in found] == elements
     assert all(each.replace(" ", "") in re.sub(r"[ \n]", "", written) for each in found)
     assert not any("\n" in each for each in found)
@@ -195,7 +197,7 @@ def test_elements_of_an_answer_are_cut_out_as_they_were_written(
 def test_the_declaration_of_the_page_is_one(kind: str) -> None:
     page = (PROJECT_ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    (example,) = (each for each in examples if f"{kind}(" in each)
+    (example,) = (each for each in examples if f"capture={kind}(" in each)
     names = ("permit_id", "order_id", "op")
     times = [StructField(name, TimestampType()) for name in ("issued_at", "lake_committed_at")]
     schema = StructType([*times, StructField("lake_version", LongType())])
@@ -207,4 +209,8 @@ def test_the_declaration_of_the_page_is_one(kind: str) -> None:
     exec(example.replace("    ...,\n", "    **usual,\n"), {**known, "timedelta": timedelta, "usual": usual}, defined)
     (source,) = defined.values()
     assert type(source.capture).__name__ == kind
+    for other in (each for each in examples if f"= {kind}(" in each):
+        alone: dict[str, Any] = {}
+        exec(other, dict(known), alone)
+        assert not list(alone.popitem()[1].mistakes())
     assert len(example.splitlines()) <= 15

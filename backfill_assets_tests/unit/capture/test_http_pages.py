@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from backfill_assets.capture.errors import BadAnswer, NextPageLoop
 from backfill_assets.capture.http import HttpStream
-from backfill_assets.capture.http_requests import Answer, HttpSecrets
+from backfill_assets.capture.http_requests import Answer, HttpSecrets, Request
 from backfill_assets.capture.streams import Pace, Period, Span
 from backfill_assets.domain import Cursor, HttpApi, IdRange, PageNumber, TimeWindow
 from backfill_assets.planning.local_days import LocalDays
 
-Parameters = Mapping[str, str]
+Parameters = Mapping[str, Any]
 Record = Mapping[str, Any]
 _MOST = 200
 """More requests than any capture of these tests needs."""
@@ -41,10 +41,10 @@ class Capture:
         self.records: list[Record] = []
         self.requests = 0
 
-    def get(self, parameters: Parameters, pace: Pace, *, position: str) -> Answer:  # noqa: ARG002 - as the real one
+    def ask(self, request: Request, pace: Pace, *, position: str, empty: Any = ()) -> Answer:  # noqa: ARG002 - as the real one
         self.requests += 1
         assert self.requests < _MOST, f"asked for {position} for ever"
-        return Answer(status=200, headers={}, body=json.dumps(self._answer(parameters)).encode())
+        return Answer(status=200, headers={}, body=json.dumps(self._answer(request.parameters)).encode())
 
     def run(self, period: Period | None = None) -> None:
         """One capture, in a process of its own."""
@@ -52,7 +52,7 @@ class Capture:
         stream = HttpStream(
             api, secret=HttpSecrets(), event_time="at", as_of=datetime(2026, 1, 31, tzinfo=UTC), days=LocalDays()
         )
-        stream._asking.get = self.get  # type: ignore[method-assign]
+        stream._asking.ask = self.ask  # type: ignore[method-assign]
         (span,) = stream.resolve(period or Period(start=None, end=None), ()).spans
         pieces = list(stream.pieces(span, self.captured))
         while pieces:

@@ -1,0 +1,244 @@
+"""Pagings of an API: how an author declares that its answers go on. What they ask and read is in `http_paging`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+
+@dataclass(frozen=True, slots=True)
+class InBody:
+    """A place in the JSON body of a request, instead of a parameter of its address.
+
+    Attributes:
+        path: The names of the members on the way, such as `variables.after`.
+    """
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class InHeader:
+    """A header: of a request, instead of a parameter; of an answer, instead of a member of its body.
+
+    Attributes:
+        name: The name of the header, such as `X-Next-Page`.
+    """
+
+    name: str
+
+
+Place = str | InBody | InHeader
+"""Where a request has a value: a parameter of the address, or one of these."""
+Found = str | InHeader
+"""Where an answer has a value: the names of the members on the way, or a header."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cursor:
+    """Pages that name the next one.
+
+    Attributes:
+        parameter: What is asked with the cursor.
+        next: Where an answer has the cursor of the next page, such as `meta.next`; missing, null or empty at the end.
+        more: Where an answer says whether there is a next page, of an API whose last page has a cursor too: a later
+            capture then goes on from it.
+        end: Cursors that mean the end, such as `("0",)`.
+        ends_empty: Whether a page without records is the last one, of an API that gives new cursors for ever.
+    """
+
+    parameter: str | InBody | InHeader
+    next: str | InHeader
+    more: str | InHeader = ""
+    end: tuple[str, ...] = ()
+    ends_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageNumber:
+    """Numbered pages; unless an answer says how many there are, the first one without records is behind the last.
+
+    Attributes:
+        parameter: What is asked with the number.
+        first: The number of the first page.
+        total: Where an answer has the number of pages.
+        more: Where an answer says whether there is a next page.
+    """
+
+    parameter: str | InBody | InHeader
+    first: int = 1
+    total: str | InHeader = ""
+    more: str | InHeader = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offset:
+    """Pages that begin behind so many records; unless an answer says how many there are, up to one without records.
+
+    The next page begins behind the records that were received, however many were asked for: an API may give fewer.
+
+    Attributes:
+        parameter: What is asked with the offset.
+        limit: What is asked with the size of a page.
+        size: The size of a page.
+        first: The offset of the first record, which is 1 in some APIs.
+        total: Where an answer has the number of all records.
+        more: Where an answer says whether there is a next page.
+    """
+
+    parameter: str | InBody | InHeader
+    limit: str | InBody | InHeader = ""
+    size: int | None = None
+    first: int = 0
+    total: str | InHeader = ""
+    more: str | InHeader = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdRange:
+    """Records in the order of their ids: each page has those behind an id, and one without others is the end so far.
+
+    Several records may have the same id, such as a time, if a page has room for all of these and one more: a page
+    counts up to its last id, with which the next one begins. An API that takes a second key has no such limit.
+
+    Attributes:
+        after: What is asked with the last id that was read.
+        member: The member of a record that is its id.
+        first: The id behind which the first page begins; empty to ask for it without one.
+        tie: The member that orders records of one id.
+        tie_after: What is asked with the last value of that member.
+    """
+
+    after: str | InBody | InHeader
+    member: str
+    first: str = ""
+    tie: str = ""
+    tie_after: str | InBody | InHeader = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextUrl:
+    """Pages that have the whole address of the next one.
+
+    Attributes:
+        next: Where an answer has that address, such as `links.next`; missing, null or empty at the end.
+        origins: Other servers that it may name, such as `https://eu.example.org`; they are sent the same secrets.
+    """
+
+    next: str
+    origins: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkHeader:
+    """Pages whose `Link` header has the address of the next one.
+
+    Attributes:
+        rel: The relation of that link.
+        origins: Other servers that it may name; they are sent the same secrets.
+    """
+
+    rel: str = "next"
+    origins: tuple[str, ...] = ()
+
+
+Pages = Cursor | PageNumber | Offset | IdRange | NextUrl | LinkHeader
+KINDS = "Cursor(...), PageNumber(...), Offset(...), IdRange(...), NextUrl(...) or LinkHeader(...)"
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def places_of(pages: Pages | None) -> tuple[Place, ...]:
+    """What is asked with the position of a page."""
+    match pages:
+        case Cursor(parameter=place) | PageNumber(parameter=place):
+            return (place,)
+        case Offset(parameter=place, limit=limit):
+            return (place, limit) if limit else (place,)
+        case IdRange(after=place, tie_after=tie):
+            return (place, tie) if tie else (place,)
+        case _:
+            return ()
+
+
+def origin_of(url: str) -> str:
+    """The server of an address, as all ways of writing it are one: `https://api.example.org`."""
+    parts = urlsplit(url)
+    port = {("http", 80): None, ("https", 443): None}.get((parts.scheme, parts.port or 0), parts.port)
+    host = (parts.hostname or "").lower()
+    host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{host}{f':{port}' if port else ''}"
+
+
+def mistakes_of(pages: object) -> Iterator[str]:
+    """What is wrong with a paging."""
+    if not isinstance(pages, Pages | None):
+        yield f"the pages of its API are {pages!r:.60}, and have to be {KINDS}"
+        return
+    name = type(pages).__name__
+    match pages:
+        case Cursor() if not pages.next:
+            yield "its Cursor(...) does not say where an answer has the next one, such as next='meta.next'"
+        case PageNumber() | Offset() if pages.total and pages.more:
+            yield f"its {name}(...) ends by total or by more, and not by both"
+        case IdRange() if not pages.member:
+            yield "its IdRange(...) does not say which member of a record is its id"
+        case NextUrl() if not pages.next:
+            yield "its NextUrl(...) does not say where an answer has the address, such as next='links.next'"
+        case LinkHeader() if not pages.rel:
+            yield "its LinkHeader(...) has no relation, such as rel='next'"
+    match pages:
+        case Offset() if bool(pages.limit) != (pages.size is not None) or (pages.size is not None and pages.size < 1):
+            yield "its Offset(...) has limit and size together, such as limit='limit', size=100, or neither"
+        case IdRange() if bool(pages.tie) != bool(pages.tie_after):
+            yield "its IdRange(...) has tie, a member, and tie_after, what is asked with its value, or neither"
+        case IdRange() if pages.first and (pages.tie or isinstance(pages.after, InBody)):
+            yield "its IdRange(...) begins behind what its parameters or its body have at first, and not behind first"
+        case NextUrl() | LinkHeader():
+            yield from _mistakes_of_origins(pages.origins)
+
+
+def _mistakes_of_origins(origins: tuple[str, ...]) -> Iterator[str]:
+    for each in origins:
+        try:
+            is_one = re.fullmatch(r"https?://[^\s/@?#]+/?", each) is not None and bool(origin_of(each))
+        except ValueError:
+            is_one = False
+        if not is_one:
+            yield "another server of its API has to be like 'https://eu.example.org'"
+
+
+def mistakes_of_places(
+    places: tuple[Place, ...], body: Mapping[str, object] | None, *, has_body: bool
+) -> Iterator[str]:
+    """What is wrong with where a request has its values."""
+    for each in places:
+        match each:
+            case InBody(path=path):
+                if not has_body:
+                    yield f"{path} of its API is in the body, and a GET has none: declare method='POST'"
+                elif not path or not all(path.split(".")) or _is_through(body, path.split(".")):
+                    yield f"{path!r:.60} is not a place in the body of its API"
+            case InHeader(name=name):
+                if not _NAME.fullmatch(name):
+                    yield f"{name!r:.60} is not the name of a header"
+            case "":
+                yield "its API is asked with a parameter that has no name"
+    if len(set(places)) != len(places):
+        twice = next(each for each in places if places.count(each) > 1)
+        yield f"its API is asked with {_named(twice)} twice"
+
+
+def _is_through(body: Mapping[str, object] | None, path: list[str]) -> bool:
+    """Whether something is on the way that has no members."""
+    held: object = body or {}
+    for name in path[:-1]:
+        held = held.get(name, {}) if isinstance(held, Mapping) else held
+        held = {} if held is None else held
+    return not isinstance(held, Mapping)
+
+
+def _named(place: Place) -> str:
+    return place if isinstance(place, str) else place.path if isinstance(place, InBody) else place.name

@@ -1,0 +1,730 @@
+"""However an API pages, every record that it has is captured, each once after its key, or the capture is refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from backfill_assets.capture.errors import AnswerHoldsSecret, BadAnswer, NextPageLoop, NoStream
+from backfill_assets.capture.http_requests import HttpSecrets
+from backfill_assets.capture.streams import Period
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.identity import canonical_json
+from backfill_assets.domain import (
+    Cursor,
+    HttpApi,
+    IdRange,
+    InBody,
+    InHeader,
+    LinkHeader,
+    NextUrl,
+    Offset,
+    PageNumber,
+    TimeWindow,
+)
+from backfill_assets_tests.support.any_api import AnyApi, AnyCapture, Asked, Said, any_api
+
+FIRST = datetime(2026, 1, 1, tzinfo=UTC)
+WINDOW = TimeWindow(start="from", end="to", of="at")
+Record = Mapping[str, Any]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[AnyApi]:
+    with any_api() as found:
+        yield found
+
+
+@pytest.fixture
+def api(server: AnyApi) -> AnyApi:
+    server.asked.clear()
+    return server
+
+
+def record(number: int, hour: int = 0) -> Record:
+    return {"id": number, "at": (FIRST + timedelta(hours=hour)).strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+
+def named(**places: Any) -> Said:
+    return Said(document=places)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How an API pages: how it is declared, and how it answers from all records of a request and the size of a page."""
+
+    pages: Any
+    answer: Callable[[Asked, Sequence[Record], int], Said]
+    declared: Mapping[str, Any]
+    is_unordered: bool = False
+
+
+def sliced(at: int, found: Sequence[Record], size: int) -> Sequence[Record]:
+    return found[at : at + size]
+
+
+def by_offset(asked: Asked, found: Sequence[Record], size: int) -> Said:
+    at = int(asked.parameters["skip"])
+    return named(items=sliced(at, found, min(size, int(asked.parameters["take"]))), meta={"total": len(found)})
+
+
+def by_number(asked: Asked, found: Sequence[Record], size: int) -> Said:
+    page, count = int(asked.parameters["page"]), -(-len(found) // size)
+    if page > max(count, 1):
+        return Said(status=404, document={"detail": "Invalid page."})
+    return Said(document={"items": sliced((page - 1) * size, found, size), "pages": count}, headers={"X-More": "true"})
+
+
+def by_url(asked: Asked, found: Sequence[Record], size: int) -> Said:
+    at = int(asked.parameters.get("at", "0"))
+    query = "&".join(f"{name}={value.replace('+', '%2B')}" for name, value in asked.query if name != "at")
+    following = f"{asked.path}?{query}&at={at + size}" if at + size < len(found) else None
+    return named(items=sliced(at, found, size), links={"next": following})
+
+
+def by_link(asked: Asked, found: Sequence[Record], size: int) -> Said:
+    said = by_url(asked, found, size)
+    following = said.document["links"]["next"]
+    links = f'<{asked.path}?x=a,b>; rel="prev", <{following}>; title="the ""; rel=next' if following else ""
+    return Said(document=said.document["items"], headers={"Link": links.replace('"the ""', '"the \\", next"')})
+
+
+def by_header(asked: Asked, found: Sequence[Record], size: int) -> Said:
+    at = int(asked.parameters.get("cursor", "0"))
+    headers = {"X-Next": str(at + size)} if at + size < len(found) else {}
+    return Said(document={"items": sliced(at, found, size)}, headers=headers)
+
+
+def by_body(asked: Asked, found: Sequence[Record], size: int) -> Said:
+    """GraphQL: a cursor is null at first, and then a text."""
+    variables = asked.document["variables"]
+    assert variables["after"] is None or isinstance(variables["after"], str)
+    at = int((variables["after"] or "c0")[1:])
+    info = {"endCursor": f"c{min(at + size, len(found))}", "hasNextPage": at + size < len(found)}
+    edges = [{"node": each, "cursor": "x"} for each in sliced(at, found, size)]
+    return named(data={"sales": {"edges": edges, "pageInfo": info}})
+
+
+def by_search(asked: Asked, found: Sequence[Record], size: int) -> Said:
+    """A search that goes on behind the sort values of its last hit, with their types."""
+    after = asked.document.get("search_after")
+    rest = [each for each in found if after is None or [each["at"], each["id"]] > after]
+    hits = [{"_source": each, "sort": [each["at"], each["id"]]} for each in rest[:size]]
+    return named(hits={"hits": hits})
+
+
+def by_tie(asked: Asked, found: Sequence[Record], size: int) -> Said:
+    at, number = asked.parameters.get("since", ""), int(asked.parameters.get("since_id", "-1"))
+    return named(items=[each for each in found if (each["at"], each["id"]) > (at, number)][:size])
+
+
+def by_id(asked: Asked, found: Sequence[Record], size: int) -> Said:
+    after = int(asked.parameters.get("since", "-1"))
+    return named(items=[each for each in sorted(found, key=lambda each: each["id"]) if each["id"] > after][:size])
+
+
+GRAPHQL = "query($after: String) { sales { edges { node { id at } } pageInfo { endCursor hasNextPage } } }"
+SHAPES: Mapping[str, Shape] = {
+    "offset": Shape(
+        pages=Offset(parameter="skip", limit="take", size=3), answer=by_offset, declared={"records": "items"}
+    ),
+    "offset with a total": Shape(
+        pages=Offset(parameter="skip", limit="take", size=3, total="meta.total"),
+        answer=by_offset,
+        declared={"records": "items"},
+    ),
+    "page until 404": Shape(
+        pages=PageNumber(parameter="page"), answer=by_number, declared={"records": "items", "empty": (404, 204)}
+    ),
+    "page with a total": Shape(
+        pages=PageNumber(parameter="page", total="pages"), answer=by_number, declared={"records": "items"}
+    ),
+    "next URL": Shape(pages=NextUrl(next="links.next"), answer=by_url, declared={"records": "items"}),
+    "Link header": Shape(pages=LinkHeader(), answer=by_link, declared={}),
+    "cursor in a header": Shape(
+        pages=Cursor(parameter="cursor", next=InHeader("X-Next")), answer=by_header, declared={"records": "items"}
+    ),
+    "GraphQL": Shape(
+        pages=Cursor(
+            parameter=InBody("variables.after"),
+            next="data.sales.pageInfo.endCursor",
+            more="data.sales.pageInfo.hasNextPage",
+        ),
+        answer=by_body,
+        declared={
+            "records": "data.sales.edges[].node",
+            "method": "POST",
+            "body": {"query": GRAPHQL, "variables": {"after": None}},
+        },
+    ),
+    "search": Shape(
+        pages=Cursor(parameter=InBody("search_after"), next="hits.hits.-1.sort"),
+        answer=by_search,
+        declared={"records": "hits.hits[]._source", "method": "POST", "body": {"query": {"match_all": {}}}},
+    ),
+    "two keys": Shape(
+        pages=IdRange(after="since", member="at", tie="id", tie_after="since_id"),
+        answer=by_tie,
+        declared={"records": "items"},
+    ),
+    "ids": Shape(pages=IdRange(after="since", member="id"), answer=by_id, declared={"records": "items"}),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    hours=st.lists(st.integers(0, 95), max_size=12),
+    size=st.integers(2, 5),
+    later=st.integers(0, 3),
+    has_window=st.booleans(),
+    kills=st.lists(st.integers(1, 4), max_size=3),
+    failing=st.sets(st.integers(1, 30), max_size=6),
+    nothing=st.sampled_from([200, 204, 404]),
+)
+def test_what_is_captured_is_what_an_api_has_whatever_happens_on_the_way(
+    api: AnyApi,
+    tmp_path_factory: pytest.TempPathFactory,
+    name: str,
+    hours: Sequence[int],
+    size: int,
+    later: int,
+    has_window: bool,
+    kills: Sequence[int],
+    failing: set[int],
+    nothing: int,
+) -> None:
+    shape = SHAPES[name]
+    records = sorted((record(n, hour) for n, hour in enumerate(hours)), key=lambda each: (each["at"], each["id"]))
+    api.asked.clear()
+    is_post = shape.declared.get("method") == "POST"
+    window = replace(WINDOW, start=InBody("from"), end=InBody("to")) if is_post else WINDOW
+
+    def answer(asked: Asked) -> Said:
+        if len(api.asked) in failing:
+            return Said(status=503)
+        named_by = asked.document if is_post else asked.parameters
+        found = [each for each in records if not has_window or named_by["from"] <= each["at"] < named_by["to"]]
+        if has_window and not found and nothing != 200:
+            return Said(status=nothing)
+        said = shape.answer(asked, found, size)
+        if len(api.asked) == later:  # while it is read, another record comes at the end
+            records.append(record(100, 95))
+        return said
+
+    api.answer = answer
+    declared = HttpApi(
+        url=f"{api.url}/v1/sales",
+        pages=shape.pages,
+        window=window if has_window else None,
+        attempts=30,
+        **{**shape.declared, "empty": (404, 204) if has_window else shape.declared.get("empty", ())},
+    )
+    capture = AnyCapture(tmp_path_factory.mktemp("pages"), declared)
+    period = Period(start=FIRST, end=FIRST + timedelta(days=4)) if has_window else Period(start=None, end=None)
+    had = {each["id"] for each in records}
+    for kill in kills:
+        capture.run(period, stops_after=kill)
+    capture.run(period)
+    found = [each["id"] for each in capture.records]
+    assert had <= set(found) <= {each["id"] for each in records}
+    assert sorted(json.dumps(each, sort_keys=True) for each in capture.records) == sorted(
+        {json.dumps(each, sort_keys=True) for each in records if each["id"] in found}
+    )
+    asked_before = len(api.asked)
+    failing.clear()
+    capture.run(period)
+    assert len(capture.records) == len(found) or name in ("GraphQL", "two keys", "ids", "search")
+    assert len(api.asked) <= asked_before + 4
+
+
+def captured(api: AnyApi, tmp_path: Path, answers: Callable[[Asked], Said], **declared: Any) -> AnyCapture:
+    api.answer = answers
+    return AnyCapture(tmp_path, HttpApi(**{"url": f"{api.url}/v1", "records": "results", **declared}))
+
+
+def in_turn(api: AnyApi, *said: Said) -> Callable[[Asked], Said]:
+    return lambda _: said[min(len(api.asked), len(said)) - 1]
+
+
+NUMBERED = PageNumber(parameter="page")
+
+
+def test_seven_records_by_offset_are_seven_and_asked_for_as_declared(api: AnyApi, tmp_path: Path) -> None:
+    def answer(asked: Asked) -> Said:
+        at, most = int(asked.parameters["offset"]), min(2, int(asked.parameters["limit"]))
+        return named(results=[record(n) for n in range(at, min(7, at + most))], total=7)
+
+    # The server gives two where three are asked for.
+    found = captured(api, tmp_path, answer, pages=Offset(parameter="offset", limit="limit", size=3, total="total"))
+    found.run()
+    assert [each["id"] for each in found.records] == list(range(7))
+    assert [each.parameters for each in api.asked] == [{"offset": str(at), "limit": "3"} for at in (0, 2, 4, 6)]
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (named(results=[], total=7), "no records, and says that more follow"),
+        (named(results=[record(1)]), "no number at 'total'"),
+        (named(results=[record(1)], total="many"), "no number at 'total'"),
+        (named(results=[record(1)], total=0), "records behind the last of 0 records, which it says at 'total'"),
+    ],
+)
+def test_a_total_that_is_not_one_of_the_records_is_refused(api: AnyApi, tmp_path: Path, said: Said, why: str) -> None:
+    found = captured(api, tmp_path, lambda _: said, pages=Offset(parameter="offset", total="total"))
+    with pytest.raises(BadAnswer, match=why):
+        found.run()
+
+
+def test_an_api_that_does_not_know_offsets_goes_in_a_circle(api: AnyApi, tmp_path: Path) -> None:
+    found = captured(api, tmp_path, lambda _: named(results=[record(1)]), pages=Offset(parameter="offset"))
+    with pytest.raises(NextPageLoop, match="goes round in a circle: behind offset 1 it has the page before"):
+        found.run()
+
+
+def test_a_next_address_is_asked_as_it_is_and_takes_secrets_to_no_other_server(api: AnyApi, tmp_path: Path) -> None:
+    said = [
+        named(results=[record(1)], **{"@odata.nextLink": f"{api.url}/v1?$skip=1&key=the-secret-word#x"}),
+        named(results=[record(2)], **{"@odata.nextLink": "?$skip=2"}),
+        named(results=[record(3)]),
+    ]
+    api.answer = in_turn(api, *(replace(each, document={**each.document}) for each in said))
+    declared = HttpApi(
+        url=f"{api.url}/v1",
+        records="results",
+        pages=NextUrl(next="@odata.nextLink"),
+        parameters={"$top": "1"},
+        secret_parameters={"key": "API_KEY"},
+        secret_headers={"X-Key": "API_KEY"},
+    )
+    capture = AnyCapture(tmp_path, declared, HttpSecrets(parameters={"key": "the-secret-word"}))
+    with pytest.raises(AnswerHoldsSecret):  # in the body it would be kept
+        capture.run()
+    said[0] = named(results=[record(1)], **{"@odata.nextLink": f"{api.url}/v1?$skip=1"})
+    api.asked.clear()
+    api.answer = in_turn(api, *said)
+    assert capture.run() == 3
+    assert [each.parameters for each in api.asked] == [
+        {"$top": "1", "key": "the-secret-word"},
+        {"$skip": "1", "key": "the-secret-word"},
+        {"$skip": "2", "key": "the-secret-word"},
+    ]
+    assert capture.captured[0].range_to == f"url {api.url}/v1?$skip=1"
+
+
+def test_a_secret_in_a_link_is_left_out_of_the_position(api: AnyApi, tmp_path: Path) -> None:
+    link = {"Link": f'<{api.url}/v1?key=the-secret-word&at=1>; rel="next"'}
+    api.answer = in_turn(api, Said(document=[record(1)], headers=link), Said(document=[record(2)]))
+    declared = HttpApi(url=f"{api.url}/v1", pages=LinkHeader(), secret_parameters={"key": "API_KEY"})
+    capture = AnyCapture(tmp_path, declared, HttpSecrets(parameters={"key": "the-secret-word"}))
+    assert capture.run() == 2
+    assert "secret" not in str(capture.captured)
+    # Under another name it would be in the position.
+    api.asked.clear()
+    link = {"Link": f'<{api.url}/v1?token=the-secret-word>; rel="next"'}
+    api.answer = in_turn(api, Said(document=[record(1)], headers=link))
+    with pytest.raises(AnswerHoldsSecret):
+        AnyCapture(tmp_path, declared, HttpSecrets(parameters={"key": "the-secret-word"})).run()
+
+
+@pytest.mark.parametrize(
+    ("following", "why"),
+    [
+        ("https://elsewhere.example/v1?page=2", r"a next page at https://elsewhere\.example: declare origins="),
+        ("//elsewhere.example/v1", "a next page at http://elsewhere"),
+        ("http://127.0.0.1:1/v1", "a next page at http://127.0.0.1:1"),
+        ("http://me:hidden@127.0.0.1/v1", "not of the web, or has a password in it"),
+        ("ftp://127.0.0.1/v1", "not of the web"),
+        ("javascript:alert(1)", "not of the web"),
+        ("http://[::1/v1", "an address that cannot be read"),
+        (7, "a value that is not an address at 'next'"),
+        ({"href": "/v1"}, "a value that is not an address at 'next'"),
+        ("/v1?page=\u2028x", "cannot be written down"),
+    ],
+)
+def test_a_next_address_elsewhere_is_refused(api: AnyApi, tmp_path: Path, following: object, why: str) -> None:
+    answers = in_turn(api, named(results=[record(1)], next=following), named(results=[record(2)]))
+    found = captured(api, tmp_path, answers, pages=NextUrl(next="next"))
+    with pytest.raises(BadAnswer, match=why) as refused:
+        found.run()
+    assert "hidden" not in str(refused.value)
+
+
+def test_another_server_is_asked_when_it_is_declared(api: AnyApi, tmp_path: Path) -> None:
+    with any_api() as other:
+        other.answer = lambda _: named(results=[record(2)], next=None)
+        answers = in_turn(api, named(results=[record(1)], next=f"{other.url}/v1?at=2"))
+        found = captured(api, tmp_path, answers, pages=NextUrl(next="next", origins=(other.url,)))
+        assert found.run() == 2
+        assert len(other.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("link", "expected"),
+    [
+        ('</v1?at=1>; rel="next"', 2),
+        ("</v1?at=1>;rel=next", 2),
+        ('</v1?at=1>; title="a, <b>; rel=prev"; REL="last Next"', 2),
+        ('</v1?a=1,2;3>; rel="prev", </v1?at=1>; rel="next"; type="x"', 2),
+        ('</v1?at=1>; rel="prev"; rel="next"', 1),
+        ('</v1?at=1>; title="rel=next"', 1),
+        ('</v1?at=1>; rel="nextish"', 1),
+        ("", 1),
+    ],
+)
+def test_the_link_of_a_header_is_the_one_of_its_relation(api: AnyApi, tmp_path: Path, link: str, expected: int) -> None:
+    answers = in_turn(api, Said(document=[record(1)], headers={"Link": link}), Said(document=[record(2)]))
+    assert captured(api, tmp_path, answers, pages=LinkHeader(), records="").run() == expected
+
+
+# ------------------------------------------------------------------------------------------------------------- its end
+
+
+@pytest.mark.parametrize("status", [404, 204, 416])
+def test_the_end_of_numbered_pages_may_be_a_status(api: AnyApi, tmp_path: Path, status: int) -> None:
+    answers = in_turn(api, *(named(results=[record(n)]) for n in range(3)), Said(status=status, body=b""))
+    found = captured(api, tmp_path, answers, pages=NUMBERED, empty=(404, 204, 416))
+    assert (found.run(), found.run(), len(api.asked)) == (3, 0, 4)
+    assert json.loads(found.answers[-1].partition(b"\n")[0])["status"] == status
+
+
+def test_a_window_may_have_no_events_by_status_and_is_not_asked_for_again(api: AnyApi, tmp_path: Path) -> None:
+    def answer(asked: Asked) -> Said:
+        day = int(asked.parameters["from"][8:10])
+        return (Said(status=404, document={"detail": "none"}), Said(status=204), named(results=[record(day)]))[day % 3]
+
+    found = captured(api, tmp_path, answer, window=WINDOW, empty=(404, 204))
+    period = Period(start=FIRST, end=FIRST + timedelta(days=6))
+    assert (found.run(period), found.run(period), len(api.asked)) == (2, 0, 6)
+
+
+@pytest.mark.parametrize(
+    ("declared", "before"),
+    [
+        ({}, 0),
+        ({"pages": NUMBERED}, 0),  # the address may be wrong
+        ({"pages": Cursor(parameter="cursor", next="next")}, 1),  # the cursor may be forgotten
+        ({"pages": NextUrl(next="next")}, 1),
+    ],
+)
+def test_a_status_that_may_say_something_else_is_no_end(
+    api: AnyApi, tmp_path: Path, declared: dict[str, Any], before: int
+) -> None:
+    pages = [named(results=[record(n)], next=f"/v1?at={n}") for n in range(before)]
+    found = captured(api, tmp_path, in_turn(api, *pages, Said(status=404)), empty=(404, 204), **declared)
+    with pytest.raises(NoStream):
+        found.run()
+
+
+@pytest.mark.parametrize(
+    ("document", "empty"),
+    [
+        ({"results": None, "next": None}, "null"),
+        ({}, "missing"),
+        ([], "missing"),
+        ({"results": {}}, ""),
+        ([1], ""),
+    ],
+)
+def test_no_array_means_no_records_where_that_is_declared(
+    api: AnyApi, tmp_path: Path, document: object, empty: str
+) -> None:
+    usual = {"pages": Cursor(parameter="cursor", next="next")}
+    said = f"no array at 'results'.*declare empty=\\('{empty}',\\)" if empty else "no array at 'results'"
+    with pytest.raises(BadAnswer, match=said):
+        captured(api, tmp_path, lambda _: Said(document=document), **usual).run()
+    declared = {**usual, "empty": (empty or "null", "missing")}
+    if empty:
+        assert captured(api, tmp_path, lambda _: Said(document=document), **declared).run() == 0
+    else:
+        with pytest.raises(BadAnswer, match="no array"):
+            captured(api, tmp_path, lambda _: Said(document=document), **declared).run()
+
+
+def test_an_end_that_does_not_end_is_the_end_or_is_refused(
+    api: AnyApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The same cursor without records, for ever.
+    found = captured(
+        api, tmp_path, lambda _: named(results=[], next_cursor=0), pages=Cursor(parameter="c", next="next_cursor")
+    )
+    assert (found.run(), len(api.asked)) == (0, 2)
+
+    # Another one each time.
+    def anew(_: Asked) -> Said:
+        return named(results=[], next_cursor=f"c{len(api.asked)}")
+
+    monkeypatch.setattr("backfill_assets.capture.http._MOST_EMPTY", 50)
+    with pytest.raises(BadAnswer, match=r"50 pages without records, one after the other: declare .*ends_empty=True"):
+        captured(api, tmp_path, anew, pages=Cursor(parameter="c", next="next_cursor")).run()
+    api.asked.clear()
+    ends = Cursor(parameter="c", next="next_cursor", ends_empty=True)
+    assert (captured(api, tmp_path, anew, pages=ends).run(), len(api.asked)) == (0, 1)
+    # A cursor that means the end, with which the first page would come again.
+    api.asked.clear()
+    ends = Cursor(parameter="c", next="next_cursor", end=("0", "-1"))
+    again = captured(api, tmp_path, lambda _: named(results=[record(1)], next_cursor=0), pages=ends)
+    assert (again.run(), len(api.asked)) == (1, 1)
+    without = captured(
+        api,
+        tmp_path,
+        lambda _: named(results=[record(1)], next_cursor=0),
+        pages=Cursor(parameter="c", next="next_cursor"),
+    )
+    with pytest.raises(NextPageLoop):
+        without.run()
+
+
+@pytest.mark.parametrize("pages", [NUMBERED, NextUrl(next="next"), LinkHeader(), Offset(parameter="offset")])
+def test_the_same_page_again_and_again_is_a_circle(api: AnyApi, tmp_path: Path, pages: object) -> None:
+    def answer(asked: Asked) -> Said:
+        at = f"/v1?at={1 - int(asked.parameters.get('at', '0'))}"
+        return Said(document={"results": [record(1)], "next": at}, headers={"Link": f'<{at}>; rel="next"'})
+
+    with pytest.raises(NextPageLoop, match="goes round in a circle"):
+        captured(api, tmp_path, answer, pages=pages).run()
+
+
+# ---------------------------------------------------------------------------------------------------- errors and values
+
+
+@pytest.mark.parametrize("error", [{"message": "no"}, ["no"], "no", True, 1])
+@pytest.mark.parametrize("where", ["error", "errors"])
+def test_an_error_in_an_answer_with_status_200_is_refused(
+    api: AnyApi, tmp_path: Path, where: str, error: object
+) -> None:
+    found = captured(api, tmp_path, lambda _: named(results=[record(1)], **{where: error}))
+    with pytest.raises(BadAnswer, match=f"an error at '{where}', although its status is 200"):
+        found.run()
+    assert captured(api, tmp_path, lambda _: named(results=[record(1)], **{where: error}), errors=()).run() == 1
+
+
+@pytest.mark.parametrize("error", [None, False, 0, "", [], {}])
+def test_no_error_is_none(api: AnyApi, tmp_path: Path, error: object) -> None:
+    assert captured(api, tmp_path, lambda _: named(results=[record(1)], error=error, errors=error)).run() == 1
+    assert captured(api, tmp_path, lambda _: named(errors=[record(1)]), records="errors").run() == 1
+
+
+NOT_JSON = ["NaN", "-Infinity", "Infinity", "nan", "-inf", "None", "undefined", "01", "+1", ".5", "1.", '"a\tb"']
+
+
+@pytest.mark.parametrize("value", [*NOT_JSON, '"\\x41"', '"a\nb"', '{"a": [NaN]}', "0x1F", "1e999"])
+def test_a_value_that_is_no_json_is_left_to_landing_and_its_page_counts(
+    api: AnyApi, tmp_path: Path, value: str
+) -> None:
+    body = f'{{"at": "x", "results": [{{"id": 1, "v": {value}}},\n {{"id": 2, "v":\n 1.50}}], "next": null}}'.encode()
+    found = captured(api, tmp_path, lambda _: Said(body=body), pages=Cursor(parameter="c", next="next"))
+    assert found.run() == 2
+    first, second = found.lines
+    assert second == b'{"id": 2, "v":  1.50}'
+    if value == "1e999":
+        assert first == b'{"id": 1, "v": 1e999}'
+        return
+
+    def refused(name: str) -> None:
+        raise ValueError(name)
+
+    if "\n" in value:
+        assert isinstance(json.loads(first), str)  # no object, which is rejected
+    else:
+        assert first == f'{{"id": 1, "v": {value}}}'.encode()
+        with pytest.raises(ValueError):
+            json.loads(first, parse_constant=refused)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"results": [{"id": 1}, {"id": 2, }]}',
+        b'{"results": [{"id": 1} {"id": 2}]}',
+        b'{"results": [{"id": 1}], "next": 01}',
+        b'{"results": [{"id": 1}], "next": "a\tb"}',
+        b"{\"results\": [{'id': 1}]}",
+        b'{"results": [{"id": 1}]',
+        b'{"results": [{id: 1}]}',
+        b"<html>",
+        b"",
+    ],
+)
+def test_an_answer_of_which_it_is_not_known_where_records_end_is_refused(
+    api: AnyApi, tmp_path: Path, body: bytes
+) -> None:
+    found = captured(api, tmp_path, lambda _: Said(body=body), pages=Cursor(parameter="c", next="next"))
+    with pytest.raises(BadAnswer, match="content that is not JSON"):
+        found.run()
+
+
+@pytest.mark.parametrize(
+    ("where", "why"), [("next", "a value that is not a cursor at 'next'"), ("other", ""), ("total", "no number")]
+)
+def test_no_number_beside_the_records_is_refused_where_it_is_asked_for(
+    api: AnyApi, tmp_path: Path, where: str, why: str
+) -> None:
+    body = f'{{"{where}": NaN, "results": [{{"id": 1}}]}}'.encode()
+    pages: Any = Offset(parameter="o", total="total") if where == "total" else Cursor(parameter="c", next="next")
+    found = captured(api, tmp_path, lambda _: Said(body=body), pages=pages)
+    if why:
+        with pytest.raises(BadAnswer, match=why):
+            found.run()
+    else:
+        assert found.run() == 1
+
+
+def test_bytes_that_are_no_text_reject_their_record(api: AnyApi, tmp_path: Path) -> None:
+    body = '{"results": [{"id": "ü"}, {"id": "u"}]}'.encode("latin-1")
+    found = captured(api, tmp_path, lambda _: Said(body=body))
+    assert found.run() == 2
+    assert found.lines == ['{"id": "ü"}'.encode("latin-1"), b'{"id": "u"}']
+    said = {"Content-Type": "application/json; charset=ISO-8859-1"}
+    found = captured(api, tmp_path, lambda _: Said(body=body, headers=said))
+    assert found.run() == 2
+    assert found.lines == ['{"id": "ü"}'.encode(), b'{"id": "u"}']
+    for encoding, why in (("utf-16", "what is not utf-16"), ("klingon", "the unknown encoding 'klingon'")):
+        headers = {"Content-Type": f"application/json; charset={encoding}"}
+        with pytest.raises(BadAnswer, match=why):
+            captured(api, tmp_path, lambda _, headers=headers: Said(body=body, headers=headers)).run()  # type: ignore[misc]
+
+
+# ---------------------------------------------------------------------------------------------------- requests, windows
+
+
+def test_a_search_is_a_post_whose_body_has_the_window_the_page_and_numbers_as_numbers(
+    api: AnyApi, tmp_path: Path
+) -> None:
+    def answer(asked: Asked) -> Said:
+        at = asked.document["page"]["from"]
+        return Said(document={"results": [record(at)] if at < 2 else []}, status=201)
+
+    found = captured(
+        api,
+        tmp_path,
+        answer,
+        method="POST",
+        body={"query": {"kind": "sale", "rate": 1.5}, "page": {"from": None}},
+        pages=Offset(parameter=InBody("page.from"), limit=InBody("page.size"), size=1),
+        window=TimeWindow(start=InBody("range.start"), end=InHeader("X-Until"), of="at", form="seconds"),
+        parameters={"tag": ("a", "b")},
+    )
+    assert found.run(Period(start=FIRST, end=FIRST + timedelta(days=1))) == 2
+    start = int(FIRST.timestamp())
+    assert [each.document for each in api.asked] == [
+        {"query": {"kind": "sale", "rate": 1.5}, "page": {"from": n, "size": 1}, "range": {"start": start}}
+        for n in range(3)
+    ]
+    first = api.asked[0]
+    assert (first.method, first.headers["content-type"]) == ("POST", "application/json")
+    assert first.headers["x-until"] == str(start + 86400)
+    assert list(first.query) == [("tag", "a"), ("tag", "b")]
+    kept = json.loads(found.answers[0].partition(b"\n")[0])["request"]
+    assert json.loads(kept["body"]) == first.document
+    assert (kept["method"], kept["headers"]) == ("POST", {"X-Until": str(start + 86400)})
+
+
+@pytest.mark.parametrize("seconds", [-40, 0, 40])
+def test_records_that_a_clock_beside_theirs_puts_elsewhere_are_captured_with_an_overlap(
+    api: AnyApi, tmp_path: Path, seconds: int
+) -> None:
+    """The server finds records by when it got them, and counts neither end."""
+    edges = [FIRST + timedelta(days=1, seconds=each) for each in (-86400, -86390, -30, -1, 0, 1, 30)]
+    records: list[Record] = [{"id": number, "at": at.isoformat()} for number, at in enumerate(edges)]
+
+    def answer(asked: Asked) -> Said:
+        start, end = (datetime.fromisoformat(asked.parameters[each]) for each in ("from", "to"))
+        skew = timedelta(seconds=seconds)
+        return named(results=[each for each in records if start < datetime.fromisoformat(each["at"]) + skew < end])
+
+    window = replace(WINDOW, overlap=timedelta(minutes=1))
+    found = captured(api, tmp_path, answer, window=window)
+    found.run(Period(start=FIRST, end=FIRST + timedelta(days=1)))
+    assert {each["id"] for each in found.records} >= {0, 1, 2, 3}
+    found.run(Period(start=FIRST, end=FIRST + timedelta(days=2)))
+    assert {each["id"] for each in found.records} == set(range(7))
+
+
+@pytest.mark.parametrize("day", ["2026-03-29", "2026-10-25"])  # clocks in Amsterdam change
+def test_an_overlap_of_days_is_one_of_the_calendar(api: AnyApi, tmp_path: Path, day: str) -> None:
+    window = TimeWindow(start="from", end="to", of="at", form="day", overlap=timedelta(days=1))
+    declared = HttpApi(url=f"{api.url}/v1", records="results", window=window)
+    api.answer = lambda _: named(results=[])
+    from zoneinfo import ZoneInfo
+
+    from backfill_assets_tests.support import any_api as support
+
+    zone = ZoneInfo("Europe/Amsterdam")
+    first = datetime.fromisoformat(day).replace(tzinfo=zone)
+    following = (first.replace(tzinfo=None) + timedelta(days=1)).replace(tzinfo=zone)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(support, "NOW", datetime(2027, 1, 1, tzinfo=UTC))
+        capture = AnyCapture(tmp_path, declared, zone="Europe/Amsterdam")
+        capture.run(Period(start=first.astimezone(UTC), end=following.astimezone(UTC)))
+    (asked,) = api.asked
+    whole = datetime.fromisoformat(day).date()
+    assert asked.parameters == {"from": f"{whole - timedelta(days=1)}", "to": f"{whole + timedelta(days=2)}"}
+
+
+# ------------------------------------------------------------------------------------------------- what positions mean
+
+
+def identity(**declared: Any) -> str:
+    usual = {"url": "https://api.example.org/v1", "records": "items", "parameters": {"limit": "5"}}
+    return hashlib.sha256(canonical_json(HttpApi(**{**usual, **declared}).identity).encode()).hexdigest()[:12]
+
+
+def test_positions_of_earlier_releases_have_the_meaning_that_they_had() -> None:
+    window = TimeWindow(start="from", end="to", of="at", settles_after=timedelta(hours=1))
+    pages = [
+        None,
+        Cursor(parameter="c", next="next"),
+        Cursor(parameter="c", next="next", more="more"),
+        PageNumber(parameter="page"),
+        IdRange(after="since", member="id", first="0"),
+    ]
+    assert [identity(pages=each, window=of) for each in pages for of in (None, window)] == [
+        *("3b3615e43e7f", "f469b0eeaae7", "9dc3ccedb2e8", "0b5e50b8ed14", "f0a592d9b167"),
+        *("1986906cf1a8", "72e94f4310ae", "5a2c397f7196", "7e1772b628ae", "68f04c6bda55"),
+    ]
+
+
+def test_what_changes_which_records_a_position_means_is_another_stream() -> None:
+    offset = Offset(parameter="offset")
+    changed: list[dict[str, Any]] = [
+        {},
+        *({"pages": each} for each in (offset, replace(offset, first=1), replace(offset, parameter="skip"))),
+        *({"pages": each} for each in (replace(offset, limit="n", size=5), replace(offset, limit="n", size=6))),
+        *({"pages": each} for each in (replace(offset, total="total"), replace(offset, more="total"))),
+        *({"pages": each} for each in (NextUrl(next="next"), NextUrl(next="other"), LinkHeader(), LinkHeader(rel="x"))),
+        {"pages": Cursor(parameter="c", next="next")},
+        {"pages": Cursor(parameter=InBody("c"), next="next"), "method": "POST"},
+        {"pages": Cursor(parameter=InHeader("c"), next="next")},
+        {"pages": Cursor(parameter="c", next=InHeader("next"))},
+        {"pages": Cursor(parameter="c", next="next", end=("0",))},
+        {"pages": PageNumber(parameter="page")},
+        {"pages": PageNumber(parameter="page", total="pages")},
+        {"pages": IdRange(after="since", member="at")},
+        {"pages": IdRange(after="since", member="at", tie="id", tie_after="since_id")},
+        {"window": WINDOW},
+        {"window": replace(WINDOW, overlap=timedelta(seconds=1))},
+        {"method": "POST"},
+        {"method": "POST", "body": {"a": 1.5}},
+        {"method": "POST", "body": {"a": 1.25}},
+    ]
+    assert len({identity(**each) for each in changed}) == len(changed)
+    same: list[dict[str, Any]] = [{"empty": (404,)}, {"errors": ()}, {"attempts": 1}]
+    assert {identity(**each) for each in same} == {identity()}
+
+
+def test_refusals_are_of_one_sentence(api: AnyApi, tmp_path: Path) -> None:
+    found = captured(api, tmp_path, lambda _: named(results=None))
+    with pytest.raises(BackfillError) as refused:
+        found.run()
+    assert "\n" not in str(refused.value)
