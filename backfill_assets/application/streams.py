@@ -52,7 +52,7 @@ def opened_stream(table: SourceTable, *, home: Path, as_of: datetime) -> Iterato
             stream = KafkaStream(declared, secret=secret(declared.secrets), operated=operated, values=values)
         case PostgresTable():
             given = secret(declared.secrets)
-            stream = PostgresStream(declared, secret=given, key=table.key, columns=table.file_columns)
+            stream = PostgresStream(declared, secret=given, key=table.key_members, columns=table.member_columns)
         case HttpApi():
             for_api = HttpSecrets(
                 parameters=secret(declared.secret_parameters),
@@ -60,24 +60,24 @@ def opened_stream(table: SourceTable, *, home: Path, as_of: datetime) -> Iterato
                 basic=secret(declared.basic.secrets) if declared.basic else {},
                 token=secret(declared.token.secrets) if declared.token else {},
             )
-            stream = HttpStream(declared, secret=for_api, event_time=table.event_time, as_of=as_of, days=table.days)
+            stream = HttpStream(declared, secret=for_api, event_time=table.event_member, as_of=as_of, days=table.days)
         case LakeTable():
             stream = DeltaStream(
                 declared,
                 secret=secret(declared.secrets),
-                event_time=table.event_time,
+                event_time=table.event_member,
                 days=table.days,
                 operated=operated,
-                columns=table.file_columns,
+                columns=table.member_columns,
             )
         case IcebergTable():
             stream = IcebergStream(
                 declared,
                 secret=secret(declared.secrets),
-                event_time=table.event_time,
+                event_time=table.event_member,
                 days=table.days,
                 operated=operated,
-                columns=table.file_columns,
+                columns=table.member_columns,
             )
         case KinesisStream():
             stream = KinesisCapture(declared, secret=secret(declared.secrets))

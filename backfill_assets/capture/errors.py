@@ -37,6 +37,7 @@ class Fault(StrEnum):
     ENCODING = "encoding"
     COLUMNS = "columns"
     NO_COLUMN = "no column"
+    MEMBERS = "members"
     DIGITS = "digits"
     TYPE = "type"
     ZONE = "zone"

@@ -38,7 +38,7 @@ from backfill_assets.capture.http_paging import (
 )
 from backfill_assets.capture.http_pagings import IdRange, InBody, InHeader, LinkHeader, NextUrl, Place
 from backfill_assets.capture.http_requests import Answer, Asking, HttpSecrets, Request
-from backfill_assets.capture.json_members import Digits, json_of
+from backfill_assets.capture.json_members import Digits, json_of, member_at
 from backfill_assets.capture.landed_files import Family, FileKind, Format
 from backfill_assets.capture.streams import (
     SCAN,
@@ -392,7 +392,7 @@ class HttpStream:
 
     def _times_of(self, member: object) -> Sequence[datetime]:
         """The time of a record, of a date where it begins and ends; none where that cannot be read."""
-        found = member.get(self._event_time) if isinstance(member, dict) else None
+        found = member_at(member, self._event_time)
         try:
             if not isinstance(found, str):
                 return ()

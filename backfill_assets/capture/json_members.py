@@ -72,6 +72,28 @@ def json_of(value: Any) -> str:
     return quoted(str(value))
 
 
+def member_at(document: Any, path: str, absent: Any = None) -> Any:
+    """What a path leads to in a document: a member whose own name it is, else members of members, and elements of
+    arrays by their number from 0.
+
+    Args:
+        absent: What is given where it leads to nothing.
+    """
+    names = path.split(".")
+    for many in range(len(names), 0, -1):
+        first, rest = ".".join(names[:many]), ".".join(names[many:])
+        if isinstance(document, dict) and first in document:
+            found = document[first]
+        elif isinstance(document, list) and first.isdecimal() and int(first) < len(document):
+            found = document[int(first)]
+        else:
+            continue
+        found = member_at(found, rest, absent) if rest else found
+        if found is not absent:
+            return found
+    return absent
+
+
 def members_of(value: bytes, prefix: str) -> bytes | None:
     """The members of a JSON object, as they were written, on one line; None when the value is none.
 

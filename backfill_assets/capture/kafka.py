@@ -35,6 +35,7 @@ from backfill_assets.capture.json_members import (
     PROBLEM,
     as_written,
     json_of,
+    member_at,
     members_of,
     quoted,
     several,
@@ -75,6 +76,7 @@ _WAITED_S = 0.1
 _LOOKED_BACK = 100
 """So many offsets before a piece are looked at for the last record with a value."""
 _NOTHING = "{}"
+_ABSENT = object()
 _HELD = b', "kafka_value": "'
 _NO_TIME = 253_402_300_800_000
 """The milliseconds since 1970 that no calendar of ours has, from the year 10,000 on: a producer may write any."""
@@ -487,7 +489,7 @@ class KafkaStream:
         at = _milliseconds(message)
         when = {} if at is None else {as_delete.at: _iso(at)}
         columns = {
-            **{name: found[name] for name in as_delete.key if name in found},
+            **{name: at for name in as_delete.key if (at := member_at(found, name, _ABSENT)) is not _ABSENT},
             as_delete.column: as_delete.delete,
             **when,
         }

@@ -40,6 +40,7 @@ from backfill_assets.domain.declarations import (
     wrong,
 )
 from backfill_assets.domain.dialects import Dialect, Form
+from backfill_assets.domain.file_names import FileName, Part, mistakes_of_members, parts_of
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.operations import (
     DEBEZIUM_COLUMNS,
@@ -51,7 +52,7 @@ from backfill_assets.domain.operations import (
     Ties,
     UnknownKeys,
 )
-from backfill_assets.domain.written import WRITTEN, FileName, check_written
+from backfill_assets.domain.written import WRITTEN, check_written
 from backfill_assets.planning.local_days import FIRST_TO_BEGIN, LocalDays
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, Policy
@@ -322,7 +323,7 @@ class SourceTable:
                 if names[column] in schema.fieldNames()
                 and schema[names[column]].dataType == self.schema[column].dataType
             },
-            columns=self.earlier_columns.get(version, {}),
+            columns=self._columns_at(version),
             earlier_columns={each: known for each, known in self.earlier_columns.items() if each < version},
             formats={
                 names[column]: form for column, form in self.formats.items() if names[column] in schema.fieldNames()
@@ -334,6 +335,15 @@ class SourceTable:
             earlier={each: known for each, known in self.earlier.items() if each < version},
             lift={each: known for each, known in self.lift.items() if each < version},
         )
+
+    def _columns_at(self, version: int) -> Mapping[FileName, str]:
+        """What files of a version call its columns: what is declared of it, or else of the next one."""
+        if version in self.earlier_columns:
+            return self.earlier_columns[version]
+        later = self.columns if version + 1 == self.contract_version else self._columns_at(version + 1)
+        before = {now: was for was, now in self.lift_from(version).renamed.items()}
+        named = {name: before.get(column, column) for name, column in later.items()}
+        return {name: column for name, column in named.items() if column in self.earlier[version].fieldNames()}
 
     def read_as(self, version: int) -> int:
         """The latest version in whose schema files of a version can be read: up to it, steps need no lift."""
@@ -350,6 +360,35 @@ class SourceTable:
     def file_columns(self) -> list[str]:
         """The columns of the schema that files have, in its order."""
         return [name for name in self.schema.fieldNames() if name not in self.filled_columns]
+
+    @property
+    def places(self) -> Mapping[str, tuple[Part, ...]]:
+        """By column of files, what they call it: one column of theirs, or several that are joined."""
+        named = {column: parts_of(name) for name, column in self.columns.items()}
+        return {column: named.get(column, (column,)) for column in self.file_columns}
+
+    def _member(self, column: str) -> str:
+        """What the records of a stream call a column that is one member of them."""
+        (part,) = self.places[column]
+        assert isinstance(part, str), "others are refused when the table is declared"
+        return part
+
+    @property
+    def event_member(self) -> str:
+        """The member of a record that is its event time; empty where it is joined of several."""
+        parts = self.places[self.event_time]
+        return self._member(self.event_time) if len(parts) == 1 else ""
+
+    @property
+    def key_members(self) -> tuple[str, ...]:
+        """The members of a record that are its key."""
+        return tuple(map(self._member, self.key))
+
+    @property
+    def member_columns(self) -> list[str]:
+        """The columns of a table that is captured, of which those of the contract are columns or members."""
+        parts = (str(part) for column in self.places.values() for part in column)
+        return list(dict.fromkeys(part.partition(".")[0] for part in parts))
 
     def _check_bounds(self) -> None:
         """Refuses bounds of columns that decide where a record belongs: other records can have the same values."""
@@ -405,6 +444,12 @@ class SourceTable:
             return
         for mistake in self.capture.mistakes():
             raise wrong(self, mistake)
+        operation = self.operation
+        used = (self.event_time, *((operation.column, operation.at) if operation else ()))
+        single = (
+            () if isinstance(self.capture, HttpApi) and not operation else (*self.key, *(name for name in used if name))
+        )
+        self._check_members(single)
         if self.row_number:
             raise wrong(self, "it is captured, and its records are known by the number in their file: name their key")
         is_text = isinstance(self.capture, KafkaTopic) and self.capture.key_format == "text" and not self.envelope
@@ -416,6 +461,13 @@ class SourceTable:
             raise wrong(
                 self, "the key of its topic is a text, and its own key has several columns: use key_format='json'"
             )
+
+    def _check_members(self, single: Sequence[str]) -> None:
+        """Refuses names that records of streams, and change events, cannot have."""
+        given = POSTGRES_COLUMNS if isinstance(self.capture, PostgresTable) else ()
+        fixed = [each.name for each in (*given, *(DEBEZIUM_COLUMNS if self.envelope else ()))]
+        for mistake in mistakes_of_members(self.columns, single, fixed):
+            raise wrong(self, mistake)
 
     def _check_schemas(self, versions: Mapping[int, int]) -> None:
         known = range(1, self.contract_version + 1)
@@ -435,6 +487,7 @@ class SourceTable:
             return
         for mistake in self.envelope.mistakes():
             raise wrong(self, mistake)
+        self._check_members(())
         said = "has change events of Debezium"
         self._check_fixed(said, DEBEZIUM_COLUMNS, ORDER_OF_EVENTS, DEBEZIUM_OPERATIONS, "DEBEZIUM_OPERATIONS")
         if self.capture is not None and not isinstance(self.capture, KafkaTopic):
@@ -461,13 +514,13 @@ class SourceTable:
         state = named.update or named.create or named.snapshot
         assert state is not None, "operations have a value for one of these"
         return Operated(
-            key=self.key,
-            column=named.column,
+            key=self.key_members,
+            column=self._member(named.column),
             create=named.create or state,
             update=named.update or state,
             snapshot=named.snapshot or state,
             delete=named.delete,
-            at=named.at or self.event_time,
+            at=self._member(named.at or self.event_time),
             version=self.contract_version,
             in_events=self.envelope is not None,
         )

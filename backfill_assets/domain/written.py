@@ -15,11 +15,8 @@ from pyspark.sql import types as T
 
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.declarations import Declared, Kind, meant, wrong
-from backfill_assets.domain.dialects import Csv, Dialect, Epoch, Form
-
-FileName = str | int | tuple[str | int, ...]
-"""What a file calls a column: its name or the path of a member, its position from 0, `("amount", 2)` for the second
-column of a name, or several names whose texts are joined by a blank."""
+from backfill_assets.domain.dialects import Dialect, Epoch, Form
+from backfill_assets.domain.file_names import FileName, is_file_name, mistakes_of_names
 
 REPEATED_HOURS = ("", "first", "second", "reject", "both")
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
@@ -41,6 +38,8 @@ class Written(Declared, Protocol):
     @property
     def earlier(self) -> Mapping[int, T.StructType]: ...
     @property
+    def filled_columns(self) -> frozenset[str]: ...
+    @property
     def formats(self) -> Mapping[str, Form | tuple[Form, ...]]: ...
     @property
     def ahead(self) -> timedelta: ...
@@ -50,14 +49,8 @@ class Written(Declared, Protocol):
     def repeated_hour(self) -> str: ...
 
 
-def _is_name(value: object) -> bool:
-    if isinstance(value, tuple):
-        return len(value) > 1 and all(_is_name(each) and not isinstance(each, tuple) for each in value)
-    return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool) and value >= 0)
-
-
 def _is_names(value: object) -> bool:
-    return isinstance(value, Mapping) and all(_is_name(k) and isinstance(v, str) for k, v in value.items())
+    return isinstance(value, Mapping) and all(is_file_name(k) and isinstance(v, str) for k, v in value.items())
 
 
 def _is_form(value: object) -> bool:
@@ -107,12 +100,7 @@ def check_written(table: Written) -> None:
 
 
 def _mistakes(table: Written) -> Iterator[str]:
-    yield from _mistakes_of_names(table, table.columns, table.schema, "columns")
-    for version, names in table.earlier_columns.items():
-        if version not in table.earlier:
-            yield f"earlier_columns has version {version}, and earlier has {sorted(table.earlier) or 'none'}"
-            return
-        yield from _mistakes_of_names(table, names, table.earlier[version], f"earlier_columns[{version}]")
+    yield from mistakes_of_names(table)
     known = table.schema.fieldNames()
     for column in table.formats:
         if column not in known:
@@ -123,22 +111,6 @@ def _mistakes(table: Written) -> Iterator[str]:
         yield "it is planned, so that its times may be ahead of the landing as far as they like: leave ahead out"
     if table.repeated_hour and not table.timezone:
         yield "repeated_hour is of the clocks of a zone: declare its timezone"
-
-
-def _mistakes_of_names(table: Written, names: Mapping[FileName, str], schema: T.StructType, said: str) -> Iterator[str]:
-    known = schema.fieldNames()
-    for column in names.values():
-        if column not in known:
-            yield f"{said} names {column!r}, which is not a column of its schema{meant(column, known)}"
-    if twice := [column for column in dict.fromkeys(names.values()) if [*names.values()].count(column) > 1]:
-        yield f"{said} names {twice[0]!r} twice: join several with a tuple, such as ('Date', 'Time')"
-    if has_header(table) is False and not all(isinstance(name, int | tuple) for name in names):
-        yield f"its Csv has no header, so that {said} names columns by position, such as {{0: {known[0]!r}}}"
-
-
-def has_header(table: Written) -> bool:
-    """Whether its files name their columns."""
-    return not isinstance(table.reads, Csv) or table.reads.header
 
 
 def seconds(count: float) -> timedelta:

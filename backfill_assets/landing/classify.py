@@ -19,12 +19,12 @@ from pyspark.sql.types import DateType, IntegralType, StringType
 
 from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import Operation, SourceTable
+from backfill_assets.domain.file_names import SCHEMA_VERSION
 from backfill_assets.domain.operations import OPERATION, Ties
 from backfill_assets.lake.row_values import texts
 from backfill_assets.landing.compacted import earlier_versions
 from backfill_assets.landing.conformed import IMPORT_ID, ConformedRecords, is_version
 from backfill_assets.landing.errors import TiedRecords, Values
-from backfill_assets.landing.file_versions import SCHEMA_VERSION
 from backfill_assets.landing.formats import IGNORED, ROW
 from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.landing.key_versions import DECIDES as IS_DECIDING

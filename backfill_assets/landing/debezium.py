@@ -27,7 +27,10 @@ LINE = "_line"
 ROW = "_change"
 """The members of the row: as it is after the change; before it, of a delete."""
 
-_EVENT, _SOURCE, _FIELDS, _VALUES = "_event", "_origin", "_fields", "_values"
+VALUES = "_values"
+"""The members of the row, as texts of their values."""
+
+_EVENT, _SOURCE, _FIELDS = "_event", "_origin", "_fields"
 _OF_KAFKA = "kafka_"
 _NOTHING = "{}"
 _TYPE = "name: string, parameters: map<string, string>"
@@ -73,7 +76,7 @@ def with_change(lines: DataFrame, text: Column) -> DataFrame:
     )
     # One expression for the members of a row, however many columns a contract has: Spark plans each of them at length.
     return found.withColumn(
-        _VALUES, F.transform_values(ROW, lambda name, text: let(_field(name), partial(_decoded, plain(text))))
+        VALUES, F.transform_values(ROW, lambda name, text: let(_field(name), partial(_decoded, plain(text))))
     )
 
 
@@ -83,11 +86,16 @@ def names() -> Column:
     return F.concat(of_kafka, F.array(*map(F.lit, (OPERATION, *ORDER, COMMITTED_AT))), F.map_keys(ROW))
 
 
-def value(name: str, source: SourceTable) -> Column:
+def value(member: str, name: str, found: Column, source: SourceTable) -> Column:
     """A column of the contract, as a text.
 
     Of a delete only the key is taken: what else the event has was so before, and depends on the table's replica
     identity.
+
+    Args:
+        member: What events call it, or what says something of them.
+        name: The column.
+        found: The value that the row has of it.
     """
     match name:
         case _ if name == OPERATION:
@@ -98,9 +106,8 @@ def value(name: str, source: SourceTable) -> Column:
             return _commit()
         case _ if name == COMMITTED_AT:
             return _committed_at()
-        case _ if name.startswith(_OF_KAFKA):
-            return plain(F.col(LINE)[name])
-    found = F.col(_VALUES)[name]
+        case _ if member.startswith(_OF_KAFKA):
+            return plain(F.col(LINE)[member])
     if isinstance(source.schema[name].dataType, DateType | TimestampNTZType):
         found = F.regexp_replace(found, _NO_ZONE, "")
     if name in source.key:
@@ -114,7 +121,11 @@ def complaint(source: SourceTable) -> Column:
     is_event = _operation().isNotNull() & F.col(_SOURCE).isNotNull() & F.col(ROW).isNotNull()
     connector = plain(F.col(_SOURCE)["connector"])
     table = F.concat_ws(".", plain(F.col(_SOURCE)["schema"]), plain(F.col(_SOURCE)["table"]))
-    unknown = [_unavailable(name, source.envelope.unavailable) for name in source.file_columns]
+    unknown = [
+        _unavailable(name, member, source.envelope.unavailable)
+        for name, parts in source.places.items()
+        for member in dict.fromkeys(str(part).partition(".")[0] for part in parts)
+    ]
     return F.coalesce(
         F.when(
             ~F.coalesce(is_event, F.lit(False)),
@@ -132,11 +143,11 @@ def complaint(source: SourceTable) -> Column:
     )
 
 
-def _unavailable(name: str, placeholder: str) -> Column:
+def _unavailable(name: str, member: str, placeholder: str) -> Column:
     """What is wrong with a value that was stored out of line, and that an update left as it was."""
     says = f"{name} was left as it was, and the event does not have its value"
     is_of_state = F.coalesce(_operation() != OPERATIONS["delete"], F.lit(False))
-    return F.when(is_of_state & F.col(ROW)[name].isin(*_unavailable_forms(placeholder)), F.lit(says))
+    return F.when(is_of_state & F.col(ROW)[member].isin(*_unavailable_forms(placeholder)), F.lit(says))
 
 
 def _unavailable_forms(placeholder: str) -> list[str]:

@@ -6,7 +6,7 @@ do not give the same rows, the file is refused rather than read by chance.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,15 +17,16 @@ from pyspark.sql.types import StringType, StructField, StructType
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.landed_files import FileKind, Format, LandedFile
 from backfill_assets.core.errors import UnreadableFile
+from backfill_assets.core.wording import visible
 from backfill_assets.domain import SourceTable
-from backfill_assets.domain.contracts import NO_LIFT
+from backfill_assets.domain.contracts import NO_LIFT, name_at
+from backfill_assets.domain.file_names import SCHEMA_VERSION, Part
 from backfill_assets.lake.row_values import first_characters
 from backfill_assets.landing.formats import NAMES, Records, records, taken_apart
-from backfill_assets.landing.probe import Probe, probe, require_types
+from backfill_assets.landing.names import Spot, members_named, require_names, spot_name, spots
+from backfill_assets.landing.probe import Probe, probe, require_types, types_of
 from backfill_assets.landing.reading import QUOTED_CHARACTERS
 from backfill_assets.landing.record_rules import BROKEN, required_columns
-
-SCHEMA_VERSION = "schema_version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,27 @@ class Archived:
     puts_back: bool = False
 
 
+Place = Spot | Part
+"""Where a file has a column: a spot of its header, or a member of its lines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Where a file has the columns of a version of its contract.
+
+    Attributes:
+        places: By column of the contract that the file has, what of the file it is read from.
+        is_whole: Whether the file has every name that is declared of the version.
+    """
+
+    places: Mapping[str, Collection[Place]]
+    is_whole: bool = True
+
+    @property
+    def used(self) -> frozenset[Place]:
+        return frozenset().union(*self.places.values())
+
+
 def probe_versions(path: Path, kind: FileKind, source: SourceTable, *, name: str, counted: bool = False) -> Probe:
     """Probes a file as the versions that it can be of, the latest first; `counted` as for `probe`."""
     if not source.earlier:
@@ -46,11 +68,27 @@ def probe_versions(path: Path, kind: FileKind, source: SourceTable, *, name: str
     found = _probe_any(path, kind, source, name, counted)
     if kind.format is Format.JSONL and not found.empty:
         return found
-    columns = {*found.header, *(column.name for column in found.columns), *found.ignored_columns}
-    if SCHEMA_VERSION in columns:
-        return found
-    version = version_of_columns(source, columns, name=name) if columns else source.contract_version
+    version = source.contract_version
+    if found.header:
+        types = types_of(found.columns)
+        if any(SCHEMA_VERSION in spots(_reading(source, each), found.header, types) for each in _every(source)):
+            return found
+        of_version = {each: _of_header(source.at(each), found, name) for each in _every(source)}
+        version = version_of_columns(source, of_version, name=name, header=found.header)
     return replace(probe(path, kind, source.at(version), name=name), version=version)
+
+
+def _of_header(source: SourceTable, found: Probe, name: str) -> Found:
+    """Where a file with a header has the columns of a version."""
+    types = types_of(found.columns)
+    places: dict[str, frozenset[Place]] = {
+        column: frozenset(some) for column, some in spots(source, found.header, types).items()
+    }
+    try:
+        require_names(source, found.header, types, name=name)
+    except BadFile:
+        return Found(places=places, is_whole=False)
+    return Found(places=places)
 
 
 def _probe_any(path: Path, kind: FileKind, source: SourceTable, name: str, counted: bool) -> Probe:
@@ -68,43 +106,54 @@ def _reading(source: SourceTable, version: int) -> SourceTable:
     table = source.at(version)
     if SCHEMA_VERSION in table.schema.fieldNames():
         return table
-    return replace(table, schema=StructType([*table.schema.fields, StructField(SCHEMA_VERSION, StringType())]))
+    named = {name: column for name, column in source.columns.items() if column == SCHEMA_VERSION}
+    schema = StructType([*table.schema.fields, StructField(SCHEMA_VERSION, StringType())])
+    return replace(table, schema=schema, columns={**table.columns, **named})
 
 
-def version_of_columns(source: SourceTable, columns: Collection[str], *, name: str) -> int:
+def version_of_columns(
+    source: SourceTable, found: Mapping[int, Found], *, name: str, header: Sequence[str] = ()
+) -> int:
     """The version of a file by its columns.
 
     Args:
-        columns: What the file has; columns that no version knows do not count.
+        found: By version, where the file has its columns; what no version reads does not count.
+        header: The names of its columns, in order, where it has a header.
 
     Raises:
         UnreadableFile: No version fits, or several that do not give the same rows.
     """
-    versions = range(source.contract_version, 0, -1)
-    of_version = {version: set(source.at(version).file_columns) for version in versions}
-    known = set(columns).intersection(*[set().union(*of_version.values())])
-    fitting = [version for version in versions if of_version[version] == known] or [
-        version
-        for version in versions
-        if required_columns(source.at(version)) - source.filled_columns <= known <= of_version[version]
-    ]
-    shown = ", ".join(sorted(known)) or "none that it knows"
+    every = frozenset().union(*(each.used for each in found.values()))
+    alike = [version for version in reversed(_every(source)) if found[version].used == every]
+    whole = [version for version in alike if set(found[version].places) == set(source.at(version).file_columns)]
+    fitting = whole or [version for version in alike if _has_required(source.at(version), found[version])]
+    names = {spot_name(header, place) if isinstance(place, Spot) else str(place) for place in every}
+    shown = ", ".join(map(visible, sorted(names))) or "none that it knows"
     if not fitting:
         why = f"has the columns of no version of {source.name}: {shown}"
         raise BadFile(path=name, fault=Fault.NO_VERSION, why=why, column=SCHEMA_VERSION)
-    if _give_other_rows(source, fitting, known):
+    if _give_other_rows(source, fitting, found):
         both = " and ".join(str(version) for version in sorted(fitting))
         why = f"can be of versions {both} of {source.name}, which would give other rows: {shown}"
         raise BadFile(path=name, fault=Fault.SEVERAL_VERSIONS, why=why, column=SCHEMA_VERSION)
     return fitting[0]
 
 
-def _give_other_rows(source: SourceTable, fitting: Sequence[int], known: Collection[str]) -> bool:
-    """Whether a lift between the versions that fit gives a file with these columns other rows."""
+def _has_required(source: SourceTable, found: Found) -> bool:
+    return found.is_whole and required_columns(source) - source.filled_columns <= found.places.keys()
+
+
+def _give_other_rows(source: SourceTable, fitting: Sequence[int], found: Mapping[int, Found]) -> bool:
+    """Whether versions that fit read other values of a file, or a lift between them gives it other rows."""
+    latest, known = source.at(fitting[0]), frozenset().union(*(found[version].places for version in fitting))
+    for version in fitting[1:]:
+        places = found[version].places
+        names = {column: name_at(latest, column, version) for column in found[fitting[0]].places}
+        if any(places.get(names[column], of) != of for column, of in found[fitting[0]].places.items()):
+            return True
     lifts = (source.lift_from(version) for version in range(fitting[-1], fitting[0]))
     return any(
-        lift != NO_LIFT and (lift.function is not None or lift.defaults or set(lift.renamed) & set(known))
-        for lift in lifts
+        lift != NO_LIFT and (lift.function is not None or lift.defaults or set(lift.renamed) & known) for lift in lifts
     )
 
 
@@ -117,19 +166,29 @@ def records_by_version(
     """
     version = probe.version
     if version is None and kind.format is Format.JSONL:
-        columns = _names_in(spark, stored, source)
-        if SCHEMA_VERSION not in columns:
-            version = version_of_columns(source, columns, name=name)
+        version = _version_of_lines(spark, stored, source, name)
     if version is not None:
         return (records(spark, [stored], kind=kind, probe=probe, source=source.at(version)),)
     return tuple(_by_record(spark, stored, kind, probe, source, name))
 
 
-def _names_in(spark: SparkSession, stored: str, source: SourceTable) -> set[str]:
-    """The names in the lines of a file that a version of the contract knows, and the one that names the version."""
-    known = {SCHEMA_VERSION}.union(*(source.at(each).file_columns for each in _every(source)))
-    names = taken_apart(spark.read.text(stored), "value", source).select(F.explode(NAMES).alias("name"))
-    return {row["name"] for row in names.where(F.col("name").isin(sorted(known))).distinct().collect()}
+def _version_of_lines(spark: SparkSession, stored: str, source: SourceTable, name: str) -> int | None:
+    """The version of a file of JSON lines by the members that it has; None where its records name it."""
+    tables = {version: _reading(source, version) for version in _every(source)}
+    known = {part for table in tables.values() for part in members_named(table)}
+    lines, line = taken_apart(spark.read.text(stored), "value", source, known)
+    own = F.array_intersect(NAMES, F.array(*map(F.lit, sorted(known))))
+    names = lines.select(F.explode(F.concat(own, line.paths(known))).alias("name")).distinct()
+    present = {row["name"] for row in names.collect()}
+    found = {
+        version: Found(
+            places={column: set(parts) for column, parts in table.places.items() if present.issuperset(parts)}
+        )
+        for version, table in tables.items()
+    }
+    if any(SCHEMA_VERSION in each.places for each in found.values()):
+        return None
+    return version_of_columns(source, found, name=name)
 
 
 def _every(source: SourceTable) -> range:
@@ -149,6 +208,8 @@ def _by_record(
     for version in sorted(present):
         if kind.format is Format.PARQUET:  # its columns have types, which each version has to be able to take
             require_types(found, _reading(source, version), name=name)
+        elif kind.format is Format.CSV:
+            require_names(_reading(source, version), found.header, name=name)
         yield replace(read[version], frame=read[version].frame.where(_named() == version))
     others = latest.frame.where(~F.coalesce(_named().isin(list(read)), F.lit(False)))
     yield replace(latest, frame=_refused(others, source))

@@ -7,9 +7,8 @@ are judged in `record_rules`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -21,8 +20,19 @@ from backfill_assets.core.columns import in_sql
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing import debezium
 from backfill_assets.landing.json_text import has_half_pair, members, plain
-from backfill_assets.landing.parquet_types import with_nanoseconds_as_text
-from backfill_assets.landing.probe import Probe
+from backfill_assets.landing.names import (
+    Line,
+    Spot,
+    joined,
+    kind_inside,
+    looked_up,
+    members_named,
+    nested,
+    spots,
+    unknown_members,
+)
+from backfill_assets.landing.parquet_types import PhysicalColumn, with_nanoseconds_as_text
+from backfill_assets.landing.probe import Probe, types_of
 from backfill_assets.landing.reading import JSON_OF_PARQUET
 from backfill_assets.landing.record_rules import BROKEN
 
@@ -77,20 +87,21 @@ def records(
 def _json_lines(
     spark: SparkSession, stored: Sequence[str], kind: FileKind, probe: Probe, source: SourceTable
 ) -> Records:
-    names = source.file_columns
     lines = _of_files(spark.read.text(list(stored)), stored)
     lines = _numbered(lines, kind, probe) if len(stored) == 1 else _numbered_by_file(lines)
     lines = lines.where(F.trim(F.col("value"), F.lit(" \t\r\n")) != "")
-    parsed = taken_apart(lines.withColumn("_text", F.when(F.is_valid_utf8("value"), F.col("value"))), "_text", source)
+    parsed, line = taken_apart(
+        lines.withColumn("_text", F.when(F.is_valid_utf8("value"), F.col("value"))),
+        "_text",
+        source,
+        members_named(source),
+    )
     text, record = F.col("_text"), F.col(debezium.LINE)
-    value: Callable[[str], Column] = _member
-    problem = F.lit(None).cast(StringType())
-    if source.envelope is not None:
-        value, problem = partial(debezium.value, source=source), debezium.complaint(source)
-    twice = F.size(NAMES) > F.size(F.array_distinct(NAMES))
-    unknown = F.array_sort(F.array_except(F.col(NAMES), F.array(*(F.lit(name) for name in names))))
+    problem = F.lit(None).cast(StringType()) if source.envelope is None else debezium.complaint(source)
+    twice = (F.size(NAMES) > F.size(F.array_distinct(NAMES))) | line.names_twice
+    unknown = unknown_members(line, F.col(NAMES), source)
     frame = parsed.select(
-        *(value(name).alias(name) for name in names),
+        *(_value(column, line, source).alias(column) for column in source.file_columns),
         F.col(ROW),
         F.col("value").alias(RAW),
         F.when(text.isNull(), "the line is not valid UTF-8")
@@ -99,21 +110,31 @@ def _json_lines(
         .when(twice, "the line names a column twice")
         .otherwise(F.coalesce(F.col(debezium.LINE)[PROBLEM], F.col(debezium.LINE)[KINESIS_PROBLEM], problem))
         .alias(BROKEN),
-        F.when(F.size(unknown) > 0, F.transform(unknown, plain)).alias(IGNORED),
+        F.when(F.size(unknown) > 0, unknown).alias(IGNORED),
         *_which(stored),
     )
     return Records(frame=frame, text=F.make_valid_utf8(RAW), version=source.contract_version)
 
 
-def taken_apart(lines: DataFrame, text: str, source: SourceTable) -> DataFrame:
-    """Lines with the members of their objects, and `_names`, those of their columns."""
+def taken_apart(lines: DataFrame, text: str, source: SourceTable, parts: Iterable[str]) -> tuple[DataFrame, Line]:
+    """Lines with the members of their objects, `_names`, those of their columns, and where these are looked up.
+
+    Args:
+        parts: The members and paths that are looked up.
+    """
     if source.envelope is not None:
-        return debezium.with_change(lines, F.col(text)).withColumn(NAMES, debezium.names())
-    return lines.withColumn(debezium.LINE, members(F.col(text))).withColumn(NAMES, F.map_keys(debezium.LINE))
+        found = debezium.with_change(lines, F.col(text)).withColumn(NAMES, debezium.names())
+        return looked_up(found, parts, base=F.col(debezium.VALUES), own=lambda value: value)
+    found = lines.withColumn(debezium.LINE, members(F.col(text))).withColumn(NAMES, F.map_keys(debezium.LINE))
+    return looked_up(found, parts, base=F.col(debezium.LINE), own=plain)
 
 
-def _member(name: str) -> Column:
-    return plain(F.col(debezium.LINE)[name])
+def _value(column: str, line: Line, source: SourceTable) -> Column:
+    """The text of a column of the contract."""
+    parts = [str(part) for part in source.places[column]]
+    if source.envelope is None:
+        return joined([line.value(part) for part in parts])
+    return joined([debezium.value(part, column, line.value(part), source) for part in parts])
 
 
 def _of_files(frame: DataFrame, stored: Sequence[str]) -> DataFrame:
@@ -190,9 +211,9 @@ def _csv(spark: SparkSession, stored: Sequence[str], probe: Probe, source: Sourc
     if not probe.valid_utf8:  # what was no character has become U+FFFD
         odd = F.concat_ws("", *positions, BROKEN).contains("\ufffd")
         broken = F.when(odd, "the row is not valid UTF-8").when(F.col(BROKEN).isNotNull(), width)
-    wanted = [name for name in source.file_columns if name in probe.header]
+    found = spots(source, probe.header)
     chosen = frame.select(
-        *(F.col(positions[probe.header.index(name)]).alias(name) for name in wanted),
+        *(joined([F.col(positions[spot.position]) for spot in some]).alias(column) for column, some in found.items()),
         F.col(ROW),
         F.struct(F.col(BROKEN).alias("line"), F.struct(*positions).alias("values")).alias(RAW),
         broken.alias(BROKEN),
@@ -210,11 +231,11 @@ def _parquet(spark: SparkSession, stored: Sequence[str], probe: Probe, source: S
     schema = StructType([StructField(column.name, column.read_type) for column in probe.columns])
     frame = spark.read.schema(schema).parquet(*stored)
     known = {column.name: column for column in probe.columns}
-    wanted = [name for name in source.file_columns if name in known]
+    types = types_of(probe.columns)
     chosen = frame.select(
         *(
-            with_nanoseconds_as_text(F.col(in_sql(name)), known[name].data_type, known[name].read_type).alias(name)
-            for name in wanted
+            joined([_nested(known[probe.header[spot.position]], spot) for spot in some]).alias(column)
+            for column, some in spots(source, probe.header, types).items()
         ),
         (F.col("_metadata.row_index") + 1).alias(ROW),
         F.struct(*(F.col(in_sql(name)) for name in known)).alias(RAW),
@@ -223,6 +244,14 @@ def _parquet(spark: SparkSession, stored: Sequence[str], probe: Probe, source: S
         *([F.col("_metadata.file_name").alias(FILE)] if len(stored) > 1 else []),
     )
     return Records(frame=chosen, text=F.to_json(F.col(RAW), JSON_OF_PARQUET), version=source.contract_version)
+
+
+def _nested(column: PhysicalColumn, spot: Spot) -> Column:
+    """The value at a place of a Parquet file, with nanoseconds as a text."""
+    value = nested(F.col(in_sql(column.name)), column.read_type, spot.path)
+    return with_nanoseconds_as_text(
+        value, kind_inside(column.data_type, spot.path), kind_inside(column.read_type, spot.path)
+    )
 
 
 def _nothing(frame: DataFrame, source: SourceTable) -> Records:

@@ -11,11 +11,9 @@ import csv
 import io
 import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -38,6 +36,18 @@ from backfill_assets.landing.first_bytes import (
     require_text,
 )
 from backfill_assets.landing.gzip_text import NotWhole, open_gzip
+from backfill_assets.landing.names import (
+    ignored,
+    missing,
+    names_in_header,
+    require_members,
+    require_members_have_names,
+    require_names,
+    require_texts,
+    spots,
+    top_members,
+    type_of,
+)
 from backfill_assets.landing.parquet_types import PhysicalColumn, physical_columns
 from backfill_assets.landing.reading import reading_of
 from backfill_assets.landing.record_rules import required_of_a_file
@@ -53,8 +63,8 @@ MOST_VALUES = 20_000
 """Of a row of a CSV."""
 
 _ROWS_AT_ONCE = 64
-_MOST_COLUMNS, _MOST_CHARACTERS = 12, 60
-"""Of a header, so many are quoted in a refusal."""
+_MOST_CHARACTERS = 60
+"""Of a path, so many are quoted in a refusal."""
 _LINE_ENDS = {"\n": "LF", "\r\n": "CR LF", "\r": "CR"}
 _BLANK = b" \t\r\n"
 _FOREIGN_CODECS = {"BROTLI", "LZO"}
@@ -74,7 +84,7 @@ class Probe:
         empty: Whether it has no record and no header.
         valid_utf8: Whether every byte of a text file belongs to a UTF-8 character; always true for Parquet.
         is_small: Whether it has so few lines of JSON that one task reads them sooner than several.
-        header: The columns of a CSV, in order, as often as they are named.
+        header: The columns of a CSV or a Parquet file, in order, as often as they are named.
         line_end: What ends the rows of a CSV.
         columns: The columns of a Parquet file that Spark can read.
         ignored_columns: Columns of a CSV or Parquet file that the contract does not know, sorted. A JSONL file has no
@@ -112,7 +122,8 @@ def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str, counted
         case Format.CSV:
             return _probe_csv(path, kind, source, name)
         case Format.JSONL:
-            look = None if counted else partial(_refuse_other_json, source=source)
+            require_members_have_names(source, name=name)
+            look = None if counted else partial(_look_at_lines, source=source)
             with _text_errors(name):
                 empty, valid_utf8 = _scan_text(path, kind, name, look, is_offered=not counted)
             is_small = path.stat().st_size <= _BYTES_OF_A_TASK
@@ -183,17 +194,23 @@ def _scan_text(
     return empty, valid_utf8
 
 
+def _look_at_lines(text: bytes, first: int, name: str, *, source: SourceTable) -> None:
+    _refuse_other_json(text, first, name, source=source)
+    if first == 1:
+        require_members(source, text.splitlines(), name=name)
+
+
 def _refuse_other_json(text: bytes, first: int, name: str, *, source: SourceTable) -> None:
     """Refuses lines of several records, which would count as one rejected record each, and JSON over several lines."""
     lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     begin = next((line.strip(_BLANK) for line in lines if line.strip(_BLANK)), b"") if first == 1 else b""
     if first == 1 and begin not in (b"[", b"{"):
-        require_json_lines(text[:SAMPLE_BYTES], name, required_of_a_file(source))
+        require_json_lines(text[:SAMPLE_BYTES], name, names_in_header(source))
     if begin in (b"[", b"{") or (_IN_ARRAY.match(begin) and not begin.endswith(b"]")):
         what = "array" if begin.startswith(b"[") else "object"
         why = f"is one JSON {what} over several lines, and each record has to be an object on a line of its own"
         raise BadFile(path=name, fault=Fault.LONG_LINE, why=why)
-    members = {*source.file_columns, *(_OF_EVENTS if source.envelope else ())}
+    members = {*top_members(source), *(_OF_EVENTS if source.envelope else ())}
     if begin and begin == text.strip(_BLANK):
         _refuse_envelope(begin.decode("utf-8", "replace"), members, name, number=1, least=1)
     if not _MAY_BE_SEVERAL.search(text):
@@ -263,26 +280,20 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
         if empty:
             return Probe(empty=True, valid_utf8=valid_utf8)
         with csv_text(_open(path, kind)) as text:
-            require_csv_header(text.read(SAMPLE_BYTES), name, required_of_a_file(source))
+            require_csv_header(text.read(SAMPLE_BYTES), name, names_in_header(source))
         with csv_text(_open(path, kind)) as text:
             header = _scan_rows(text, name)
             line_end = text.newlines
         if isinstance(line_end, tuple):  # a value may hold line breaks of another kind
             with csv_text(_open(path, kind)) as text:
                 line_end = _end_of_rows(text, name)
-    found = _named(header)
-    counts = Counter(header)
-    for column in source.schema.fieldNames():
-        if counts[column] > 1:
-            why = f"names the column {column} twice; its header is: {found}"
-            raise BadFile(path=name, fault=Fault.COLUMNS, why=why, column=column)
-    _require(source, header, found=f"its header is: {found}", name=name)
+    require_names(source, header, name=name)
     return Probe(
         valid_utf8=valid_utf8,
         header=header,
         line_end=line_end or "\n",
-        ignored_columns=_ignored(source, header),
-        missing_columns=_missing(source, header),
+        ignored_columns=ignored(source, header),
+        missing_columns=missing(source, header),
     )
 
 
@@ -360,35 +371,47 @@ def _no_csv(error: str, name: str, *, began: int, line: int) -> BadFile:
 
 
 def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
-    wanted = set(source.file_columns)
     try:
         # Without it a page whose checksum does not match is decoded all the same, to other numbers.
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            names = tuple(file.schema_arrow.names)
-            _require(source, names, found=f"its columns are: {_named(names)}", name=name)
-            columns = physical_columns(file)
-            _require_readable(file, {column.name for column in columns}, source, name)
+            header, columns = tuple(file.schema_arrow.names), physical_columns(file)
+            types = types_of(columns)
+            require_names(source, header, types, name=name)
+            used = {
+                header[spot.position]: column for column, some in spots(source, header, types).items() for spot in some
+            }
+            _require_readable(file, types, used, source, name)
             # Every page is decoded once: damage that Spark would find halfway is found before anything is recorded.
             # Few rows at a time: a file of kilobytes can hold gigabytes, as one long value that every row repeats.
             # Columns that the contract does not know are in the text of a rejected record.
-            present = [column for column in names if column in wanted]
-            read = [*present, *(column.name for column in columns if column.name not in wanted)]
+            read = list(dict.fromkeys([*used, *types]))
             for _ in file.iter_batches(columns=read, batch_size=_ROWS_AT_ONCE):
                 pass
-            exact = [column for column in present if not reading_of(source, column).rounds]
+            exact = [each for each, column in used.items() if not reading_of(source, column).rounds]
             _refuse_cut_instants(path, file, exact, name)
     except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names and types that are no text
         if isinstance(error, PermissionError):
             raise
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise BadFile(path=name, fault=Fault.DAMAGED, why=f"is not a readable Parquet file: {reason}") from error
-    found = Probe(columns=columns, ignored_columns=_ignored(source, names), missing_columns=_missing(source, names))
-    require_types(found, source, name=name, columns=names)
+    found = Probe(
+        header=header,
+        columns=columns,
+        ignored_columns=ignored(source, header, types),
+        missing_columns=missing(source, header, types),
+    )
+    require_types(found, source, name=name)
     return found
 
 
-def _require_readable(file: pq.ParquetFile, readable: Set[str], source: SourceTable, name: str) -> None:
-    """Refuses a codec that Spark does not have, and columns of the contract whose type it cannot read."""
+def _require_readable(
+    file: pq.ParquetFile, readable: Collection[str], used: Mapping[str, str], source: SourceTable, name: str
+) -> None:
+    """Refuses a codec that Spark does not have, and columns of the contract whose type it cannot read.
+
+    Args:
+        used: By column of the file, the column of the contract that is read from it.
+    """
     groups = file.metadata
     for place in range(groups.num_columns if groups.num_row_groups else 0):
         chunk = groups.row_group(0).column(place)
@@ -396,14 +419,13 @@ def _require_readable(file: pq.ParquetFile, readable: Set[str], source: SourceTa
             why = f"is compressed with {chunk.compression.capitalize()}, which Spark cannot read"
             raise BadFile(path=name, fault=Fault.CODEC, why=why)
     for field in file.schema_arrow:
-        column = field.name
-        if column in readable or column not in source.file_columns or file.schema_arrow.names.count(column) > 1:
+        if field.name in readable or (column := used.get(field.name)) is None:
             continue
         wanted, is_null = source.schema[column].dataType.simpleString(), pa.types.is_null(field.type)
         what = "without a type, as null in every record" if is_null else f"as {field.type}, which Spark cannot read"
         can_be_left = is_null and column not in required_of_a_file(source)
         fault = Fault.NULLS if can_be_left else Fault.TYPE
-        why = f"holds {column} {what}; the contract says {wanted}"
+        why = f"holds {visible(field.name)} {what}; the contract says {wanted}"
         raise BadFile(path=name, fault=fault, why=why, column=column, type_=wanted)
 
 
@@ -441,19 +463,22 @@ def _ticks(values: pa.Array) -> Iterator[Any]:
             yield from _ticks(member)
 
 
-def require_types(found: Probe, source: SourceTable, *, name: str, columns: tuple[str, ...] = ()) -> None:
+def types_of(columns: Sequence[PhysicalColumn]) -> Mapping[str, DataType]:
+    """The types of the columns of a Parquet file that can be read."""
+    return {column.name: column.data_type for column in columns}
+
+
+def require_types(found: Probe, source: SourceTable, *, name: str) -> None:
     """Refuses a Parquet file that lacks a column of a contract, or has one of another type.
 
     Args:
         found: The result of probing it, by this contract or another version of it.
-        columns: Its columns in their order; by default those that can be read before the others.
     """
-    readable = {column.name: column.data_type for column in found.columns}
-    names = columns or (*readable, *(column for column in found.ignored_columns if column not in readable))
-    _require(source, names, found=f"its columns are: {_named(names)}", name=name)
-    for column in names:
-        if column in source.file_columns:
-            _refuse_type(source, column, readable.get(column), name)
+    types = types_of(found.columns)
+    require_names(source, found.header, types, name=name)
+    require_texts(source, found.header, types, name=name)
+    for column, some in spots(source, found.header, types).items():
+        _refuse_type(source, column, type_of(some, found.header, types), name)
 
 
 def _refuse_type(source: SourceTable, column: str, found: DataType | None, name: str) -> None:
@@ -467,28 +492,3 @@ def _refuse_type(source: SourceTable, column: str, found: DataType | None, name:
     wanted = target.simpleString()
     why = f"holds {column} as {says}{zone}; the contract says {wanted}"
     raise BadFile(path=name, fault=Fault.ZONE if zone else Fault.TYPE, why=why, column=column, type_=wanted)
-
-
-def _require(source: SourceTable, columns: tuple[str, ...], *, found: str, name: str) -> None:
-    for column in sorted(required_of_a_file(source), key=source.schema.fieldNames().index):
-        if column not in columns:
-            why = f"has no column {column}, which {source.name} requires; {found}"
-            # What the contract knows under its own name is not meant.
-            others = {name.lower(): name for name in columns if name not in source.file_columns}
-            near = next((others[found] for found in get_close_matches(column.lower(), others, n=1)), None)
-            raise BadFile(path=name, fault=Fault.NO_COLUMN, why=why, column=column, near=near)
-
-
-def _named(columns: tuple[str, ...]) -> str:
-    """The columns in words; a file can have thousands, with names of any length."""
-    named = ", ".join(visible(column[:_MOST_CHARACTERS]) for column in columns[:_MOST_COLUMNS])
-    more = len(columns) - _MOST_COLUMNS
-    return named + (f" and {more:,} more" if more > 0 else "")
-
-
-def _ignored(source: SourceTable, found: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(set(found) - set(source.file_columns)))
-
-
-def _missing(source: SourceTable, found: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(set(source.file_columns) - set(found)))

@@ -36,6 +36,11 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "json_columns": 'json_columns=("payload",)',
         "rounds": "rounds=True",
         "timezone": 'timezone="Europe/Amsterdam"',
+        "columns": 'columns={"ID": "event_id", "properties.time": "at", ("amount", 2): "amount"}',
+        "earlier_columns": (
+            f'earlier_columns={{1: {{"Id": "event_id"}}}}, columns={{"ID": "event_id"}}, earlier={{1: {_SCHEMA}}}, '
+            'lift={1: lifts(defaults={"channel": "shop"})}, schema=WITH_CHANNEL'
+        ),
         "ahead": "ahead=seconds(60)",
         "planned": "planned=True",
         "repeated_hour": 'repeated_hour="first", timezone="Europe/Amsterdam"',

@@ -11,6 +11,7 @@ from backfill_assets.core.errors import BackfillError, InvalidDeclaration, Inval
 from backfill_assets.core.wording import visible
 from backfill_assets.deliver import errors as deliver
 from backfill_assets.domain import errors as domain
+from backfill_assets.domain.file_names import FileName
 from backfill_assets.landing import errors as landing
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import Grain, compress, count_of
@@ -242,11 +243,19 @@ def _of_a_column(error: BadFile) -> Advice | None:
         case Fault.NULLS:
             return f"leave {error.column} out of the file, or write it as {error.type_}"
         case Fault.NO_COLUMN if error.near:
-            return f"if {error.near} is meant, rename it to {error.column} in the file; otherwise add the column"
+            meant = f"if {visible(error.near)} is meant, declare {_named(error.near, error.column)}"
+            return f"{meant}; otherwise add the column"
         case Fault.NO_COLUMN:
-            return f"add the column {error.column} to the file, or land it as another source"
+            return (
+                f"declare what the file calls it: {_named('NAME', error.column)}; or add it to the file, or land it as "
+                "another source"
+            )
+        case Fault.COLUMNS if error.near:
+            return f"say which of them is meant: {_named((error.near, 1), error.column)}"
         case Fault.COLUMNS:
             return f"leave one {error.column} in the header"
+        case Fault.MEMBERS:
+            return f"declare the member that it is read from: {_named('NAME', error.column)}"
         case Fault.DIGITS:
             return f"write {error.column} in microseconds, or declare rounds=True"
         case Fault.TYPE:
@@ -260,6 +269,11 @@ def _of_a_column(error: BadFile) -> Advice | None:
             return f"write every column of its version, or name it in a column {error.column}"
         case _:
             return None
+
+
+def _named(name: FileName, column: str | None) -> str:
+    """The declaration that a file calls a column something."""
+    return f"columns={{{visible(repr(name))}: {column!r}}}"
 
 
 def _about_the_others(error: landing.StoppedAmongFiles, following: Following) -> Advice | None:

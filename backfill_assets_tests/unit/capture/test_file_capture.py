@@ -143,9 +143,19 @@ def test_a_file_that_cannot_be_read_at_all_is_refused_whole(
 @pytest.mark.parametrize(
     ("header", "advised"),
     [
-        (b"event_ID,event_time", "if event_ID is meant, rename it to event_id in the file; otherwise add the column"),
-        (b"size,event_time", "add the column event_id to the file, or land it as another source"),
-        (b"event_id,event_id,event_time", "leave one event_id in the header"),
+        (
+            b"event_ID,event_time",
+            "if event_ID is meant, declare columns={'event_ID': 'event_id'}; otherwise add the column",
+        ),
+        (
+            b"size,event_time",
+            "declare what the file calls it: columns={'NAME': 'event_id'}; or add it to the file, or land it as "
+            "another source",
+        ),
+        (
+            b"event_id,event_id,event_time",
+            "say which of them is meant: columns={('event_id', 1): 'event_id'}",
+        ),
     ],
 )
 def test_a_header_that_does_not_fit_is_refused_with_what_to_do(tmp_path: Path, header: bytes, advised: str) -> None:
