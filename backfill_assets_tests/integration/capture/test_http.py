@@ -163,6 +163,27 @@ def test_records_are_the_bytes_that_the_api_wrote(shop_of: ShopOf, api: Api) -> 
     assert (landed.record.counts.accepted, landed.record.counts.rejected) == (1, 4)
 
 
+def test_a_value_that_is_no_json_rejects_its_record_and_not_its_page(shop_of: ShopOf, api: Api) -> None:
+    def sale(number: int, more: str) -> str:
+        return f'{{"sale_id": "s{number}", "sold_at": "2026-01-01T12:00:00Z", {more}}}'
+
+    wrong = [
+        *('"amount": NaN', '"amount": 1, "v": NaN', '"amount": 1, "v": -Infinity', '"amount": 1, "v": [nan]'),
+        *('"amount": 01', '"amount": None', '"amount": 1, "v": "a\tb"', '"amount": 1, "v": "a\nb"'),
+        *('"amount": 1, "v": "\\x41"', '"amount": 1, "v": "\xfc"'),
+    ]
+    right = ['"amount": 15', '"amount": 12, "v": "NaN"']
+    written = ",\n".join(sale(number, more) for number, more in enumerate([*wrong, *right]))
+    api.faults = {1: (200, {}, f'{{"items": [{written}], "took": NaN}}'.encode("latin-1"))}
+    shop = shop_of(records="items", pages=None, window=None)
+    report = shop.capture(None, None, builds=True)
+    assert report.captured == len(wrong) + len(right)
+    assert report.landed is not None
+    (landed,) = report.landed.imports
+    assert (landed.record.counts.accepted, landed.record.counts.rejected) == (len(right), len(wrong))
+    assert current(shop) == {f"s{len(wrong)}": 15, f"s{len(wrong) + 1}": 12}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("path", "declared", "requests"),

@@ -16,8 +16,17 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from backfill_assets import domain
 from backfill_assets.capture.http import HttpStream, _place_of
 from backfill_assets.capture.http_answers import page_of
-from backfill_assets.capture.http_api import HttpApi, TimeWindow, Token
-from backfill_assets.capture.http_pagings import Cursor, PageNumber
+from backfill_assets.capture.http_api import Basic, HttpApi, TimeWindow, Token
+from backfill_assets.capture.http_pagings import (
+    Cursor,
+    IdRange,
+    InBody,
+    InHeader,
+    LinkHeader,
+    NextUrl,
+    Offset,
+    PageNumber,
+)
 from backfill_assets.capture.http_requests import HttpSecrets
 from backfill_assets.capture.streams import Captured, Period, Span
 from backfill_assets.core.errors import InvalidDeclaration
@@ -59,6 +68,64 @@ def declared(**changed: Any) -> SourceTable:
             for wrong in (domain.days(1), 1, "1d", None)
         ),
         ({"window": TimeWindow(**{**USUAL, "form": "year"})}, "has to be one of iso, day"),
+        (
+            {"window": replace(WINDOW, overlap=timedelta(seconds=1.5))},
+            "overlap of its window is 0:00:01.500000, and has",
+        ),
+        ({"window": replace(WINDOW, form="day", overlap=timedelta(hours=1))}, "has to be a number of days"),
+        ({"window": replace(WINDOW, overlap=-timedelta(hours=1))}, "overlap of its window"),
+        ({"pages": Cursor(parameter="c", next="")}, "does not say where an answer has the next one"),
+        ({"pages": Cursor(parameter="", next="next")}, "a parameter that has no name"),
+        ({"pages": PageNumber(parameter="page", total="a", more="b")}, "ends by total or by more, and not by both"),
+        ({"pages": Offset(parameter="offset", limit="limit")}, "has limit and size together"),
+        ({"pages": Offset(parameter="offset", size=100)}, "has limit and size together"),
+        ({"pages": Offset(parameter="offset", limit="limit", size=0)}, "has limit and size together"),
+        ({"pages": Offset(parameter="offset", limit="offset", size=1)}, "is asked with offset twice"),
+        ({"pages": IdRange(after="since", member="")}, "does not say which member of a record is its id"),
+        ({"pages": IdRange(after="since", member="at", tie="id")}, "has tie, a member, and tie_after"),
+        (
+            {"pages": IdRange(after="since", member="at", tie="id", tie_after="i", first="0")},
+            "begins behind what its parameters or its body have at first",
+        ),
+        ({"pages": NextUrl(next="")}, "does not say where an answer has the address"),
+        ({"pages": NextUrl(next="next", origins=("eu.example.org",))}, "has to be like 'https://eu.example.org'"),
+        ({"pages": NextUrl(next="n", origins=("https://eu.example.org/v1",))}, "has to be like 'https://eu.example"),
+        ({"pages": LinkHeader(origins=("https://me:hidden-word@a.org",))}, "has to be like 'https://eu.example.org"),
+        (
+            {"pages": LinkHeader(origins=("http://eu.example.org",)), "secret_headers": {"X": "WORD"}},
+            "its API at eu.example.org would receive secrets without encryption",
+        ),
+        ({"pages": LinkHeader(rel="")}, "has no relation"),
+        ({"pages": PageNumber(parameter=InBody("page"))}, "page of its API is in the body, and a GET has none"),
+        ({"pages": PageNumber(parameter=InBody("a..b")), "method": "POST"}, "'a..b' is not a place in the body"),
+        (
+            {"pages": PageNumber(parameter=InBody("a.b")), "method": "POST", "body": {"a": 1}},
+            "'a.b' is not a place in the body",
+        ),
+        ({"pages": PageNumber(parameter=InHeader("a b"))}, "'a b' is not the name of a header"),
+        ({"pages": PageNumber(parameter=InHeader("x-a")), "headers": {"X-A": "b"}}, "with the header x-a twice"),
+        ({"body": {"a": 1}}, "has a body, and a GET has none"),
+        ({"method": "PUT"}, "has to be 'GET' or 'POST'"),
+        ({"method": "POST", "body": {"a": {1, 2}}}, "has to be what JSON can say"),
+        ({"method": "POST", "body": {"a": float("nan")}}, "has to be what JSON can say"),
+        ({"method": "POST", "body": {"a": [{"api_key": "hidden-word"}]}}, "name it among its secrets"),
+        ({"records": "a[].b[].c"}, "a place like 'data.issues.edges[].node'"),
+        ({"records": "a[]"}, "a place like 'data.issues.edges[].node'"),
+        *(({"empty": (wrong,)}, "does not mean an answer without records") for wrong in (200, 401, 429, 503, "none")),
+        ({"basic": Basic(user="a", secrets={})}, "secrets of its Basic(...) are 'password', 'user' or both"),
+        ({"basic": Basic(user="a", secrets={"word": "A"})}, "secrets of its Basic(...) are"),
+        ({"basic": Basic(secrets={"password": "A"})}, "has its user either in user or among its secrets"),
+        ({"basic": Basic(user="a", secrets={"user": "A"})}, "has its user either in user or among its secrets"),
+        ({"basic": Basic(user="a:b", secrets={"password": "A"})}, "has a colon in it"),
+        ({"basic": Basic(user="a", secrets={"password": "hidden-word"})}, "is named by an environment variable"),
+        (
+            {"basic": Basic(user="a", secrets={"password": "A"}), "secret_headers": {"authorization": "A"}},
+            "with the header authorization twice",
+        ),
+        (
+            {"token": Token(url="https://a.org/t", secrets={"client_secret": "A"}, client_in_header=True)},
+            "sends its client in a header, and has no client_id",
+        ),
         ({"attempts": 0}, "has to be a number of at least 1"),
         ({"answers_within": 3}, "has to be a timedelta of more than nothing"),
         ({"parameters": {"from": "x"}}, "is asked with from twice"),
