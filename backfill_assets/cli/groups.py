@@ -29,6 +29,7 @@ GROUPS: Mapping[str, Mapping[Act, str]] = {
         Act.PROPOSE: "plan drafts for late and corrected data",
     },
     "Sources": {
+        Act.SNIFF: "look at files, and print the declaration with which they land",
         Act.LAND: "land files unchanged, and build the days they touch",
         Act.LOAD: "build days of a source from landed files",
         Act.CAPTURE: "land a period of a stream, database, API or table of others",

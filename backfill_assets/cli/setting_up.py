@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from backfill_assets.cli.answers import Json, answering, app, argument
+from backfill_assets.cli.answers import Json, answering, app, argument, print_json, text
 from backfill_assets.cli.session import settings_of_command
 from backfill_assets.report.new_project import Example
 
@@ -34,6 +35,35 @@ def down(as_json: Json = False) -> None:
         from backfill_assets.application import spark_server
 
         answer(spark_server.down(settings_of_command()))
+
+
+@app.command()
+def sniff(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE", help="CSV, TSV, JSON, Parquet, also packed; several of one kind.")
+    ],
+    name: Annotated[
+        str, text("--as", metavar="TABLE", help="The source table (default: bronze, and the name of the last file).")
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Look at files, and print Python that declares the source table in which their records land.
+
+    What is printed loads as a domain by itself: backfill sniff FILE > weather.py
+    """
+    with answering(as_json):
+        from backfill_assets.application.sniff import sniffed
+        from backfill_assets.core.clock import system_clock
+        from backfill_assets.report.sniff_document import document_of
+        from backfill_assets.report.sniffed import spoken_of
+
+        proposal = sniffed(files, name, clock=system_clock)
+        document = document_of(proposal)
+        if as_json:
+            print_json(document)
+            return
+        sys.stderr.write("".join(f"{line}\n" for line in spoken_of(proposal)))
+        sys.stdout.write(document.module)
 
 
 @app.command()

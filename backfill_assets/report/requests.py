@@ -65,6 +65,7 @@ class Act(StrEnum):
     DOCTOR = "doctor"
     REPRODUCE = "reproduce"
     INIT = "init"
+    SNIFF = "sniff"
     DEMO = "demo"
     DESK = "desk"
     EXPORT = "export"

@@ -90,7 +90,7 @@ FLOORS = (
     ("domain", "lake", "ledger"),
     ("landing", "transforms", "gates"),
     ("workspace",),
-    ("candidates", "staleness"),
+    ("candidates", "sniff", "staleness"),
     ("publication",),
     ("deliver", "restatements", "upkeep"),
     ("report",),
@@ -392,6 +392,7 @@ COUNTS = {
     "upkeep/audit_landed.py": "rejected records, of which only numbers and hashes are compared",
     "transforms/spark_plan.py": "the plan of rows, which has none of them",
     "upkeep/doctor.py": "the time of the session",
+    "sniff/footer.py": "first rows of a file of a person; `report/sniffed.py` cuts and escapes their texts",
 }
 """Modules that read counts, names and digests out of rows, and no value that is stored in the ledger or shown."""
 

@@ -65,6 +65,10 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "ledger/findings.py PartitionCells.parse",
         "ledger/findings.py shown_row",
     ),
+    "records of a JSON document of others, before they have a contract": (
+        "sniff/documents.py Documents.records",
+        "sniff/documents.py columns_of",
+    ),
     "the fields of any record, to make another of them": ("core/identity.py fields_of",),
     "values of columns, as an author writes them": (
         "domain/contracts.py Lift.defaults",

@@ -1,0 +1,33 @@
+"""Sniff: what a person's files look like, as the declaration of a source table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from backfill_assets.capture.errors import NoFile
+from backfill_assets.core.clock import Clock
+from backfill_assets.domain.declarations import TABLE_NAME
+from backfill_assets.report.errors import Malformed
+from backfill_assets.sniff.proposal import Proposal
+from backfill_assets.sniff.propose import propose
+
+
+def sniffed(files: Sequence[Path], name: str = "", *, clock: Clock) -> Proposal:
+    """The source table that files could land in.
+
+    Args:
+        files: Files of the same kind, the newest last.
+        name: The table, such as bronze.weather; by default it is called like the last file.
+
+    Raises:
+        Refused: The name is none of a table.
+        MissingInput: There is no such file.
+        UnreadableFile: A file is none of which records could be read.
+    """
+    if name and not TABLE_NAME.fullmatch(name):
+        raise Malformed(what="the name of the table", value=name[:100], form="LAYER.TABLE", example="bronze.weather")
+    for file in files:
+        if not file.is_file():
+            raise NoFile(path=str(file), why=f"there is no file {file}")
+    return propose(files, name=name, as_of=clock())

@@ -1,0 +1,386 @@
+"""A proposal as Python: the module that `sniff` writes, and the words of what is not sure about it.
+
+Texts of files stand in comments and literals of the module, cut and escaped: no file writes a line of it.
+"""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
+
+from backfill_assets.core.wording import visible
+from backfill_assets.domain.dialects import Dialect, Epoch, Form
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.errors import CannotUse
+from backfill_assets.sniff.proposal import Doubt, DoubtKind, Proposal
+
+_WIDTH = 120
+_QUOTED = 40
+_PARTITIONS = ("day", "event_day", "partition_day", "landed_day")
+_TYPES = {
+    "STRING": "StringType",
+    "LONG": "LongType",
+    "DOUBLE": "DoubleType",
+    "FLOAT": "FloatType",
+    "BOOLEAN": "BooleanType",
+    "DATE": "DateType",
+    "TIMESTAMP": "TimestampType",
+    "BINARY": "BinaryType",
+    "DECIMAL": "DecimalType",
+    "ARRAY": "ArrayType",
+}
+
+
+def python_of(proposal: Proposal) -> str:
+    """The module that declares a proposal, and that loads as a domain by itself.
+
+    Raises:
+        CannotUse: No column of the file has times.
+    """
+    name = variable_of(proposal)
+    lines = [
+        f'"""The domain of {short_name(proposal)}, as `backfill` proposes it: read the comments, then land with it."""',
+        "",
+        *imports_of(proposal, ("Domain",)),
+        "",
+        *source_of(proposal),
+        "",
+        f'DOMAIN = Domain(name="{short_name(proposal)}", package=__name__, sources=({name},), derived=())',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def short_name(proposal: Proposal) -> str:
+    """The table's name without its layer."""
+    return proposal.name.partition(".")[2]
+
+
+def variable_of(proposal: Proposal) -> str:
+    """The variable that holds the table: its short name, unless Python or the module has that for something else."""
+    name = short_name(proposal)
+    is_taken = keyword.iskeyword(name) or hasattr(builtins, name) or name in ("daily", "derived_table")
+    return f"{name}_" if is_taken else name
+
+
+def partition_of(proposal: Proposal) -> str:
+    """The partition column, which no column of the file has the name of."""
+    taken = {column.name.casefold() for column in proposal.columns}
+    return next((each for each in _PARTITIONS if each not in taken), f"{short_name(proposal)}_day")
+
+
+def imports_of(proposal: Proposal, more: Sequence[str] = (), types: Sequence[str] = ()) -> list[str]:
+    """The imports of a module.
+
+    Args:
+        more: Further names of `backfill_assets.domain`.
+        types: Further types of Spark.
+    """
+    kinds = {_TYPES[word] for column in proposal.columns for word in re.findall(r"[A-Z]+", column.kind)}
+    if proposal.has_row_number:
+        kinds |= {"StringType", "LongType"}
+    names = {"SourceTable", "daily", *more}
+    if proposal.reads is not None:
+        names.add(type(proposal.reads).__name__)
+    if any(isinstance(form, Epoch) for column in proposal.columns for form in column.forms):
+        names.add("Epoch")
+    return [
+        *_import("pyspark.sql.types", sorted({*kinds, *types, "StructField", "StructType"})),
+        "",
+        *_import("backfill_assets.domain", sorted(names, key=lambda each: (each[0].islower(), each))),
+    ]
+
+
+def _import(module: str, names: Sequence[str]) -> list[str]:
+    line = f"from {module} import {', '.join(names)}"
+    return [line] if len(line) <= _WIDTH else [f"from {module} import (", *(f"    {name}," for name in names), ")"]
+
+
+def source_of(proposal: Proposal) -> list[str]:
+    """The lines that declare the source table, with what was looked at, and what is not sure, before them.
+
+    Raises:
+        CannotUse: No column of the file has times.
+    """
+    if not proposal.event_time:
+        names = ", ".join(visible(column.name) for column in proposal.columns[:12])
+        raise CannotUse(
+            what=visible(proposal.looked[-1].file),
+            why=f"none of its columns is a date or a time, and a record of a source table has one: {names}",
+            instead="a file with times, or read this one as a reference of a domain",
+        )
+    return [
+        *(f"# {line}" for line in comments_of(proposal)),
+        f"{variable_of(proposal)} = SourceTable(",
+        f"    name={_text(proposal.name)},",
+        *_of_key(proposal),
+        f"    event_time={_text(proposal.event_time)},",
+        *(['    timezone="UTC",'] if proposal.has_local_times else []),
+        f'    partition=daily("{partition_of(proposal)}"),',
+        "    schema=StructType(",
+        "        [",
+        *_fields(proposal),
+        "        ]",
+        "    ),",
+        *(["    planned=True,"] if proposal.is_planned else []),
+        *declared_lines(proposal),
+        ")",
+    ]
+
+
+def _of_key(proposal: Proposal) -> list[str]:
+    if proposal.has_row_number:
+        return ['    key=("file_name", "row_number"),', "    row_number=True,"]
+    return _call("key=(", [_text(each) for each in proposal.key], ")", indent=4, single_comma=True)
+
+
+def _fields(proposal: Proposal) -> Iterator[str]:
+    required = {*proposal.key, proposal.event_time}
+    if proposal.has_row_number:
+        yield '            StructField("file_name", StringType(), nullable=False),'
+        yield '            StructField("row_number", LongType(), nullable=False),'
+    for column in proposal.columns:
+        arguments = [_text(column.name), _type(column.kind)]
+        if column.name in required:
+            arguments.append("nullable=False")
+        lines = _call("StructField(", arguments, ")", indent=12)
+        records = column.values + column.nulls
+        if column.nulls and len(lines) == 1:
+            comment = f"{lines[0]}  # no value in {column.nulls:,} of {count_of(records, 'record')}"
+            lines = [comment] if len(comment) <= _WIDTH else lines
+        yield from lines
+
+
+def _type(kind: str) -> str:
+    word, _, rest = kind.rstrip(")>").partition("(" if "(" in kind else "<")
+    if word == "ARRAY":
+        return f"ArrayType({_type(kind[len('ARRAY<') : -1])})"
+    return f"{_TYPES[word]}({', '.join(rest.split(',')) if rest else ''})"
+
+
+def declared_lines(proposal: Proposal) -> list[str]:
+    """What is declared of how files are written: at most a dialect, names, and forms of times."""
+    found: list[str] = []
+    if proposal.reads is not None:
+        found += _call(f"reads={type(proposal.reads).__name__}(", _arguments(proposal.reads), ")", indent=4)
+    if proposal.names:
+        pairs = [f"{literal(written)}: {_text(name)}" for written, name in proposal.names.items()]
+        found += _call("columns={", pairs, "}", indent=4)
+    forms: Mapping[str, tuple[Form, ...]] = {each.name: each.forms for each in proposal.columns if each.forms}
+    if forms:
+        pairs = [f"{_text(name)}: {literal(form[0] if len(form) == 1 else form)}" for name, form in forms.items()]
+        found += _call("formats={", pairs, "}", indent=4)
+    return found
+
+
+def _arguments(reads: Dialect) -> list[str]:
+    usual = type(reads)()
+    return [
+        f"{each.name}={literal(value)}"
+        for each in fields(reads)
+        if (value := getattr(reads, each.name)) != getattr(usual, each.name)
+    ]
+
+
+def _call(begin: str, arguments: Sequence[str], end: str, *, indent: int, single_comma: bool = False) -> list[str]:
+    """A call or a literal in one line, or with each argument in a line of its own, as ruff writes it."""
+    blanks = " " * indent
+    comma = "," if single_comma and len(arguments) == 1 else ""
+    line = f"{blanks}{begin}{', '.join(arguments)}{comma}{end},"
+    if len(line) <= _WIDTH:
+        return [line]
+    return [f"{blanks}{begin}", *(f"{blanks}    {each}," for each in arguments), f"{blanks}{end},"]
+
+
+def literal(value: object) -> str:
+    """A value as Python."""
+    match value:
+        case str():
+            return _text(value)
+        case tuple():
+            inner = ", ".join(map(literal, value))
+            return f"({inner},)" if len(value) == 1 else f"({inner})"
+        case Epoch():
+            return f"Epoch({_text(value.unit)})"
+        case _:
+            return repr(value)
+
+
+def _text(value: str) -> str:
+    """A literal of a text as ruff writes it: in double quotes, unless it has some and no single ones."""
+    found = repr(value)
+    if found[0] == '"' or '"' in value:
+        return found
+    return '"' + found[1:-1].replace("\\'", "'") + '"'
+
+
+# ------------------------------------------------------------------------------------------------------------ comments
+
+
+def comments_of(proposal: Proposal) -> list[str]:
+    """What was looked at, what would be rejected, and what is not sure, in lines for a comment."""
+    found = [line for each in _looked(proposal) for line in _wrapped(each)]
+    found += [line for each in _chosen(proposal) for line in _wrapped(each)]
+    for title, doubts in (
+        ("rejected", [each for each in proposal.doubts if each.rejects]),
+        ("not sure", [each for each in proposal.doubts if not each.rejects]),
+    ):
+        for doubt in doubts:
+            found += _wrapped(f"{title}: {said_of(doubt)}")
+    return found
+
+
+def _looked(proposal: Proposal) -> Iterator[str]:
+    for each in proposal.looked:
+        packed = f", packed by {each.packed}" if each.packed else ""
+        part = "read to its end" if each.is_whole else f"{each.read_bytes:,} of {each.size_bytes:,} bytes read"
+        yield f"{_quoted(each.file)}: {each.format}{packed}, {count_of(each.records, 'record')}, {part}."
+
+
+def _chosen(proposal: Proposal) -> Iterator[str]:
+    if proposal.first_on is not None:
+        yield f"Events are from {proposal.first_on} to {proposal.last_on}."
+    others = {
+        "key": [" and ".join(each) for each in proposal.keys],
+        "event_time": proposal.event_times[:4],
+        "order": proposal.orders[:4],
+    }
+    for argument, names in others.items():
+        if names:
+            yield f"{argument} could be {', or '.join(map(visible, names))}{' instead' if argument != 'order' else ''}."
+    if proposal.left_out:
+        yield f"Left out, without values or of a type that no contract has: {_list(proposal.left_out)}."
+
+
+def _wrapped(text: str) -> list[str]:
+    lines: list[str] = []
+    for word in text.split(" "):
+        if lines and len(lines[-1]) + len(word) + 3 <= _WIDTH:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word if not lines else f"    {word}")
+    return lines
+
+
+def said_of(doubt: Doubt) -> str:
+    """A doubt, or a reason to reject records, in words."""
+    return _SAID[doubt.kind](doubt)
+
+
+def _quoted(text: str) -> str:
+    return repr(visible(text[:_QUOTED]))
+
+
+def _list(texts: Iterable[str]) -> str:
+    return ", ".join(map(_quoted, texts))
+
+
+def _of(doubt: Doubt) -> str:
+    return visible(doubt.column)
+
+
+def _records(doubt: Doubt) -> str:
+    return count_of(doubt.records, "record")
+
+
+def _zone(doubt: Doubt) -> str:
+    others = f" ({', '.join(map(visible, doubt.values))})" if doubt.values != (doubt.column,) else ""
+    return (
+        f"times without an offset are taken for UTC{others}: name the zone of the clocks, such as "
+        'timezone="America/New_York".'
+    )
+
+
+def _mixed(doubt: Doubt) -> str:
+    if doubt.values and doubt.values[0] in _TYPES:
+        kind, *texts = doubt.values
+        return (
+            f"{_of(doubt)} would be {kind} but for {count_of(doubt.records, 'value')} such as {_list(texts)}; "
+            "it is text, so that no record is rejected for them."
+        )
+    return f"{_of(doubt)} has texts, and {count_of(doubt.records, 'number')} such as {_list(doubt.values)}: it is text."
+
+
+_SAID: Mapping[DoubtKind, Callable[[Doubt], str]] = {
+    DoubtKind.ENCODING: lambda doubt: (
+        f"the encoding is not UTF-8; as {doubt.values[0]} it has the characters {_quoted(doubt.values[1])}"
+        + (f". It could be {', '.join(doubt.values[2:])}." if doubt.values[2:] else ".")
+    ),
+    DoubtKind.DIALECT: lambda doubt: (
+        f"the delimiter is {_quoted(doubt.values[0])}; DuckDB takes {_quoted(doubt.values[1])} for it."
+    ),
+    DoubtKind.DAY_OR_MONTH: lambda doubt: (
+        f"{_of(doubt)} is read as {doubt.values[0]}; every text could be {' or '.join(doubt.values[1:])} as well."
+    ),
+    DoubtKind.TWO_DIGIT_YEAR: lambda doubt: f"{_of(doubt)} has years of two digits, which are of 2000 to 2099.",
+    DoubtKind.ZONE: _zone,
+    DoubtKind.EPOCH: lambda doubt: (
+        f"{_of(doubt)} has numbers such as {_quoted(doubt.values[-1])}, taken for {doubt.values[0]} since 1970."
+    ),
+    DoubtKind.NO_VALUE: lambda doubt: (
+        f"{_of(doubt)} has no value in what was read, and is text."
+        if doubt.column
+        else f"{_records(doubt)} without any value, the first is number {doubt.first:,}."
+    ),
+    DoubtKind.MIXED: _mixed,
+    DoubtKind.NULL_TEXT: lambda doubt: (
+        f"{_of(doubt)} has {_list(doubt.values)} in {_records(doubt)} as text; null= makes it no value."
+    ),
+    DoubtKind.SENTINEL: lambda doubt: (
+        f"{_of(doubt)} has {_list(doubt.values)} in {_records(doubt)}, which may stand for no value."
+    ),
+    DoubtKind.MONEY: lambda doubt: f"{_of(doubt)} has amounts with a sign, such as {_list(doubt.values)}, and is text.",
+    DoubtKind.LEADING_ZEROS: lambda doubt: f"{_of(doubt)} has digits that begin with zeros, and is text.",
+    DoubtKind.NO_KEY: lambda _: "no columns tell all records apart, so each is known by its file and its number in it.",
+    DoubtKind.KEY_OF_SAMPLE: lambda doubt: (
+        f"{' and '.join(map(visible, doubt.values))} told {count_of(doubt.records, 'record')} apart. A later record of "
+        "the same key replaces the earlier one."
+    ),
+    DoubtKind.OTHER_COLUMNS: lambda doubt: (
+        f"{_quoted(doubt.values[0])} has other columns than the last file, or another order: "
+        f"{_list(doubt.values[1:])}. Declare its header in earlier_columns."
+    ),
+    DoubtKind.FIRST_DAY: lambda doubt: (
+        f"events before BACKFILL_FIRST_DAY, which is 1999-01-01 unless it is set: the first is on {doubt.values[0]}."
+    ),
+    DoubtKind.FUTURE: lambda doubt: (
+        f"{_of(doubt)} has times that are still to come, up to {doubt.values[0]}: planned=True accepts them."
+    ),
+    DoubtKind.GAPS: lambda doubt: (
+        f"up to {count_of(doubt.records, 'day')} in a row have no event: plausible_gap_days={doubt.records} builds "
+        "them as empty ones."
+    ),
+    DoubtKind.NESTED: lambda doubt: (
+        f"{_quoted(doubt.values[0])} is {visible(doubt.values[1][:_QUOTED])}, and is left out: declare it by hand."
+    ),
+    DoubtKind.ENVELOPE: lambda _: "records look like change events of Debezium: envelope=Debezium() lands their rows.",
+    DoubtKind.RAGGED: lambda doubt: (
+        f"{_records(doubt)} with another number of values than the header, the first is number {doubt.first:,}."
+    ),
+    DoubtKind.REPEATED_HEADER: lambda doubt: (
+        f"{_records(doubt)} that are the header again, the first is number {doubt.first:,}."
+    ),
+    DoubtKind.NOT_A_VALUE: lambda doubt: (
+        f"{_records(doubt)} whose {_of(doubt)} is not a time, such as {_list(doubt.values)}; "
+        f"the first is number {doubt.first:,}."
+    ),
+    DoubtKind.NO_EVENT_TIME: lambda _: "no column has dates or times.",
+}
+
+
+def spoken_of(proposal: Proposal) -> list[str]:
+    """What a person reads beside the module: what was found, and what to do next."""
+    last, name = proposal.looked[-1], short_name(proposal)
+    key = (
+        "the number of the record in its file" if proposal.has_row_number else " and ".join(map(visible, proposal.key))
+    )
+    rejected = sum(doubt.records for doubt in proposal.doubts if doubt.rejects)
+    unsure = sum(not doubt.rejects for doubt in proposal.doubts)
+    found = f"{last.format}, {count_of(proposal.records, 'record')} looked at; key: {key}"
+    return [
+        f"{visible(last.file)}: {found}; event time: {visible(proposal.event_time)}",
+        f"{count_of(unsure, 'thing')} to decide, {count_of(rejected, 'record')} to be rejected: its comments name them",
+        f"next: write it to a file, such as {name}.py, and name that as BACKFILL_DOMAIN={name}",
+    ]

@@ -1,0 +1,157 @@
+"""Columns: the type of each column of a sample, from its texts, and the forms of its times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from backfill_assets.domain.dialects import Epoch, Form, Unit
+from backfill_assets.domain.written import FileName
+from backfill_assets.sniff.keys import time_rank
+from backfill_assets.sniff.texts import PLAIN, Numbers, is_whole, kind_of_numbers, truths_of
+from backfill_assets.sniff.times import TimeForm, time_form
+
+_UNITS: tuple[tuple[Unit, int], ...] = (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))
+_EPOCH_BEGIN, _EPOCH_END = 946_684_800, 2_208_988_800
+"""2000 and 2040: numbers of another time are more likely numbers."""
+
+_CERTAIN_DIGITS = 13
+_UNUSUAL_NAME = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Raw:
+    """A column of a sample as it is written.
+
+    Attributes:
+        written: What the file calls it.
+        texts: The text of each record; None where it has none.
+        kind: Its type, where the file itself says it.
+        is_local: Whether it has times without an offset, where the file itself says that they are times.
+        is_text: Whether its digits are texts in JSON.
+    """
+
+    written: FileName
+    texts: Sequence[str | None]
+    kind: str = ""
+    is_local: bool = False
+    is_text: bool = False
+
+    @property
+    def values(self) -> list[str]:
+        """The texts that are there."""
+        return [text for text in self.texts if text is not None]
+
+    @property
+    def title(self) -> str:
+        """Its name in the file; empty of one without."""
+        match self.written:
+            case str():
+                return self.written
+            case (str() as name, int()):
+                return name
+            case _:
+                return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """A column with its type.
+
+    Attributes:
+        form: How its times are written.
+        unit: The unit of numbers that are times.
+        fitting: How many of its values are of the type.
+    """
+
+    raw: Raw
+    kind: str
+    form: TimeForm | None = None
+    unit: Unit | None = None
+    fitting: int
+
+    @property
+    def forms(self) -> tuple[Form, ...]:
+        """What has to be declared of its times."""
+        if self.unit is not None:
+            return (Epoch(self.unit),)
+        return self.form.patterns if self.form is not None else ()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it has times without an offset."""
+        return self.raw.is_local or (self.form is not None and self.form.is_local)
+
+    def times(self) -> list[datetime | None]:
+        """The time of each record."""
+        return [self._time(text) for text in self.raw.texts]
+
+    def _time(self, text: str | None) -> datetime | None:
+        if text is None:
+            return None
+        if self.unit is not None:
+            whole = dict(_UNITS)[self.unit]
+            begin = datetime(1970, 1, 1)  # noqa: DTZ001 - times of a sample are compared with each other
+            return begin + timedelta(seconds=int(text) / whole) if is_whole(text) else None
+        if self.form is not None:
+            return self.form.read(text)
+        try:
+            found = datetime.fromisoformat(text)
+        except ValueError:
+            return None
+        offset = found.utcoffset()
+        return (found - offset).replace(tzinfo=None) if offset is not None else found
+
+
+def typed(raw: Raw, how: Numbers = PLAIN) -> Typed:
+    """The type of a column: one that every value has, or else a text."""
+    values = raw.values
+    if raw.kind or not values:
+        return Typed(raw=raw, kind=raw.kind or "STRING", fitting=len(values))
+    if not raw.is_text and truths_of(values) is not None and len(set(values)) > 1:
+        return Typed(raw=raw, kind="BOOLEAN", fitting=len(values))
+    form = time_form(values, numbers=True)
+    if form is not None and form.fitting == len(values) and _is_time(raw, form):
+        return Typed(raw=raw, kind="DATE" if form.is_date else "TIMESTAMP", form=form, fitting=form.fitting)
+    if raw.is_text:
+        return Typed(raw=raw, kind="STRING", fitting=len(values))
+    kind, fitting = kind_of_numbers(values, how)
+    if kind == "LONG" and fitting == len(values) and (unit := epoch_unit(raw)) is not None:
+        return Typed(raw=raw, kind="TIMESTAMP", unit=unit, fitting=fitting)
+    if kind and fitting == len(values):
+        return Typed(raw=raw, kind=kind, fitting=fitting)
+    return Typed(raw=raw, kind="STRING", fitting=len(values))
+
+
+def _is_time(raw: Raw, form: TimeForm) -> bool:
+    """Whether digits that could be a date are one: eight of them, with more than one date."""
+    if not all(text.isdigit() for text in raw.values[:100]):
+        return True
+    if "yyyyMM" in form.patterns and time_rank(raw.title) >= _UNUSUAL_NAME:
+        return False
+    years = {text[:4] for text in raw.values}
+    return all("1800" <= year <= "2100" for year in years)
+
+
+def epoch_unit(raw: Raw) -> Unit | None:
+    """The unit of whole numbers that are times since 1970; None of others."""
+    values = raw.values
+    if not all(map(is_whole, values)):
+        return None
+    for unit, whole in _UNITS:
+        if all(_EPOCH_BEGIN * whole <= int(text) < _EPOCH_END * whole for text in values):
+            is_named = raw.title != "" and time_rank(raw.title) < _UNUSUAL_NAME
+            return unit if is_named or min(map(len, values)) >= _CERTAIN_DIGITS else None
+    return None
+
+
+def as_year(raw: Raw) -> Typed | None:
+    """A column of four digits as years; None of others."""
+    if raw.kind not in ("", "LONG") or not re.search(r"year|(^|_)(yr|yyyy|jahr)($|_)", raw.title, re.IGNORECASE):
+        return None
+    form = time_form(raw.values, years=True)
+    if form is None or form.patterns != ("yyyy",) or not all("1500" <= text <= "2100" for text in raw.values):
+        return None
+    return Typed(raw=raw, kind="DATE", form=form, fitting=form.fitting)

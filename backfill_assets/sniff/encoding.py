@@ -1,0 +1,74 @@
+"""Encoding: what the characters of a text are written in."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+from backfill_assets.sniff.proposal import Doubt, DoubtKind
+
+_MOST_LETTERS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoding:
+    """An encoding by a name that Python knows, and what is not sure about it."""
+
+    name: str
+    doubt: Doubt | None = None
+
+
+def encoding_of(sample: bytes) -> Encoding:
+    """The encoding of the first bytes of a text."""
+    for mark, name in ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32")):
+        if sample.startswith(mark):
+            return Encoding(name=name)
+    if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return Encoding(name="utf-16")
+    if wide := _without_mark(sample):
+        return Encoding(name=wide)
+    if is_utf8(sample):
+        return Encoding(name="utf-8")
+    return _of_bytes(sample)
+
+
+def is_utf8(sample: bytes) -> bool:
+    """Whether bytes are UTF-8, but for a character that is cut at their end."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(sample)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _without_mark(sample: bytes) -> str:
+    even, odd = sample[0:400:2], sample[1:400:2]
+    if len(sample) > 7 and odd.count(0) > len(odd) * 0.8 and not even.count(0):
+        return "utf-16-le"
+    return "utf-16-be" if len(sample) > 7 and even.count(0) > len(even) * 0.8 and not odd.count(0) else ""
+
+
+def _of_bytes(sample: bytes) -> Encoding:
+    """The encoding by which bytes are the most likely text; Latin-1 where it gives the same text."""
+    from charset_normalizer import from_bytes
+
+    matches = from_bytes(sample)
+    best = matches.best()
+    western = _decoded(sample, "cp1252")
+    latin = "cp1252" if any(0x80 <= byte < 0xA0 for byte in sample) else "latin-1"
+    likely = [match.encoding for match in matches if best is not None and match.chaos <= best.chaos]
+    if western is not None and (not likely or any(_decoded(sample, each) == western for each in likely)):
+        chosen, text = latin, western
+    else:
+        chosen = likely[0] if likely else "latin-1"
+        text = _decoded(sample, chosen) or ""
+    others = [each for each in likely if _decoded(sample, each) not in (None, text)]
+    letters = "".join(dict.fromkeys(character for character in text if ord(character) > 127))[:_MOST_LETTERS]
+    return Encoding(name=chosen, doubt=Doubt(kind=DoubtKind.ENCODING, values=(chosen, letters, *others[:3])))
+
+
+def _decoded(sample: bytes, encoding: str) -> str | None:
+    try:
+        return sample.decode(encoding)
+    except (UnicodeDecodeError, LookupError):
+        return None

@@ -1,0 +1,118 @@
+"""Sample: a bounded part of a file, from its beginning, its middle and its end. Only this module and `footer` read."""
+
+from __future__ import annotations
+
+import gzip
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol
+
+from backfill_assets.capture.errors import BadFile, Fault
+
+WHOLE_BYTES = 4 << 20
+"""Files up to this size are read to their end."""
+
+HEAD_BYTES = 1 << 20
+PART_BYTES = 1 << 17
+PARTS = 8
+
+_GZIP, _ZIP, _ZSTD = b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd"
+_WORKBOOK = "[Content_Types].xml"
+
+
+class _Readable(Protocol):
+    def read(self, size: int, /) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What was read of a file, unpacked.
+
+    Attributes:
+        file: Its name.
+        size_bytes: How large it is, as it is.
+        head: Its first bytes, or all of them.
+        parts: Bytes from its middle and its end, each of which may begin and end within a record.
+        packed: How it is packed, or empty.
+        is_workbook: Whether it is one of a spreadsheet.
+        is_whole: Whether `head` is all of it.
+        members: The files of an archive besides the first one.
+    """
+
+    file: str
+    size_bytes: int
+    head: bytes
+    parts: tuple[bytes, ...] = ()
+    packed: str = ""
+    is_workbook: bool = False
+    is_whole: bool
+    members: tuple[str, ...] = ()
+
+    @property
+    def read_bytes(self) -> int:
+        """How many bytes were looked at; of a file that was read to its end its size."""
+        return self.size_bytes if self.is_whole else min(self.size_bytes, len(self.head) + sum(map(len, self.parts)))
+
+
+def read_sample(path: Path) -> Sample:
+    """Reads a bounded part of a file.
+
+    Raises:
+        UnreadableFile: It is empty, packed in another way than landing unpacks, or damaged.
+    """
+    size = path.stat().st_size
+    if not size:
+        raise BadFile(path=str(path), fault=Fault.DAMAGED, why="is empty, so that it tells nothing of its records")
+    with path.open("rb") as file:
+        begin = file.read(4)
+        file.seek(0)
+        try:
+            if begin.startswith(_GZIP):
+                with gzip.open(file) as unpacked:
+                    return _packed(path, size, unpacked, "gzip")
+            if begin == _ZSTD:
+                import pyarrow as pa
+
+                with pa.CompressedInputStream(file, "zstd") as unpacked:
+                    return _packed(path, size, unpacked, "zstd")
+            if begin == _ZIP:
+                return _of_archive(path, size)
+        except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+            raise BadFile(path=str(path), fault=Fault.DAMAGED, why=f"cannot be unpacked: {error}") from error
+        return _plain(path, size, file)
+
+
+def _plain(path: Path, size: int, file: IO[bytes]) -> Sample:
+    if size <= WHOLE_BYTES:
+        return Sample(file=path.name, size_bytes=size, head=file.read(), is_whole=True)
+    head = file.read(HEAD_BYTES)
+    parts = []
+    for number in range(1, PARTS + 1):
+        file.seek(max(HEAD_BYTES, (size - PART_BYTES) * number // PARTS))
+        parts.append(file.read(PART_BYTES))
+    return Sample(file=path.name, size_bytes=size, head=head, parts=tuple(parts), is_whole=False)
+
+
+def _packed(path: Path, size: int, unpacked: _Readable, packed: str, members: tuple[str, ...] = ()) -> Sample:
+    head = unpacked.read(WHOLE_BYTES)
+    is_whole = len(head) < WHOLE_BYTES or not unpacked.read(1)
+    return Sample(file=path.name, size_bytes=size, head=head, packed=packed, is_whole=is_whole, members=members)
+
+
+def _of_archive(path: Path, size: int) -> Sample:
+    with zipfile.ZipFile(path) as archive:
+        if _WORKBOOK in archive.namelist():
+            content = path.read_bytes()
+            return Sample(file=path.name, size_bytes=size, head=content, is_workbook=True, is_whole=True)
+        names = [each.filename for each in archive.infolist() if not each.is_dir() and not is_hidden(each.filename)]
+        if not names:
+            raise BadFile(path=str(path), fault=Fault.PACKED, why="is an archive without a file in it")
+        with archive.open(names[0]) as unpacked:
+            return _packed(path, size, unpacked, "zip", tuple(names[1:]))
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a member of an archive is one that a Mac, or a hidden file, puts beside the others."""
+    return name.startswith("__MACOSX/") or name.rpartition("/")[2].startswith((".", "_"))

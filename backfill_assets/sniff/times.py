@@ -1,0 +1,289 @@
+"""Times: in which form the texts of a column are dates or times, and which forms are possible beside it.
+
+A form fits a text when the text is exactly what it would write: `M/d/yyyy` fits `1/22/2020` and not `01/22/2020`.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import monthrange
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from functools import cache
+from itertools import pairwise
+
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June",
+    "July", "August", "September", "October", "November", "December",
+)  # fmt: skip
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+ISO_DATE = "yyyy-MM-dd"
+"""The form that needs no declaration, of a DATE."""
+
+_ISO_LOCAL = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?")
+_ISO_TIME = re.compile(_ISO_LOCAL.pattern + r"(?P<offset>Z|[+-]\d\d(:?\d\d)?)?")
+
+_PARTS: dict[str, str] = {
+    "yyyy": r"(?P<y>\d{4})",
+    "yy": r"(?P<yy>\d\d)",
+    "MMMM": rf"(?P<name>{'|'.join(_MONTHS)})",
+    "MMM": rf"(?P<name>{'|'.join(name[:3] for name in _MONTHS)})",
+    "MM": r"(?P<m>0[1-9]|1[0-2])",
+    "M": r"(?P<m>[1-9]|1[0-2])",
+    "dd": r"(?P<d>0[1-9]|[12]\d|3[01])",
+    "d": r"(?P<d>[1-9]|[12]\d|3[01])",
+    "EEEE": rf"(?:{'|'.join(_DAYS)})",
+    "EEE": rf"(?:{'|'.join(name[:3] for name in _DAYS)})",
+    "HH": r"(?P<H>[01]\d|2[0-3])",
+    "H": r"(?P<H>\d|1\d|2[0-3])",
+    "hh": r"(?P<h>0[1-9]|1[0-2])",
+    "h": r"(?P<h>[1-9]|1[0-2])",
+    "mm": r"(?P<min>[0-5]\d)",
+    "ss": r"(?P<s>[0-5]\d)",
+    "SSSSSS": r"(?P<f>\d{6})",
+    "SSS": r"(?P<f>\d{3})",
+    "a": r"(?P<a>AM|PM)",
+    "XXX": r"(?P<z>Z|[+-]\d\d:\d\d)",
+    "xx": r"(?P<z>[+-]\d\d\d\d)",
+}
+_TOKEN = re.compile(r"'([^']*)'|" + "|".join(sorted(_PARTS, key=len, reverse=True)) + "|.", re.DOTALL)
+
+_DATES = (
+    "yyyy-MM-dd", "yyyy-M-d", "yyyy/MM/dd", "yyyy/M/d", "yyyy.MM.dd", "yyyyMMdd",
+    "M/d/yyyy", "MM/dd/yyyy", "d/M/yyyy", "dd/MM/yyyy",
+    "d.M.yyyy", "dd.MM.yyyy", "d-M-yyyy", "dd-MM-yyyy", "M-d-yyyy", "MM-dd-yyyy",
+    "M/d/yy", "MM/dd/yy", "d/M/yy", "dd/MM/yy", "d.M.yy", "dd.MM.yy", "d-M-yy", "dd-MM-yy", "M-d-yy", "MM-dd-yy",
+    "MMM d yyyy", "MMM dd yyyy", "MMM d, yyyy", "MMM dd, yyyy", "MMMM d, yyyy", "MMMM dd, yyyy", "MMMM d yyyy",
+    "d MMM yyyy", "dd MMM yyyy", "d MMMM yyyy", "dd MMMM yyyy", "d-MMM-yyyy", "dd-MMM-yyyy", "d-MMM-yy", "dd-MMM-yy",
+    "dd/MMM/yyyy", "yyyy-MMM-dd", "yyyy MMM d", "yyyy MMM dd", "yyyy M d", "yyyy MM dd", "d M yyyy", "dd MM yyyy",
+    "EEE, d MMM yyyy", "EEE, dd MMM yyyy", "EEE MMM dd yyyy", "EEEE, MMMM d, yyyy",
+)  # fmt: skip
+_MONTHS_ALONE = (
+    "yyyy-MM", "yyyy/MM", "yyyy/M", "MM/yyyy", "M/yyyy", "MM-yyyy", "MMM-yyyy", "MMM yyyy", "MMMM yyyy", "MMM-yy",
+    "yy-MMM", "yyyy MMM", "yyyy MMMM", "yyyy M", "yyyy MM", "yyyy'M'MM", "yyyy 'M'MM", "yyyy-MMM", "MMM.yyyy",
+)  # fmt: skip
+_CLOCKS = (
+    "HH:mm:ss", "H:mm:ss", "HH:mm", "H:mm", "hh:mm:ss a", "h:mm:ss a", "hh:mm a", "h:mm a", "HH.mm.ss", "HH.mm",
+    "HH:mm:ss.SSS", "HH:mm:ss.SSSSSS", "hh:mm a", "h:mma", "HHmm", "HHmmss", "H",
+)  # fmt: skip
+_BETWEEN = (" ", "'T'", ", ", "-", ":", "  ")
+_OFFSETS = ("", "XXX", " XXX", "xx", " xx", " 'UTC'", " 'GMT'", "'Z'")
+YEARS = "yyyy"
+_MOST_PATTERNS = 3
+_COMPACT = ("yyyyMMddHHmmss", "yyyyMMddHHmm", "yyyyMMdd'T'HHmmss'Z'")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeForm:
+    """How the texts of a column are times.
+
+    Attributes:
+        patterns: The forms, tried in order; empty where they are those that need no declaration.
+        is_date: Whether it has days and no clock.
+        is_local: Whether its times have no offset.
+        fitting: How many of the texts they fit.
+        others: Forms that fit as many texts and give other times.
+    """
+
+    patterns: tuple[str, ...] = ()
+    is_date: bool
+    is_local: bool
+    fitting: int
+    others: tuple[str, ...] = ()
+
+    def read(self, text: str) -> datetime | None:
+        """The time of a text, in UTC where it has an offset; None where it has none."""
+        if not self.patterns:
+            return read_iso(text)
+        return next((found for each in self.patterns if (found := read_as(text, each)) is not None), None)
+
+
+def read_iso(text: str) -> datetime | None:
+    """The time of a text in a form that needs no declaration."""
+    try:
+        if len(text) == len("2026-01-31"):
+            return datetime.combine(date.fromisoformat(text), datetime.min.time()) if text[4] == "-" else None
+        if (found := _ISO_TIME.fullmatch(text)) is None:
+            return None
+        at = datetime.fromisoformat(_ISO_LOCAL.match(text)[0][:26])  # type: ignore[index]
+    except ValueError:
+        return None
+    offset = (found["offset"] or "Z").replace(":", "")
+    if offset == "Z":
+        return at
+    minutes = int(offset[1:3]) * 60 + int(offset[3:] or 0)
+    return at - timedelta(minutes=minutes if offset[0] == "+" else -minutes)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts = []
+    for token in _TOKEN.finditer(pattern):
+        quoted = token[1]
+        parts.append(re.escape(quoted) if quoted is not None else _PARTS.get(token[0]) or re.escape(token[0]))
+    return re.compile("".join(parts))
+
+
+def read_as(text: str, pattern: str) -> datetime | None:
+    """The time of a text that a form writes exactly so; None of another text."""
+    if (found := _compiled(pattern).fullmatch(text)) is None:
+        return None
+    part = found.groupdict()
+    year = int(part["y"]) if part.get("y") else 2000 + int(part["yy"]) if part.get("yy") else 1970
+    name = part.get("name")
+    month = [each[:3] for each in _MONTHS].index(name[:3]) + 1 if name else int(part.get("m") or 1)
+    day = int(part.get("d") or 1)
+    if year < 1 or day > monthrange(year, month)[1]:
+        return None
+    hour = int(part.get("H") or 0)
+    if part.get("h"):
+        hour = int(part["h"]) % 12 + (12 if part["a"] == "PM" else 0)
+    fraction = (part.get("f") or "0").ljust(6, "0")
+    at = datetime(year, month, day, hour, int(part.get("min") or 0), int(part.get("s") or 0), int(fraction))  # noqa: DTZ001
+    offset = (part.get("z") or "Z").replace(":", "")
+    minutes = 0 if offset == "Z" else int(offset[1:3]) * 60 + int(offset[3:5])
+    return at - timedelta(minutes=minutes if offset[:1] == "+" else -minutes)
+
+
+def has_clock(pattern: str) -> bool:
+    """Whether a form has hours."""
+    return any(token[0] in ("H", "HH", "h", "hh") for token in _TOKEN.finditer(pattern))
+
+
+def has_offset(pattern: str) -> bool:
+    """Whether a form tells the instant of a time."""
+    return any(token[0] in ("XXX", "xx") or token[1] in ("UTC", "GMT", "Z") for token in _TOKEN.finditer(pattern)) or (
+        "'Z'" in pattern
+    )
+
+
+def clock_of(texts: Sequence[str]) -> str:
+    """The form of texts that are times of a day, without a date; empty where they are none."""
+    return next((each for each in _CLOCKS[:-3] if all(_compiled(each).fullmatch(text) for text in texts)), "")
+
+
+def time_form(texts: Sequence[str], *, numbers: bool = False, years: bool = False) -> TimeForm | None:
+    """How texts are dates or times; None where fewer than most of them are.
+
+    Args:
+        texts: The values of a column.
+        numbers: Whether digits alone, such as 20260131, may be dates.
+        years: Whether four digits alone may be years.
+    """
+    if not texts:
+        return None
+    iso = sum(_ISO_TIME.fullmatch(text) is not None or read_iso(text) is not None for text in texts)
+    if iso >= _least(len(texts)):
+        return _iso(texts)
+    patterns, others = _patterns(list(dict.fromkeys(texts))[:2_000], _forms(numbers=numbers, years=years))
+    found = TimeForm(
+        patterns=patterns,
+        is_date=not any(map(has_clock, patterns)),
+        is_local=any(has_clock(each) and not has_offset(each) for each in patterns),
+        fitting=0,
+        others=others,
+    )
+    fitting = sum(found.read(text) is not None for text in texts) if patterns else 0
+    return replace(found, fitting=fitting) if patterns and fitting >= _least(len(texts)) else None
+
+
+def _patterns(texts: Sequence[str], allowed: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Forms that together fit the most of some texts, in order, and others that fit as many as the first."""
+    chosen: list[str] = []
+    others: tuple[str, ...] = ()
+    left = texts
+    while left and len(chosen) < _MOST_PATTERNS:
+        found = _fitting(left, allowed)
+        fitting = {
+            each: count for each, count in found.items() if not chosen or has_clock(each) == has_clock(chosen[0])
+        }
+        if not fitting:
+            break
+        best = _best(fitting, left)
+        if not chosen:
+            others = tuple(each for each in fitting if fitting[each] == fitting[best] and _differ(each, best, left))
+        chosen.append(best)
+        left = [text for text in left if read_as(text, best) is None]
+    return tuple(chosen), others
+
+
+def _least(count: int) -> int:
+    """How many of some texts have to fit: nearly all of many, all of a few."""
+    return count if count < 20 else count - count // 20
+
+
+def _iso(texts: Sequence[str]) -> TimeForm | None:
+    dates = sum(len(text) == 10 for text in texts)
+    if 0 < dates < len(texts) and dates < _least(len(texts)):
+        return None
+    is_date = dates >= _least(len(texts))
+    times = [match for text in texts if (match := _ISO_TIME.fullmatch(text)) and read_iso(text)]
+    without = [match for match in times if not match["offset"]]
+    if is_date:
+        fitting = sum(len(text) == 10 and read_iso(text) is not None for text in texts)
+        return TimeForm(is_date=True, is_local=False, fitting=fitting)
+    return TimeForm(is_date=False, is_local=bool(without), fitting=len(times))
+
+
+@cache
+def _forms(*, numbers: bool, years: bool) -> tuple[str, ...]:
+    dates = [each for each in _DATES if numbers or each != "yyyyMMdd"]
+    found = [*dates, *_MONTHS_ALONE]
+    if numbers:
+        found += [*_COMPACT, "yyyyMM"]
+    if years:
+        found.append(YEARS)
+    return tuple(found)
+
+
+@cache
+def _with_clocks(day: str) -> tuple[str, ...]:
+    return tuple(f"{day}{between}{clock}{offset}" for between in _BETWEEN for clock in _CLOCKS for offset in _OFFSETS)
+
+
+def _fitting(texts: Sequence[str], allowed: Iterable[str]) -> dict[str, int]:
+    """Forms that fit the first of some texts, with the number of texts that each fits."""
+    first, days = texts[0], [each for each in allowed if not has_clock(each)]
+    forms = [each for each in allowed if read_as(first, each) is not None]
+    if not forms and any(character in first for character in " T:,-"):
+        begins = [day for day in days if _compiled(day).match(first)]
+        possible = (each for day in begins for each in _with_clocks(day) if each.endswith("a") == first.endswith("M"))
+        forms = [each for each in possible if read_as(first, each) is not None]
+        forms += [each for each in _clock_first() if read_as(first, each) is not None]
+    return {each: sum(read_as(text, each) is not None for text in texts) for each in dict.fromkeys(forms)}
+
+
+@cache
+def _clock_first() -> tuple[str, ...]:
+    """Of old web servers and of social networks."""
+    return ("EEE MMM dd HH:mm:ss xx yyyy", "EEE MMM d HH:mm:ss yyyy", "dd/MMM/yyyy:HH:mm:ss xx", "HH:mm dd/MM/yyyy")
+
+
+def _best(fitting: dict[str, int], texts: Sequence[str]) -> str:
+    """The form that fits most; of several the one whose times are in order, or which is written in one style."""
+    most = max(fitting.values())
+    among = [each for each in fitting if fitting[each] == most]
+    distances = {each: _distance(texts, each) for each in among}
+    least = min(distances.values())
+    return min((each for each in among if distances[each] <= 2 * least), key=_rank)
+
+
+def _distance(texts: Sequence[str], pattern: str) -> float:
+    """The seconds from each time to the next: few where a file is sorted by time, and the form is the right one."""
+    times = [at for text in texts[:1_000] if (at := read_as(text, pattern)) is not None]
+    return sum(abs((after - before).total_seconds()) for before, after in pairwise(times))
+
+
+def _rank(pattern: str) -> tuple[int, int, int]:
+    """The more usual one of two forms that cannot be told apart comes first."""
+    tokens = [token[0] for token in _TOKEN.finditer(pattern)]
+    singles = sum(token in ("M", "d", "H", "h") for token in tokens)
+    doubles = sum(token in ("MM", "dd", "HH", "hh") for token in tokens)
+    is_day_first = pattern.startswith("d") and "/" in pattern
+    return (int(is_day_first), min(singles, doubles), singles)
+
+
+def _differ(one: str, other: str, texts: Sequence[str]) -> bool:
+    return one != other and any(read_as(text, one) != read_as(text, other) for text in texts)

@@ -1,0 +1,81 @@
+"""What a public file looks like, what has to be declared of it, and what pandas reads in it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import pandas as pd
+
+RECORDS = 40
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """A file that anybody can download, as far as its form goes.
+
+    Attributes:
+        name: Of the shape, and of the table that it becomes.
+        file: What it is called; the suffix says what it is taken for.
+        like: A public file that looks like this.
+        write: Its bytes.
+        pandas: What pandas reads in it: one row per record that can land, one column per column of the file, under the
+            names that pandas gives them. A column that is made of several has the name of the contract's.
+        key: What `sniff` proposes; nothing stands for the number of the row.
+        event_time: Likewise.
+        declared: Likewise, the lines besides name, key, event time (with the zone of its clocks) and columns.
+        rejected: How many records cannot land.
+    """
+
+    name: str
+    file: str
+    like: str
+    write: Callable[[], bytes]
+    pandas: Callable[[Path], pd.DataFrame]
+    key: tuple[str, ...] = ()
+    event_time: str
+    declared: tuple[str, ...] = ()
+    zone: bool = False
+    rejected: int = 0
+
+
+def made(name: str) -> random.Random:
+    """The same numbers for the same shape, in every process."""
+    return random.Random(name)
+
+
+def days_from(first: date, *, step: int = 1, count: int = RECORDS) -> list[date]:
+    return [first + timedelta(days=step * number) for number in range(count)]
+
+
+def months_from(year: int, month: int = 1, *, count: int = RECORDS) -> list[date]:
+    return [date(year + (month - 1 + number) // 12, (month - 1 + number) % 12 + 1, 1) for number in range(count)]
+
+
+def times_from(first: datetime, *, minutes: int, count: int = RECORDS) -> list[datetime]:
+    return [first + timedelta(minutes=minutes * number) for number in range(count)]
+
+
+def irregular(draw: random.Random, first: datetime, *, count: int = RECORDS) -> list[datetime]:
+    """Times as people make them: seconds or minutes apart, some of them at once."""
+    found = [first]
+    while len(found) < count:
+        found.append(found[-1] + timedelta(seconds=draw.choice((0, 7, 41, 300, 1234))))
+    return found
+
+
+def comma(rows: Iterable[Sequence[object]], *, end: str = "\n", quoting: int = csv.QUOTE_MINIMAL) -> str:
+    """Rows as Python's own CSV."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator=end, quoting=quoting).writerows(rows)  # type: ignore[arg-type]
+    return text.getvalue()
+
+
+def joined(rows: Iterable[Sequence[object]], *, by: str, end: str = "\n") -> str:
+    """Rows as programs write them that quote nothing."""
+    return "".join(by.join("" if value is None else str(value) for value in row) + end for row in rows)

@@ -1,0 +1,123 @@
+"""What is between values, around them and before them, and what a text is encoded in."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from backfill_assets.sniff.dialect import dialect_of, table_of
+from backfill_assets.sniff.documents import documents_of
+from backfill_assets.sniff.encoding import encoding_of
+from backfill_assets.sniff.texts import numbers_of
+
+ROWS = [("id", "at", "note", "x")] + [
+    (str(number), f"2026-03-{number:02}", "plain" if number % 3 else "say; it, so", f"{number}.5")
+    for number in range(1, 29)
+]
+
+
+def written(rows: Sequence[Sequence[str]], delimiter: str, *, quoting: int = csv.QUOTE_MINIMAL, end: str = "\n") -> str:
+    text = io.StringIO()
+    csv.writer(text, delimiter=delimiter, lineterminator=end, quoting=quoting).writerows(rows)  # type: ignore[arg-type]
+    return text.getvalue()
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", "^", "~"])
+@pytest.mark.parametrize("banner", [0, 1, 4])
+def test_a_dialect_gives_the_rows_that_were_written(delimiter: str, quoting: int, end: str, banner: int) -> None:
+    before = "".join(f"A title, of a report{end}" for _ in range(banner))
+    text = before + written(ROWS, delimiter, quoting=quoting, end=end)
+    found = dialect_of(text)
+    assert (found.delimiter, found.quote, found.skip, found.header) == (delimiter, '"', banner, True)
+    table = table_of(text, found, is_whole=True)
+    assert (table.header, [*table.rows]) == (ROWS[0], ROWS[1:])
+
+
+cells = st.one_of(
+    st.integers(-999, 10**6).map(str),
+    st.decimals(-99, 99, places=2).map(str),
+    st.text("abcdefgh ,;\"'é", min_size=1, max_size=12).map(lambda text: f"w{text}w"),
+)
+
+
+@given(st.sampled_from(",;\t|"), st.lists(st.tuples(cells, cells, cells), min_size=5, max_size=30))
+def test_whatever_is_in_the_values_they_are_read_as_they_were_written(
+    delimiter: str, rows: list[tuple[str, str, str]]
+) -> None:
+    header = ("first_name", "second_name", "third_name")
+    text = written([header, *rows], delimiter, quoting=csv.QUOTE_ALL)
+    found = dialect_of(text)
+    assume(found.header)
+    assert found.delimiter == delimiter
+    assert [*table_of(text, found, is_whole=True).rows] == rows
+
+
+def test_rows_that_begin_like_a_comment_are_none() -> None:
+    text = "# of a station\n# in Celsius\n" + written(ROWS, ",") + "# end\n"
+    found = dialect_of(text)
+    assert (found.comment, found.skip) == ("#", 0)
+    assert len(table_of(text, found, is_whole=True).rows) == len(ROWS) - 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "decimal", "thousands"),
+    [
+        ([["1.5", "2"], ["7"]], ".", ""),
+        ([["1,5", "2,25"], ["7"]], ",", ""),
+        ([["1.234,5", "2,25"], ["7"]], ",", "."),
+        ([["1,234", "12,345,678"], ["0.5"]], ".", ","),
+        ([["1 234,5"], ["0,5"]], ",", " "),
+        ([["1'234.50"], ["0.5"]], ".", "'"),
+        ([["a,b"], ["0.5"]], ".", ""),
+        ([["1,5"], ["0.5"]], ".", ""),
+    ],
+)
+def test_numbers_are_read_as_most_columns_have_them(columns: list[list[str]], decimal: str, thousands: str) -> None:
+    found = numbers_of(columns)
+    assert (found.decimal, found.thousands) == (decimal, thousands)
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "expected"),
+    [
+        ("id,größe\n1,ü\n", "utf-8", "utf-8"),
+        ("id,größe\n1,ü\n", "utf-8-sig", "utf-8"),
+        ("id,größe\n1,ü\n", "utf-16", "utf-16"),
+        ("id,size\n1,2\n" * 9, "utf-16-le", "utf-16-le"),
+        ("id,size\n1,2\n" * 9, "utf-16-be", "utf-16-be"),
+        ("Stadt;Größe\nMünchen;1\nKöln;2\n", "latin-1", "latin-1"),
+        ("prix\n1 €\ncafé\n", "cp1252", "cp1252"),
+        ("Дата;Город\n01.02.2023;Москва\n02.02.2023;Казань\n" * 5, "cp1251", "cp1251"),
+    ],
+)
+def test_an_encoding_gives_the_text_that_was_written(text: str, encoding: str, expected: str) -> None:
+    found = encoding_of(text.encode(encoding))
+    assert found.name == expected
+    assert text.encode(encoding).decode(found.name).removeprefix("\ufeff") == text
+    assert (found.doubt is None) == found.name.startswith("utf")
+
+
+@pytest.mark.parametrize(
+    ("text", "reads", "records"),
+    [
+        ('{"a":1}\n{"a":2}\n', "None", 2),
+        ('[{"a":1},{"a":2}]', "Json(records='', array=True)", 2),
+        ('[\n {"a":\n 1},\n {"a":2}', "Json(records='', array=True)", 2),
+        ('{"type":"F","features":[{"a":1},{"a":2}]}', "Json(records='features', array=False)", 2),
+        ('{"m":{"x":[1]},"data":{"items":[{"a":1},{"a":2},{"a', "Json(records='data.items', array=False)", 2),
+        ('{"a":1}{"a":2}{"a":3}', "Json(records='', array=False)", 3),
+        ('{\n"a":1}\n{\n"a":2}\n', "Json(records='', array=False)", 2),
+        ('{"a":1}', "None", 1),
+    ],
+)
+def test_records_of_json_are_found_where_they_are(text: str, reads: str, records: int) -> None:
+    found = documents_of(text, is_whole=True)
+    assert found is not None
+    assert (repr(found.reads), len(found.records)) == (reads, records)
