@@ -143,7 +143,9 @@ class SourceTable:
             joined by a blank, such as `{"Last Update": "at", "properties.time": "at", ("Date", "Time"): "at"}`.
         earlier_columns: The same for earlier versions of the contract, by version.
         formats: By column how its dates or times are written: a pattern such as `M/d/yyyy HH:mm`, `Epoch("ms")`, or
-            several that are tried in order.
+            several that are tried in order, of which none reads a text of another as another time. A text counts that a
+            pattern would write, and no other: `M/d/yyyy` is not `01/02/2020`, and 30 February is a date that does not
+            exist. What is in brackets may be missing. Without a form times are written as in ISO 8601.
         ahead: How far an event time may be after the landing, such as `seconds(60)` for clocks that run ahead.
         planned: States that event times may be in the future, as those of a schedule.
         repeated_hour: With a timezone, which of the two a time is that a clock shows twice: `first`, `second`, `both`
@@ -326,7 +328,10 @@ class SourceTable:
             columns=self._columns_at(version),
             earlier_columns={each: known for each, known in self.earlier_columns.items() if each < version},
             formats={
-                names[column]: form for column, form in self.formats.items() if names[column] in schema.fieldNames()
+                names[column]: form
+                for column, form in self.formats.items()
+                if names[column] in schema.fieldNames()
+                and schema[names[column]].dataType == self.schema[column].dataType
             },
             order=tuple(names[column] for column in self.order),
             operation=self.operation and self.operation.named_as(names),

@@ -17,6 +17,7 @@ from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.declarations import Declared, Kind, meant, wrong
 from backfill_assets.domain.dialects import Dialect, Epoch, Form
 from backfill_assets.domain.file_names import FileName, is_file_name, mistakes_of_names
+from backfill_assets.domain.forms import mistakes_of_forms
 
 REPEATED_HOURS = ("", "first", "second", "reject", "both")
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
@@ -107,6 +108,8 @@ def _mistakes(table: Written) -> Iterator[str]:
             yield f"formats has {column!r}, which is not a column of its schema{meant(column, known)}"
         elif not isinstance(table.schema[column].dataType, _TIMES):
             yield f"formats has {column!r}, which is neither a date nor a timestamp"
+        else:
+            yield from mistakes_of_forms(column, table.formats[column], table.schema[column].dataType, table.timezone)
     if table.planned and table.ahead:
         yield "it is planned, so that its times may be ahead of the landing as far as they like: leave ahead out"
     if table.repeated_hour and not table.timezone:

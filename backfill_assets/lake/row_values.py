@@ -258,7 +258,7 @@ def few_by_reason(
     column, value = where
     found = lake.open(table).to_pyarrow_table(columns=list(columns), filters=[(column, "=", value)])
     found = found.sort_by(columns[0])
-    kinds = _values(pc.replace_substring_regex(found.column(columns[1]), ": '.*'$", ""))
+    kinds = _values(pc.replace_substring_regex(found.column(columns[1]), "(?s): '.*'$", ""))
     first = {kind: place for place, kind in reversed([*enumerate(kinds)])}
     places = list(dict.fromkeys((*sorted(first.values()), *range(len(kinds)))))[:3]
     counts = Counter(kinds)

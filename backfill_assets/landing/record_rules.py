@@ -18,7 +18,7 @@ from pyspark.sql.types import BinaryType, DataType, DateType, StringType, Timest
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, STATES
 from backfill_assets.landing.json_text import is_object
-from backfill_assets.landing.reading import quoting, reading_of
+from backfill_assets.landing.reading import nulls_of, quoting, reading_of
 from backfill_assets.landing.times import shown_twice
 from backfill_assets.landing.values import complaint, is_blank, typed
 from backfill_assets.planning.local_days import LAST_PLANNED, newest_date
@@ -161,6 +161,9 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
     present = {field.name: field.dataType for field in raw.schema.fields}
     kept = [column for column in raw.columns if column not in source.schema.fieldNames()]
     required = required_columns(source)
+    if nulls := nulls_of(source):
+        texts_of_files = [name for name in source.file_columns if isinstance(present.get(name), StringType)]
+        raw = raw.withColumns({name: F.when(~F.col(name).isin(*nulls), F.col(name)) for name in texts_of_files})
     for name, named in source.bounds.items():
         if isinstance(present.get(name), StringType):
             bound = F.coalesce(*(F.when(F.col(name) == infinity, F.lit(text)) for infinity, text in named.items()))

@@ -1,10 +1,12 @@
 """Times: what a text is as a date, an instant or a local time, and which instant a local time is.
 
-A time without an offset is an instant only where the source states its time zone.
+A time without an offset is an instant only where the source states its time zone. Without declared forms times are
+written as in ISO 8601; texts and numbers of declared forms are read in `written_times`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import reduce
 
@@ -12,7 +14,13 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from backfill_assets.domain.dialects import Epoch
+from backfill_assets.domain.forms import Reader, named
+from backfill_assets.domain.patterns import Pattern
 from backfill_assets.landing.reading import Reading, quoting, shown
+from backfill_assets.landing.written_times import as_text, day_of, is_number, is_of, of_epoch, time_of
+
+TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 
 _DATE = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 # Spark's own cast also takes a bare date, a missing offset and the name of a zone, all of which leave the instant open.
@@ -23,32 +31,75 @@ _TIMES: Mapping[type[T.DataType], str] = {
 }
 _WITHOUT_SECONDS = r"\A(.{16})([Z+-])"
 _BELOW_MICROSECONDS = r"[.][0-9]{6}[0-9]*[1-9]"
+_DEMANDS: Mapping[type[T.DataType], str] = {
+    T.DateType: "a date like 2026-01-01",
+    T.TimestampType: "a timestamp like 2026-01-01T09:00:00Z",
+    T.TimestampNTZType: "a timestamp like 2026-01-01T09:00:00, without an offset",
+}
+_UNITS = {9: "s", 12: "ms", 15: "us", 18: "ns"}
+"""Of numbers with so many digits or one more, the unit in which they are times of this century."""
 
 
-def time_of_text(text: Column, target: T.DataType, how: Reading) -> Column:
-    """A text as a date, an instant or a local time; null when it is none, or has digits that the type does not keep."""
+def can_be_time(target: T.DataType, found: T.DataType, how: Reading) -> bool:
+    """Whether values are texts, or numbers of a declared form, that are read as dates or times."""
+    is_number = isinstance(found, T.NumericType) and bool(how.forms)
+    return isinstance(target, TIMES) and (isinstance(found, T.StringType) or is_number)
+
+
+def read_time(value: Column, found: T.DataType, target: T.DataType, how: Reading) -> Column:
+    """A text or a number as a date, an instant or a local time.
+
+    Null when it is none, or has digits that the type does not keep.
+    """
+    if how.forms:
+        return F.coalesce(*(_formed(value, found, form, target, how) for form in how.forms))
     if isinstance(target, T.DateType):
-        return F.when(text.rlike(_DATE), text.try_cast(target))
-    time = cut_time(text, target, how)
-    return time if how.rounds else F.when(~text.rlike(_BELOW_MICROSECONDS), time)
+        return F.when(value.rlike(_DATE), value.try_cast(target))
+    time = _cut(value, target, how)
+    return time if how.rounds else F.when(~value.rlike(_BELOW_MICROSECONDS), time)
 
 
-def cut_time(text: Column, target: T.DataType, how: Reading) -> Column:
-    """A time, cut to microseconds; an instant without an offset is the local time of a zone, if there is one."""
-    time = _time(text, target)
+def _cut(text: Column, target: T.DataType, how: Reading) -> Column:
+    """A time in the form of ISO 8601, cut to microseconds."""
+    time = _iso(text, target)
     if not how.timezone or not isinstance(target, T.TimestampType):
         return time
-    return F.coalesce(time, instant(_time(text, T.TimestampNTZType()), how.timezone))
+    return F.coalesce(time, instant(_iso(text, T.TimestampNTZType()), how.timezone))
 
 
-def _time(text: Column, target: T.DataType) -> Column:
+def _iso(text: Column, target: T.DataType) -> Column:
     with_seconds = F.regexp_replace(text, _WITHOUT_SECONDS, "$1:00$2")
     return F.when(text.rlike(_TIMES[type(target)]), with_seconds.try_cast(target))
 
 
-def local_time(value: Column, found: T.DataType) -> Column:
-    """The local time that a raw value is, which is a text or a local time of Parquet."""
-    return value if isinstance(found, T.TimestampNTZType) else _time(value, T.TimestampNTZType())
+def _formed(value: Column, found: T.DataType, form: Reader, target: T.DataType, how: Reading) -> Column:
+    """A value of one form; null when it is of another one."""
+    if isinstance(form, Epoch):
+        return of_epoch(value, found, form, target, rounds=how.rounds)
+    text = as_text(value, found)
+    if isinstance(target, T.DateType):
+        if not form.has_time:
+            return day_of(text, form)
+        local = time_of(text, form, T.TimestampNTZType(), rounds=False)
+        day = local.cast("date")
+        return F.when(day.cast(T.TimestampNTZType()) == local, day)
+    time = time_of(text, form, target, rounds=how.rounds)
+    is_local = isinstance(target, T.TimestampType) and not form.has_offset
+    return instant(time, how.timezone) if is_local else time
+
+
+# --------------------------------------------------------------------------------------------------------- local times
+
+
+def local_time(value: Column, found: T.DataType, how: Reading) -> Column:
+    """The local time that a raw value is, which is a text, a number of a declared form or a local time of Parquet."""
+    if isinstance(found, T.TimestampNTZType):
+        return value
+    if not how.forms:
+        return _iso(value, T.TimestampNTZType())
+    local = [form for form in how.forms if isinstance(form, Pattern) and not form.has_offset]
+    text, nothing = as_text(value, found), F.lit(None).cast(T.TimestampNTZType())
+    return F.coalesce(*(time_of(text, form, T.TimestampNTZType(), rounds=how.rounds) for form in local), nothing)
 
 
 def instant(local: Column, timezone: str) -> Column:
@@ -62,9 +113,9 @@ def instant(local: Column, timezone: str) -> Column:
 
 def is_shown_twice(value: Column, found: T.DataType, how: Reading) -> Column:
     """Whether a raw value is a time without an offset that clocks of the zone show twice."""
-    if not isinstance(found, (T.StringType, T.TimestampNTZType)):
+    if not isinstance(found, T.TimestampNTZType) and not can_be_time(T.TimestampType(), found, how):
         return F.lit(False)
-    local = local_time(value, found)
+    local = local_time(value, found, how)
     zone, utc = F.lit(how.timezone), F.lit("UTC")
     first = F.convert_timezone(zone, utc, local)
     is_shown = F.convert_timezone(utc, zone, first) == local
@@ -78,6 +129,9 @@ def is_shown_twice(value: Column, found: T.DataType, how: Reading) -> Column:
     return F.coalesce(is_shown & again, F.lit(False))
 
 
+# ------------------------------------------------------------------------------------------------------------- reasons
+
+
 def shown_twice(name: str, value: Column, found: T.DataType, how: Reading) -> Column:
     """The sentence about a time that clocks show twice, where it has to tell records apart; null for others."""
     zone = how.timezone
@@ -85,16 +139,66 @@ def shown_twice(name: str, value: Column, found: T.DataType, how: Reading) -> Co
     return F.when(is_shown_twice(value, found, how), quoting(F.lit(why), shown(value, found)))
 
 
-def is_skipped(text: Column, how: Reading) -> Column:
-    """Whether a text is a local time that clocks of the zone do not show."""
-    local = local_time(text, T.StringType())
-    return F.coalesce(local.isNotNull() & instant(local, how.timezone).isNull(), F.lit(False))
+def time_complaint(name: str, value: Column, found: T.DataType, target: T.DataType, how: Reading) -> Column:
+    """The sentence about a value that is no date and no time of its column: what it is, or what to declare."""
+    text = shown(value, found)
+    if how.forms and can_be_time(target, found, how):
+        known = _of_forms(name, value, found, target, how)
+    else:
+        known = _of_iso(name, text, target, how)
+    if isinstance(target, T.TimestampType) and how.timezone:
+        local = local_time(value, found, how)
+        is_skipped = local.isNotNull() & instant(local, how.timezone).isNull()
+        skipped = F.when(is_skipped, F.lit(f"{name} is a time that clocks in {how.timezone} skip"))
+        known = F.coalesce(skipped, known)
+    return quoting(known, text)
 
 
-def is_of_no_day(text: Column, target: T.DataType, how: Reading) -> Column:
-    """Whether a text is written as a date, or as a time that the type takes, of a day that no calendar has."""
+def _of_iso(name: str, text: Column, target: T.DataType, how: Reading) -> Column:
     forms = [_DATE] if isinstance(target, T.DateType) else [_TIMES[type(target)]]
     if isinstance(target, T.TimestampType) and how.timezone:
         forms.append(_TIMES[T.TimestampNTZType])
     is_written = reduce(lambda left, right: left | right, (text.rlike(form) for form in forms))
-    return F.coalesce(is_written & F.substring(text, 1, 10).try_cast("date").isNull(), F.lit(False))
+    is_of_no_day = is_written & F.substring(text, 1, 10).try_cast("date").isNull()
+    said = F.when(is_of_no_day, F.lit(f"{name} is a date that does not exist"))
+    if not isinstance(target, T.DateType):
+        has_digits = _cut(text, target, how).isNotNull()
+        said = said.when(has_digits, F.lit(f"{name} does not fit {target.simpleString()}"))
+    demand = "a timestamp" if isinstance(target, T.TimestampType) and how.timezone else _DEMANDS[type(target)]
+    return said.otherwise(F.concat(F.lit(f"{name} is not {demand}"), _way_out(name, text, target, how)))
+
+
+def _way_out(name: str, text: Column, target: T.DataType, how: Reading) -> Column:
+    """What a source declares whose times look like a text; empty where it looks like none."""
+    unit = F.lit("d" if isinstance(target, T.DateType) else "s")
+    for digits, known in _UNITS.items():
+        unit = F.when(F.length(F.regexp_extract(text, "[0-9]+", 0)) >= digits, F.lit(known)).otherwise(unit)
+    column = json.dumps(name)
+    as_epoch = F.concat(F.lit(f'; if it counts from 1970, declare formats={{{column}: Epoch("'), unit, F.lit('")}'))
+    found = F.when(is_number(text) & F.lit(not isinstance(target, T.TimestampNTZType)), as_epoch)
+    if not isinstance(target, T.DateType):
+        found = found.when(text.rlike(_DATE), F.lit("; a date has no time of day: make the column a DATE"))
+    if isinstance(target, T.TimestampType) and not how.timezone:
+        found = found.when(text.rlike(_TIMES[T.TimestampNTZType]), F.lit("; it has no offset: declare its timezone"))
+    form = "M/d/yyyy" if isinstance(target, T.DateType) else "M/d/yyyy HH:mm"
+    declare = F.lit(f'; declare its form, such as formats={{{column}: "{form}"}}')
+    return F.coalesce(found.when(text.rlike("[0-9].*[0-9]"), declare), F.lit(""))
+
+
+def _of_forms(name: str, value: Column, found: T.DataType, target: T.DataType, how: Reading) -> Column:
+    text, kind = as_text(value, found), target.simpleString()
+    said = F.when(F.lit(False), F.lit(""))
+    for form in how.forms:
+        if isinstance(form, Epoch):
+            is_epoch = F.lit(isinstance(found, T.NumericType)) | is_number(text)
+            said = said.when(is_epoch, F.lit(f"{name} does not fit {kind} as {named(form)}"))
+            continue
+        day, time = day_of(text, form), time_of(text, form, T.TimestampNTZType(), rounds=True)
+        known = F.when(day.isNull(), F.lit(f"{name} is a date that does not exist"))
+        if form.has_time:
+            known = known.when(time.isNull(), F.lit(f"{name} is a time that does not exist"))
+        if form.has_time and isinstance(target, T.DateType):
+            known = known.when(day.isNotNull(), F.lit(f"{name} has a time of day, and its column is a date"))
+        said = said.when(is_of(text, form), known.otherwise(F.lit(f"{name} does not fit {kind}")))
+    declared = " or ".join(dict.fromkeys(map(named, how.forms)))
+    return said.otherwise(F.lit(f"{name} is not written as {declared}"))

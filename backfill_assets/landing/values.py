@@ -7,6 +7,7 @@ states that it writes more digits than its contract keeps (`rounds`). Dates and 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from functools import reduce
 
@@ -16,7 +17,7 @@ from pyspark.sql import types as T
 
 from backfill_assets.landing.json_text import elements, has_half_pair, let, members, plain
 from backfill_assets.landing.reading import EXACTLY, JSON_OF_PARQUET, NESTED, Reading, quoting, shown
-from backfill_assets.landing.times import cut_time, instant, is_of_no_day, is_skipped, time_of_text
+from backfill_assets.landing.times import TIMES, can_be_time, instant, read_time, time_complaint
 
 _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _FLOATING = (T.FloatType, T.DoubleType)
@@ -34,10 +35,6 @@ _BASE64 = r"\A(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AE
 _DEMANDS: Mapping[type[T.DataType], str] = {
     **dict.fromkeys(_WHOLE, "a whole number"),
     **dict.fromkeys((*_FLOATING, T.DecimalType), "a number"),
-    T.BooleanType: "true or false",
-    T.DateType: "a date like 2026-01-01",
-    T.TimestampType: "a timestamp like 2026-01-01T09:00:00Z",
-    T.TimestampNTZType: "a timestamp like 2026-01-01T09:00:00, without an offset",
     T.BinaryType: "base64 text like aGVsbG8=",
     T.ArrayType: "a JSON array",
     T.StructType: "a JSON object",
@@ -93,13 +90,15 @@ def typed(value: Column, found: T.DataType, target: T.DataType, how: Reading = E
     Args:
         found: The type of the raw value; anything but a string is of a Parquet file and has passed `can_become`.
     """
+    if can_be_time(target, found, how):
+        return read_time(value, found, target, how)
     match target:
         case T.StringType():
             return _string(value, found)
         case T.ArrayType():
-            return _array(value, found, target, how)
+            return _array(value, found, target, how.of_json)
         case T.StructType():
-            return _struct(value, found, target, how)
+            return _struct(value, found, target, how.of_json)
         case T.MapType():
             assert isinstance(found, T.MapType), "no contract has maps; they are what a JSON column is written from"
             keys, items = (T.ArrayType(kind) for kind in (target.keyType, target.valueType))
@@ -111,16 +110,28 @@ def typed(value: Column, found: T.DataType, target: T.DataType, how: Reading = E
 
 def complaint(name: str, value: Column, found: T.DataType, target: T.DataType, how: Reading = EXACTLY) -> Column:
     """The sentence about a raw value that is no value of the contract's type, by its form or by what the type holds."""
+    if isinstance(target, TIMES):
+        return time_complaint(name, value, found, target, how)
     text = shown(value, found)
-    fits = F.lit(f"{name} does not fit {target.simpleString()}")
-    has_form = _is_whole(value, found) if isinstance(target, _WHOLE) else _has_form(text, target, how)
-    said = F.when(has_form, fits)
-    if isinstance(target, (T.DateType, T.TimestampType, T.TimestampNTZType)):
-        said = said.when(is_of_no_day(text, target, how), F.lit(f"{name} is a date that does not exist"))
-    if not isinstance(target, T.TimestampType) or not how.timezone:
-        return quoting(said.otherwise(f"{name} is not {_DEMANDS[type(target)]}"), text)
-    skipped = F.lit(f"{name} is a time that clocks in {how.timezone} skip")
-    return quoting(F.when(is_skipped(text, how), skipped).otherwise(said.otherwise(f"{name} is not a timestamp")), text)
+    number = _number(text, how) if isinstance(found, T.StringType) else value
+    if isinstance(target, _WHOLE):
+        has_form = _is_whole(number, found)
+    else:
+        has_form = _has_form(number if isinstance(target, T.NumericType) else text, target)
+    fits = F.when(has_form, F.lit(f"{name} does not fit {target.simpleString()}"))
+    return quoting(fits.otherwise(F.lit(f"{name} is not {_demand(target, how)}")), text)
+
+
+def _demand(target: T.DataType, how: Reading) -> str:
+    """What a text of a type has to be, with what the source declares of it."""
+    if isinstance(target, T.BooleanType):
+        return " or ".join((*how.true, *how.false))
+    said = _DEMANDS[type(target)]
+    if isinstance(target, T.NumericType) and how.thousands:
+        said += f" with {how.thousands!r} between groups of three digits"
+    if isinstance(target, (*_FLOATING, T.DecimalType)) and how.decimal != ".":
+        said += f"{' and' if how.thousands else ' with'} {how.decimal!r} before its fraction"
+    return said
 
 
 def _is_whole(value: Column, found: T.DataType) -> Column:
@@ -131,13 +142,11 @@ def _is_whole(value: Column, found: T.DataType) -> Column:
     return F.coalesce(value.cast("string").rlike(digits), F.lit(False))
 
 
-def _has_form(text: Column, target: T.DataType, how: Reading) -> Column:
+def _has_form(text: Column, target: T.DataType) -> Column:
     """Whether a text that is no value of a type is written as one."""
     match target:
         case T.FloatType() | T.DoubleType() | T.DecimalType():
             found = text.rlike(_NUMBER)
-        case T.TimestampType() | T.TimestampNTZType():
-            found = cut_time(text, target, how).isNotNull()
         case T.ArrayType():
             found = elements(text).isNotNull()
         case T.StructType():
@@ -158,6 +167,8 @@ def _string(value: Column, found: T.DataType) -> Column:
 
 
 def _of_text(text: Column, target: T.DataType, how: Reading) -> Column:
+    if isinstance(target, T.NumericType):
+        text = _number(text, how)
     match target:
         case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
             return F.when(text.rlike(_WHOLE_NUMBER), text.try_cast(target))
@@ -169,12 +180,25 @@ def _of_text(text: Column, target: T.DataType, how: Reading) -> Column:
         case T.DecimalType():
             return _decimal(text, target, how.rounds)
         case T.BooleanType():
-            return F.when(text == "true", F.lit(True)).when(text == "false", F.lit(False))
-        case T.DateType() | T.TimestampType() | T.TimestampNTZType():
-            return time_of_text(text, target, how)
+            return F.when(text.isin(*how.true), F.lit(True)).when(text.isin(*how.false), F.lit(False))
         case T.BinaryType():
             return F.when(text.rlike(_BASE64), F.try_to_binary(text, F.lit("base64")))
     raise TypeError(f"there is no rule for {target.simpleString()}; such a contract is refused when it is declared")
+
+
+def _number(text: Column, how: Reading) -> Column:
+    """The text of a number with the marks of JSON in place of declared ones; null where these are in other places.
+
+    A group that begins with a zero is none: with `.` between groups `0.125` would be 125.
+    """
+    if how.decimal == "." and not how.thousands:
+        return text
+    whole = "[0-9]*"
+    if how.thousands:
+        whole = rf"(?:[0-9]*|[1-9][0-9]{{0,2}}(?:{re.escape(how.thousands)}[0-9]{{3}})+)"
+    form = rf"\A[+-]?{whole}(?:{re.escape(how.decimal)}[0-9]*)?(?:[eE][+-]?[0-9]{{1,3}})?\z"
+    plain_number = F.translate(text, how.decimal + how.thousands, ".")
+    return F.when(text.rlike(form), plain_number).when(text.rlike(_NOT_FINITE), text)
 
 
 def _decimal(text: Column, target: T.DecimalType, rounds: bool) -> Column:

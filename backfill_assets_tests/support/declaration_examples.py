@@ -41,6 +41,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
             f'earlier_columns={{1: {{"Id": "event_id"}}}}, columns={{"ID": "event_id"}}, earlier={{1: {_SCHEMA}}}, '
             'lift={1: lifts(defaults={"channel": "shop"})}, schema=WITH_CHANNEL'
         ),
+        "formats": """formats={"at": ("M/d/yyyy HH:mm 'UTC'", Epoch("ms"))}""",
         "ahead": "ahead=seconds(60)",
         "planned": "planned=True",
         "repeated_hour": 'repeated_hour="first", timezone="Europe/Amsterdam"',
@@ -167,6 +168,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
     "monthly": {"column": 'column="day"'},
     "days": {"count": "count=3"},
     "seconds": {"count": "count=60"},
+    "Epoch": {"unit": 'unit="ms"'},
     "lifts": {
         "function": 'function=lambda record: {"more": record["event_id"].cast("bigint")}',
         "renamed": "renamed={}",

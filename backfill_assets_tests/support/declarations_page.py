@@ -28,7 +28,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("unique_key", "not_null", "accepted", "expression", "row_count", "compared", "moved", "warm_up_proof"),
         "Breakdown",
     ),
-    "What a source declares of its records": ("days", "seconds", "Operations", "Debezium", "lifts"),
+    "What a source declares of its records": ("days", "seconds", "Epoch", "Operations", "Debezium", "lifts"),
     "Captures": (
         *("KafkaTopic", "SchemaRegistry", "SchemaFolder", "KinesisStream", "PostgresTable", "LakeTable"),
         *("IcebergTable", "HttpApi", "Cursor", "PageNumber", "Offset", "IdRange", "NextUrl", "LinkHeader", "InBody"),

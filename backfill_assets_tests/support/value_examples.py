@@ -82,8 +82,17 @@ def found(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> list[Any]:
     return [row["_reason"] or row[name] for row, name in zip(rows, columns, strict=True)]
 
 
-def no(name: str, demand: str, text: str) -> str:
-    return f"{name} is not {demand}: '{text}'"
+NO_CLOCK = "; a date has no time of day: make the column a DATE"
+NO_OFFSET = "; it has no offset: declare its timezone"
+
+
+def no(name: str, demand: str, text: str, way_out: str = "") -> str:
+    return f"{name} is not {demand}{way_out}: '{text}'"
+
+
+def with_form(name: str, form: str = "M/d/yyyy HH:mm") -> str:
+    """What the reason says to declare of a column of times."""
+    return f'; declare its form, such as formats={{"{name}": "{form}"}}'
 
 
 def no_day(name: str, text: str) -> str:

@@ -25,6 +25,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.landing import probe
 from backfill_assets_tests.support.lakes import folder_at, only_in_folders
 from backfill_assets_tests.support.landing_examples import LandingRoom, event, json_lines, landing_room, reasons
+from backfill_assets_tests.support.value_examples import NO_OFFSET, no
 
 TEN = datetime(2024, 5, 1, 10, 0)  # noqa: DTZ001  (Spark hands out UTC without a zone)
 
@@ -158,7 +159,8 @@ def test_csv_rows_that_do_not_fit_the_header_are_rejected_with_their_text(room: 
     )
     rows = room.judge(content, "a.csv")
     width = "the row does not have the 3 values of the header"
-    zone = "event_time is not a timestamp like 2026-01-01T09:00:00Z: '2024-05-01T10:00:00'"
+    demand = "a timestamp like 2026-01-01T09:00:00Z"
+    zone = no("event_time", demand, "2024-05-01T10:00:00", NO_OFFSET)
     assert reasons(rows) == [None, width, width, zone, None]
     assert [row["text"] for row in rows[1:4]] == [
         "e2,2024-05-01T10:00:00Z",

@@ -30,7 +30,7 @@ from backfill_assets_tests.support.landing_examples import (
     landing_room,
     reasons,
 )
-from backfill_assets_tests.support.value_examples import AT, VALUES, found, no, no_day, parquet, plainly
+from backfill_assets_tests.support.value_examples import AT, NO_CLOCK, VALUES, found, no, no_day, parquet, plainly
 
 AMSTERDAM = "Europe/Amsterdam"
 SKIPPED = "2024-03-31T02:30:00"
@@ -67,7 +67,7 @@ def test_a_time_without_offset_is_the_local_time_of_the_zone_and_one_with_an_off
         ("at", TWICE, AT.replace(month=10, day=27, hour=0, minute=30)),
         ("at", "2024-10-27T03:00:00", AT.replace(month=10, day=27, hour=2)),
         ("at", "2024-10-27T02:30:00+01:00", AT.replace(month=10, day=27, hour=1, minute=30)),
-        ("at", "2024-07-31", no("at", "a timestamp", "2024-07-31")),
+        ("at", "2024-07-31", no("at", "a timestamp", "2024-07-31", NO_CLOCK)),
         ("at", "2024-02-30T10:00:00", no_day("at", "2024-02-30T10:00:00")),
         ("at", "2024-07-31T10:00:00.1234567", "at does not fit timestamp: '2024-07-31T10:00:00.1234567'"),
         ("local", TWICE, datetime.fromisoformat(TWICE)),

@@ -32,8 +32,23 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.imports import ImportCounts
 from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room, reasons
-from backfill_assets_tests.support.value_examples import AT, COLUMNS, VALUES, found, no, no_day, parquet, plainly, unfit
+from backfill_assets_tests.support.value_examples import (
+    AT,
+    COLUMNS,
+    NO_CLOCK,
+    NO_OFFSET,
+    VALUES,
+    found,
+    no,
+    no_day,
+    parquet,
+    plainly,
+    unfit,
+    with_form,
+)
 
+DAY = "a date like 2026-01-01"
+INSTANT = "a timestamp like 2026-01-01T09:00:00Z"
 LOCAL = "a timestamp like 2026-01-01T09:00:00, without an offset"
 
 
@@ -250,25 +265,25 @@ TEXTS: list[tuple[str, str, Any]] = [
     ("is_open", "true\n", no("is_open", "true or false", "true\n")),
     ("is_open", "True", no("is_open", "true or false", "True")),
     ("day", "2024-02-29", date(2024, 2, 29)),
-    ("day", "2026-01-02\n", no("day", "a date like 2026-01-01", "2026-01-02\n")),
+    ("day", "2026-01-02\n", no("day", DAY, "2026-01-02\n", with_form("day", "M/d/yyyy"))),
     ("day", "2023-02-29", no_day("day", "2023-02-29")),
-    ("day", "29.02.2023", no("day", "a date like 2026-01-01", "29.02.2023")),
+    ("day", "29.02.2023", no("day", DAY, "29.02.2023", with_form("day", "M/d/yyyy"))),
     ("at", "2024-05-01T12:00+02", AT),
     ("at", "2024-05-01 10:00:00.123456Z", AT.replace(microsecond=123456)),
     ("at", "2024-05-01T10:00:00.123456000Z", AT.replace(microsecond=123456)),
     ("at", "2024-05-01T10:00:00.123456001Z", unfit("at", "timestamp", "2024-05-01T10:00:00.123456001Z")),
-    ("at", "2024-05-01T10:00:00", no("at", "a timestamp like 2026-01-01T09:00:00Z", "2024-05-01T10:00:00")),
-    ("at", "2024-05-01T9:00:00Z", no("at", "a timestamp like 2026-01-01T09:00:00Z", "2024-05-01T9:00:00Z")),
-    ("at", "2024-05-01T10:00:00Z\n", no("at", "a timestamp like 2026-01-01T09:00:00Z", "2024-05-01T10:00:00Z\n")),
+    ("at", "2024-05-01T10:00:00", no("at", INSTANT, "2024-05-01T10:00:00", NO_OFFSET)),
+    ("at", "2024-05-01T9:00:00Z", no("at", INSTANT, "2024-05-01T9:00:00Z", with_form("at"))),
+    ("at", "2024-05-01T10:00:00Z\n", no("at", INSTANT, "2024-05-01T10:00:00Z\n", with_form("at"))),
     ("at", "2023-02-29T10:00:00Z", no_day("at", "2023-02-29T10:00:00Z")),
-    ("at", "2023-02-29T10:00:00", no("at", "a timestamp like 2026-01-01T09:00:00Z", "2023-02-29T10:00:00")),
-    ("at", "2023-02-28T25:00:00Z", no("at", "a timestamp like 2026-01-01T09:00:00Z", "2023-02-28T25:00:00Z")),
+    ("at", "2023-02-29T10:00:00", no("at", INSTANT, "2023-02-29T10:00:00", NO_OFFSET)),
+    ("at", "2023-02-28T25:00:00Z", no("at", INSTANT, "2023-02-28T25:00:00Z", with_form("at"))),
     ("local", "2024-05-01T10:00", AT),
     ("local", "2024-05-01 10:00:00.5", AT.replace(microsecond=500000)),
     ("local", "2024-05-01T10:00:00.0000001", unfit("local", "timestamp_ntz", "2024-05-01T10:00:00.0000001")),
-    ("local", "2024-05-01T10:00:00Z", no("local", LOCAL, "2024-05-01T10:00:00Z")),
+    ("local", "2024-05-01T10:00:00Z", no("local", LOCAL, "2024-05-01T10:00:00Z", with_form("local"))),
     ("local", "2024-02-30T10:00", no_day("local", "2024-02-30T10:00")),
-    ("local", "2024-05-01", no("local", LOCAL, "2024-05-01")),
+    ("local", "2024-05-01", no("local", LOCAL, "2024-05-01", NO_CLOCK)),
     ("bytes", "aGk=", b"hi"),
     ("bytes", "/+8A", b"\xff\xef\x00"),
     ("bytes", "aGk", no("bytes", "base64 text like aGVsbG8=", "aGk")),
