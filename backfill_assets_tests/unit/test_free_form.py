@@ -15,6 +15,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "capture/http_api.py HttpApi.body",
         "capture/http_requests.py Request.body",
     ),
+    "a document that describes an API, as JSON has it": ("capture/openapi.py Document",),
     "what a run agreed, as the JSON text that its digest is over": (
         "report/report.py RunReport.manifest",
         "landing/contract_versions.py ContractVersions.version_built",

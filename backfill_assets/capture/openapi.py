@@ -1,0 +1,517 @@
+"""OpenAPI: a document that describes an API proposes how its records are captured, as the text of a declaration.
+
+Versions 2 (Swagger), 3.0 and 3.1. Nothing is asked, and nothing is certain: what was guessed is said in notes, for the
+person who reads the declaration. How that is held against answers of the API is up to its first capture.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urljoin
+
+Document = Mapping[str, Any]
+
+_MOST_DEPTH = 4
+"""How deep an answer is looked through for its records."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedColumn:
+    """A column of a contract, from the schema of a record.
+
+    Attributes:
+        name: The name of the member.
+        type: The type of Spark, such as `LongType()`.
+        nullable: Whether a record may lack it.
+        is_json: Whether its value is an object or an array, which lands as its text.
+    """
+
+    name: str
+    type: str
+    nullable: bool
+    is_json: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedApi:
+    """How the records of one path of an API would be captured.
+
+    Attributes:
+        path: The path in the document.
+        declaration: The text of `HttpApi(...)`.
+        names: What the declaration imports from `backfill_assets.domain`.
+        columns: The members of a record.
+        key: The members that are likely to identify it; empty where none is.
+        event_time: The member that is likely its time; empty where none is.
+        notes: What was guessed, and what the document leaves open.
+    """
+
+    path: str
+    declaration: str
+    names: tuple[str, ...]
+    columns: tuple[ProposedColumn, ...]
+    key: tuple[str, ...]
+    event_time: str
+    notes: tuple[str, ...]
+
+
+def is_openapi(document: object) -> bool:
+    """Whether a document describes an API."""
+    return isinstance(document, Mapping) and ("openapi" in document or "swagger" in document) and "paths" in document
+
+
+def proposed_apis(document: Document, *, origin: str = "") -> tuple[ProposedApi, ...]:
+    """What a document proposes for each path that answers with records.
+
+    Args:
+        document: The document, read from JSON or YAML.
+        origin: The address that it was had from, for one that names its servers by a path alone.
+    """
+    found: list[ProposedApi] = []
+    for path, item in _mapping(document.get("paths")).items():
+        for method in ("get", "post"):
+            operation = _mapping(_resolved(document, _mapping(_resolved(document, item)).get(method)))
+            is_search = method == "get" or re.search(r"search|query|list|find", path, re.IGNORECASE)
+            if operation and is_search and "{" not in path:
+                found += _of_operation(_Of(document, str(path), method, _mapping(item), operation), origin)
+    return tuple(found)
+
+
+class _Of:
+    """An operation of a document, with what its declaration is made of."""
+
+    def __init__(self, document: Document, path: str, method: str, item: Document, operation: Document) -> None:
+        self.document, self.path, self.method, self.operation = document, path, method, operation
+        given = [*_list(item.get("parameters")), *_list(operation.get("parameters"))]
+        named = [_mapping(_resolved(document, each)) for each in given]
+        self.parameters = {str(each["name"]): each for each in named if "name" in each and each.get("in") == "query"}
+        self.notes: list[str] = []
+        self.arguments: dict[str, str] = {}
+        self.names = {"HttpApi"}
+        self.sent: dict[str, str] = {}
+
+    def schema(self, schema: object) -> Document:
+        return _schema(self.document, schema)
+
+    def parameter(self, *names: str) -> str:
+        """The first of these parameters that there is, however it is written."""
+        plain = {_plain(name): name for name in self.parameters}
+        return next((plain[_plain(name)] for name in names if _plain(name) in plain), "")
+
+    def of_parameter(self, name: str, *facts: str) -> Any:
+        parameter = self.parameters.get(name, {})
+        schema = {**parameter, **self.schema(parameter.get("schema"))}
+        return next((schema[each] for each in facts if isinstance(schema.get(each), int)), None)
+
+
+def _of_operation(of: _Of, origin: str) -> Iterator[ProposedApi]:
+    answer, headers = _answer(of)
+    found = _records(of, answer, "", _MOST_DEPTH)
+    if found is None:
+        return
+    records, record = found
+    columns = tuple(_columns(of, record))
+    times = [each.name for each in columns if each.type in ("TimestampType()", "DateType()")]
+    event_time = _first(times, _TIMES) or next(iter(times), "")
+    key = _key(columns, of.path)
+    of.arguments["url"] = repr(_url(of, origin))
+    if records:
+        of.arguments["records"] = repr(records)
+    members = dict(_members(of, answer, "", _MOST_DEPTH, records))
+    _page(of, members, headers, key)
+    _window(of, event_time, columns)
+    if of.sent:
+        of.arguments["parameters"] = "{" + ", ".join(f"{name!r}: {value!r}" for name, value in of.sent.items()) + "}"
+    if of.method == "post":
+        of.arguments["method"] = repr("POST")
+        of.notes.append("what a search is asked with is in its body: declare body={...}")
+    _login(of)
+    asked = " ".join(of.arguments.values())
+    required = [name for name, each in of.parameters.items() if each.get("required") and repr(name) not in asked]
+    if required:
+        of.notes.append(f"{', '.join(required)} has to be sent: declare it in parameters")
+    if not event_time:
+        of.notes.append("no member is a time: say which one is the event time")
+    lines = "".join(f"    {name}={value},\n" for name, value in of.arguments.items())
+    yield ProposedApi(
+        path=of.path,
+        declaration=f"HttpApi(\n{lines})",
+        names=tuple(sorted(of.names)),
+        columns=columns,
+        key=key,
+        event_time=event_time,
+        notes=tuple(of.notes),
+    )
+
+
+# ------------------------------------------------------------------------------------------------- answers and columns
+
+
+def _answer(of: _Of) -> tuple[Document, Document]:
+    """The schema and the headers of an answer that went well."""
+    answers = _mapping(of.operation.get("responses"))
+    by_status = {str(status): each for status, each in answers.items()}  # YAML reads them as numbers
+    well = next((by_status[each] for each in ("200", "2XX", "201", "default") if each in by_status), None)
+    answer = _mapping(_resolved(of.document, well))
+    content = _mapping(answer.get("content"))
+    media = next((_mapping(value) for name, value in content.items() if "json" in str(name)), {})
+    schema = media.get("schema", answer.get("schema"))
+    return of.schema(schema), _mapping(answer.get("headers"))
+
+
+_ARRAYS = ("items", "data", "results", "records", "value", "values", "entries", "content", "hits", "list", "rows")
+
+
+def _records(of: _Of, schema: Document, at: str, depth: int) -> tuple[str, Document] | None:
+    """Where the array of records is, and the schema of one; of several the one whose name is usual, then the first."""
+    if "items" in schema or schema.get("type") == "array":
+        record = of.schema(schema.get("items"))
+        return (at, record) if _properties(record) else None
+    if not depth:
+        return None
+    properties = _properties(schema)
+    ordered = sorted(properties, key=lambda name: _ARRAYS.index(name.lower()) if name.lower() in _ARRAYS else 99)
+    of_each = [_records(of, of.schema(properties[name]), f"{at}.{name}".lstrip("."), depth - 1) for name in ordered]
+    found = [each for each in of_each if each is not None]
+    shallow = sorted(found, key=lambda each: each[0].count("."))
+    if len(shallow) > 1 and at == "":
+        of.notes.append(f"records may also be at {', '.join(repr(each[0]) for each in shallow[1:])}")
+    return shallow[0] if shallow else None
+
+
+def _columns(of: _Of, record: Document) -> Iterator[ProposedColumn]:
+    required = {str(each) for each in _list(record.get("required"))}
+    for name, given in _properties(record).items():
+        schema = of.schema(given)
+        type_, is_json = _type(schema)
+        nullable = name not in required or _is_nullable(schema)
+        yield ProposedColumn(name=name, type=type_, nullable=nullable, is_json=is_json)
+
+
+def _type(schema: Document) -> tuple[str, bool]:
+    kinds = [each for each in _list_of(schema.get("type")) if each != "null"]
+    match (kinds[0] if len(kinds) == 1 else "", schema.get("format")):
+        case ("integer", _):
+            return "LongType()", False
+        case ("number", "decimal"):
+            return "DecimalType(38, 9)", False
+        case ("number", _):
+            return "DoubleType()", False
+        case ("boolean", _):
+            return "BooleanType()", False
+        case ("string", "date-time" | "datetime"):
+            return "TimestampType()", False
+        case ("string", "date"):
+            return "DateType()", False
+        case ("string", _):
+            return "StringType()", False
+        case ("object" | "array", _):
+            return "StringType()", True
+    return "StringType()", bool(_properties(schema))
+
+
+def _is_nullable(schema: Document) -> bool:
+    return schema.get("nullable") is True or schema.get("x-nullable") is True or "null" in _list_of(schema.get("type"))
+
+
+_TIMES = ("occurred_at", "event_time", "timestamp", "time", "at", "created_at", "created", "date", "updated_at")
+
+
+def _key(columns: Sequence[ProposedColumn], path: str) -> tuple[str, ...]:
+    """The member that is likely the key: `id`, or that of what the path names."""
+    names = [each.name for each in columns]
+    thing = re.sub(r"ies$", "y", path.rstrip("/").rpartition("/")[2]).removesuffix("s")
+    found = _first(names, ("id", "uuid", "_id", f"{thing}_id", f"{thing}id", f"{thing}_uuid", "key", "guid"))
+    return (found,) if found else ()
+
+
+def _first(names: Sequence[str], wanted: Sequence[str]) -> str:
+    plain = {_plain(name): name for name in reversed(names)}
+    return next((plain[_plain(each)] for each in wanted if _plain(each) in plain), "")
+
+
+def _members(of: _Of, schema: Document, at: str, depth: int, records: str) -> Iterator[tuple[str, Document]]:
+    """The members of an answer beside its records, by where they are, the outer ones first."""
+    inner: list[tuple[str, Document]] = []
+    for name, given in _properties(schema).items():
+        where, held = f"{at}.{name}".lstrip("."), of.schema(given)
+        if where != records:
+            yield where, held
+            inner.append((where, held))
+    for where, held in inner if depth else ():
+        if held.get("type") != "array":
+            yield from _members(of, held, where, depth - 1, records)
+
+
+# -------------------------------------------------------------------------------------------------------------- paging
+
+_CURSORS = (
+    *("cursor", "page_token", "next_token", "continuation_token", "continuation", "next_cursor", "page_cursor"),
+    *("starting_after", "after", "marker", "scroll_id", "nextpagetoken", "start_cursor", "bookmark", "since_id"),
+)
+_NEXTS = (
+    *("next_cursor", "next_page_token", "next_token", "end_cursor", "continuation_token", "continuation"),
+    *("cursor", "cursors_next", "next_page", "next_marker", "bookmark", "scroll_id", "page_token", "after", "next"),
+)
+_URLS = ("next", "nexturl", "nextlink", "nextpageurl", "odatanextlink", "nexthref")
+_LIMITS = ("limit", "per_page", "page_size", "size", "top", "take", "count", "max_results", "rows", "results_per_page")
+_MORES = ("has_more", "has_next", "has_next_page", "more", "next_page_exists", "has_more_items", "is_truncated")
+
+
+def _page(of: _Of, members: Mapping[str, Document], headers: Document, key: Sequence[str]) -> None:
+    """How the answers go on, as parameters and answers say."""
+    limit = of.parameter(*_LIMITS)
+    size = of.of_parameter(limit, "maximum", "default") if limit else None
+    cursor, offset = of.parameter(*_CURSORS), of.parameter("offset", "skip", "start", "start_index", "first_result")
+    page, more = of.parameter("page", "page_number", "page_no", "page_index", "p"), _where(members, _MORES, "boolean")
+    following = _where(members, _NEXTS, "string", "integer")
+    url, likely_url = _next_url(members, is_sure=True), _next_url(members, is_sure=False)
+    link = next((name for name in headers if str(name).lower() == "link"), "")
+    if cursor and following and following != url:
+        _declare(of, "Cursor", parameter=cursor, next=following, more=more)
+    elif url:
+        _declare(of, "NextUrl", next=url)
+    elif link:
+        _declare(of, "LinkHeader")
+    elif offset:
+        total = _total(members, headers, _TOTALS)
+        given = {"limit": limit, "size": size} if limit and size else {}
+        _declare(
+            of,
+            "Offset",
+            parameter=offset,
+            **given,
+            first=_first_of(of, offset, 0),
+            total=total,
+            more=more and not total,
+        )
+        limit = "" if given else limit
+    elif page:
+        total = _total(members, headers, _PAGES)
+        _declare(of, "PageNumber", parameter=page, first=_first_of(of, page, 1), total=total, more=more and not total)
+    elif likely_url:
+        _declare(of, "NextUrl", next=likely_url)
+        of.notes.append(f"{likely_url} is taken to be an address")
+    elif cursor and key:
+        _declare(of, "IdRange", after=cursor, member=key[0])
+        of.notes.append(f"{cursor} is taken to be asked with the last {key[0]}: records have to come in its order")
+    else:
+        of.notes.append("the document does not say how answers are paged: one is taken to have everything")
+    if limit and size and "pages" in of.arguments:
+        of.sent[limit] = str(size)
+
+
+def _first_of(of: _Of, parameter: str, usual: int) -> int | None:
+    """The first number, where it is another one than is usual."""
+    found = of.of_parameter(parameter, "minimum", "default")
+    return found if found in (0, 1) and found != usual else None
+
+
+_TOTALS = ("total", "total_count", "total_records", "total_results", "count", "total_items", "total_elements")
+_PAGES = ("total_pages", "page_count", "last_page", "pages", "num_pages", "total_page")
+
+
+def _total(members: Mapping[str, Document], headers: Document, names: Sequence[str]) -> str | _Text:
+    found = _where(members, names, "integer", "number")
+    header = next((str(each) for each in headers if _plain(str(each)).removeprefix("x") in map(_plain, names)), "")
+    return found or (_Text(f"InHeader({header!r})") if header else "")
+
+
+class _Text(str):
+    """A part of a declaration as it is written."""
+
+    __slots__ = ()
+
+
+def _declare(of: _Of, kind: str, **given: str | int | bool | None) -> None:
+    of.names.add(kind)
+    of.names |= {"InHeader" for each in given.values() if isinstance(each, _Text)}
+    said = [
+        f"{name}={value if isinstance(value, _Text) else repr(value)}"
+        for name, value in given.items()
+        if value is not None and value is not False and value != ""
+    ]
+    of.arguments["pages"] = f"{kind}({', '.join(said)})"
+
+
+def _where(members: Mapping[str, Document], names: Sequence[str], *kinds: str) -> str:
+    """Where an answer has the first of these members, of one of these types."""
+    for name in map(_plain, names):
+        for where, schema in members.items():
+            is_named = name in (_plain(where.rpartition(".")[2]), _plain("".join(where.split(".")[-2:])))
+            if is_named and set(_list_of(schema.get("type"))) & set(kinds):
+                return where
+    return ""
+
+
+def _next_url(members: Mapping[str, Document], *, is_sure: bool) -> str:
+    """Where an answer has the address of the next page, as the form or the name of a member says."""
+    for where, schema in members.items():
+        own, path = _plain(where.rpartition(".")[2]), _plain(where)
+        is_named = own in _URLS or path.endswith(("nexthref", "nexturl"))
+        says_so = schema.get("format") in ("uri", "url", "uri-reference") or own != "next" or "link" in path
+        if is_named and "string" in _list_of(schema.get("type")) and (says_so or not is_sure):
+            return where
+    return ""
+
+
+_PAIRS = (
+    *(("from", "to"), ("since", "until"), ("start", "end"), ("start_date", "end_date"), ("date_from", "date_to")),
+    *(("start_time", "end_time"), ("from_date", "to_date"), ("created_after", "created_before"), ("after", "before")),
+    *(("updated_after", "updated_before"), ("created_from", "created_to"), ("updated_from", "updated_to")),
+    *(("created_gte", "created_lt"), ("updated_gte", "updated_lt"), ("created_at_min", "created_at_max")),
+    *(("updated_at_min", "updated_at_max"), ("min_date", "max_date"), ("created_since", "created_until")),
+)
+
+
+def _window(of: _Of, event_time: str, columns: Sequence[ProposedColumn]) -> None:
+    """How a period is asked for."""
+    pairs = ((of.parameter(start), of.parameter(end)) for start, end in _PAIRS)
+    start, end = next(((a, b) for a, b in pairs if a and b and _is_time(of, a)), ("", ""))
+    if not start:
+        return
+    times = [each.name for each in columns if each.type in ("TimestampType()", "DateType()")]
+    by = next((each for each in ("updated", "created") if _plain(start).startswith(each)), "")
+    member = next((each for each in times if by and _plain(each).startswith(by)), event_time)
+    if not member:
+        return
+    of.names.add("TimeWindow")
+    parameter = of.parameters[start]
+    form = {**parameter, **of.schema(parameter.get("schema"))}
+    is_day = form.get("format") == "date"
+    written = "day" if is_day else "seconds" if "integer" in _list_of(form.get("type")) else ""
+    more = f", form={written!r}" if written else ""
+    of.arguments["window"] = f"TimeWindow(start={start!r}, end={end!r}, of={member!r}{more})"
+    of.notes.append(f"{start} and {end} are taken to be about {member}")
+
+
+def _is_time(of: _Of, name: str) -> bool:
+    parameter = of.parameters[name]
+    schema = {**parameter, **of.schema(parameter.get("schema"))}
+    is_text = "string" in _list_of(schema.get("type", "string"))
+    return schema.get("format") in ("date", "date-time", "datetime") or is_text or "time" in _plain(name)
+
+
+# ------------------------------------------------------------------------------------------------------- address, login
+
+
+def _url(of: _Of, origin: str) -> str:
+    document = of.document
+    if "swagger" in document:
+        schemes = _list(document.get("schemes"))
+        scheme = "http" if schemes and "https" not in schemes else "https"
+        server = f"{scheme}://{document['host']}" if document.get("host") else ""
+        base = f"{server}{str(document.get('basePath', '')).rstrip('/')}"
+    else:
+        servers = [_mapping(each) for each in _list(of.operation.get("servers")) or _list(document.get("servers"))]
+        first = servers[0] if servers else {}
+        variables = _mapping(first.get("variables"))
+        base = re.sub(
+            r"\{(\w+)\}",
+            lambda each: str(_mapping(variables.get(each[1])).get("default", each[0])),
+            str(first.get("url", "")),
+        )
+    base = urljoin(origin, base) if origin else base
+    if not base.startswith(("http://", "https://")):
+        of.notes.append("the document does not name its server: replace https://api.example.org")
+        base = f"https://api.example.org/{base.strip('/')}"
+    return f"{base.rstrip('/')}{of.path}".split("?")[0]
+
+
+def _login(of: _Of) -> None:
+    """Who asks, by the first scheme of the operation that a declaration has a form for."""
+    document = of.document
+    components = _mapping(document.get("components"))
+    schemes = _mapping(components.get("securitySchemes", document.get("securityDefinitions")))
+    required = of.operation.get("security", document.get("security"))
+    named = [str(name) for each in _list(required) for name in _mapping(each)] if required is not None else []
+    title = _mapping(document.get("info")).get("title", "API")
+    env = re.sub(r"\W+", "_", str(title).upper(), flags=re.ASCII).strip("_")
+    env = env if re.match(r"[A-Z]", env) else "API"
+    for name in named:
+        scheme = _mapping(_resolved(document, schemes.get(name)))
+        scopes = next((_list(_mapping(each)[name]) for each in _list(required) if name in _mapping(each)), [])
+        if _logs_in(of, scheme, env, " ".join(map(str, scopes))):
+            return
+    if named:
+        of.notes.append(f"the API is asked by {', '.join(named)}, for which there is no declaration")
+
+
+def _logs_in(of: _Of, scheme: Document, env: str, scopes: str) -> bool:
+    flows = _mapping(scheme.get("flows"))
+    flow = _mapping(flows.get("clientCredentials")) or (scheme if scheme.get("flow") == "application" else {})
+    match (scheme.get("type"), scheme.get("in"), str(scheme.get("scheme", "")).lower()):
+        case ("apiKey", "header", _):
+            of.arguments["secret_headers"] = f"{{{scheme['name']!r}: '{env}_KEY'}}"
+        case ("apiKey", "query", _):
+            of.arguments["secret_parameters"] = f"{{{scheme['name']!r}: '{env}_KEY'}}"
+        case ("basic", _, _) | ("http", _, "basic"):
+            of.names.add("Basic")
+            of.arguments["basic"] = f"Basic(secrets={{'user': '{env}_USER', 'password': '{env}_PASSWORD'}})"
+        case ("http", _, "bearer"):
+            of.arguments["secret_headers"] = f"{{'Authorization': '{env}_TOKEN'}}"
+            of.notes.append(f"the value of {env}_TOKEN begins with Bearer")
+        case ("oauth2", _, _) if flow.get("tokenUrl"):
+            of.names.add("Token")
+            scope = f", 'scope': {scopes!r}" if scopes else ""
+            secrets = f"{{'client_id': '{env}_ID', 'client_secret': '{env}_SECRET'}}"
+            form = f"{{'grant_type': 'client_credentials'{scope}}}"
+            of.arguments["token"] = f"Token(url={flow['tokenUrl']!r}, secrets={secrets}, form={form})"
+        case _:
+            return False
+    return True
+
+
+# ------------------------------------------------------------------------------------------------------------- schemas
+
+
+def _schema(document: Document, schema: object, depth: int = 12) -> Document:
+    """A schema with its references followed, and with those put together that all hold."""
+    found = _mapping(_resolved(document, schema))
+    if not depth:
+        return found
+    for each in _list(found.get("allOf")):
+        part = _schema(document, each, depth - 1)
+        properties = {**_properties(found), **_properties(part)}
+        required = [*_list(found.get("required")), *_list(part.get("required"))]
+        found = {**part, **found, "properties": properties, "required": required}
+    kinds = [_schema(document, each, depth - 1) for each in _list(found.get("anyOf")) + _list(found.get("oneOf"))]
+    real = [each for each in kinds if each.get("type") != "null"]
+    if len(real) == 1:  # one that may be null
+        return {**real[0], "nullable": len(kinds) > 1 or real[0].get("nullable", False)}
+    return found
+
+
+def _resolved(document: Document, held: object) -> object:
+    seen: set[str] = set()
+    while isinstance(held, Mapping) and isinstance(held.get("$ref"), str) and held["$ref"] not in seen:
+        seen.add(held["$ref"])
+        target: object = document
+        names = held["$ref"].removeprefix("#/").split("/") if held["$ref"].startswith("#/") else ["", ""]
+        for name in names:
+            target = _mapping(target).get(name.replace("~1", "/").replace("~0", "~"))
+        held = target
+    return held
+
+
+def _properties(schema: Document) -> Document:
+    return {str(name): each for name, each in _mapping(schema.get("properties")).items()}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _mapping(held: object) -> Document:
+    return held if isinstance(held, Mapping) else {}
+
+
+def _list(held: object) -> list[Any]:
+    return list(held) if isinstance(held, list | tuple) else []
+
+
+def _list_of(held: object) -> list[Any]:
+    return _list(held) if isinstance(held, list | tuple) else [held] if held is not None else []
