@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from itertools import groupby
 
 from backfill_assets.application.land import landed_report, landing
@@ -38,6 +38,7 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.attempt import Landing
+from backfill_assets.landing.days import last_day
 from backfill_assets.landing.extract import Extract, land_extract
 from backfill_assets.landing.imports import OnDuplicate, landed_since
 from backfill_assets.landing.land import Landed, land_files
@@ -395,8 +396,9 @@ def _landed_since(
 ) -> bool:
     """Whether anything else has landed on the days of a scan since it was asked for."""
     before = _files_before(scan, captures, files)
+    days = _days_of(ws, table, scan)
     with ws.ledger.read() as tx:
-        return landed_since(tx, table, _days_of(ws, table, scan), scan.resolved_at, but=before) is not None
+        return landed_since(tx, table, days, scan.resolved_at, but=before) is not None
 
 
 def _files_before(
@@ -410,10 +412,11 @@ def _files_before(
 def _days_of(ws: Workspace, table: SourceTable, whole: CaptureRecord) -> DayRange:
     """The days of which a capture is everything."""
     start, end = whole.period_from, whole.period_to
-    return DayRange(
-        table.days.of(start or datetime.combine(ws.settings.first_day, time(), tzinfo=UTC)),
-        table.days.of(end) if end else table.days.of(ws.clock()) + timedelta(days=1),
-    )
+    first = start or datetime.combine(ws.settings.first_day, time(), tzinfo=UTC)
+    if end is not None:
+        return DayRange(table.days.of(first), table.days.of(end))
+    with ws.ledger.read() as tx:
+        return DayRange.inclusive(table.days.of(first), last_day(tx, table, ws.clock()))
 
 
 def _land(

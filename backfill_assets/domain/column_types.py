@@ -52,9 +52,9 @@ def is_time(text: str, of: T.DataType) -> bool:
     )
 
 
-def holds(schema: T.StructType, kind: type[T.DataType]) -> bool:
-    """Whether a column, or something inside one, is of a type."""
-    return any(isinstance(each, kind) for _, each in _inside(schema.fields, ""))
+def holds(of: T.DataType, kind: type[T.DataType]) -> bool:
+    """Whether a type, or something inside it, is of a type."""
+    return any(isinstance(each, kind) for _, each in _with_parts("", of))
 
 
 def check_columns(table: str, schema: T.StructType, *, partition: str | None = None) -> None:

@@ -112,6 +112,10 @@ def _mistakes(table: Written) -> Iterator[str]:
             yield from mistakes_of_forms(column, table.formats[column], table.schema[column].dataType, table.timezone)
     if table.planned and table.ahead:
         yield "it is planned, so that its times may be ahead of the landing as far as they like: leave ahead out"
+    if table.repeated_hour == "both" and not any(
+        isinstance(table.schema[name].dataType, T.TimestampType) for name in table.key
+    ):
+        yield "repeated_hour='both' goes by the order of the records of a key, and no column of its key is a timestamp"
     if table.repeated_hour and not table.timezone:
         yield "repeated_hour is of the clocks of a zone: declare its timezone"
 

@@ -150,7 +150,7 @@ class Landing:
         raw = records_by_version(
             self.spark, stored, kind=archived.file.kind, probe=archived.probe, source=self.source, name=record.name
         )
-        bounds = Bounds(first_day=self.settings.first_day, landed_at=record.first_seen_at)
+        bounds = Bounds(first_day=self.settings.first_day, judged_at=record.judged_at)
         owner = owner_of(record.import_id, record.arrival, record.name)
         frame = conformed(raw, source=self.source, owner=owner, bounds=bounds)
         frame.write.mode("overwrite").parquet(self.records.folder(record.import_id))
@@ -158,7 +158,7 @@ class Landing:
 
     def conform_together(self, archived: Sequence[Archived], imports: Sequence[ImportRecord]) -> None:
         """The same for several files of the same moment, in one Spark job."""
-        bounds = Bounds(first_day=self.settings.first_day, landed_at=imports[0].first_seen_at)
+        bounds = Bounds(first_day=self.settings.first_day, judged_at=imports[0].judged_at)
         files = list(zip(archived, imports, strict=True))
         conform_together(self.records, files, bounds=bounds, attempt=self.lease.attempt)
         self.reached(Point.LAND_CONFORMED)
@@ -209,6 +209,7 @@ class Landing:
                 days=file.days,
                 schema_versions=file.schema_versions,
                 keyless=file.keyless,
+                taken_as_first=file.taken_as_first,
                 ignored_columns=file.ignored_columns or (ignored[place] if place < len(ignored) else ()),
                 actor=self.by,
                 keys=found.keys.get(record.import_id, KeyCounts()),

@@ -46,6 +46,7 @@ from backfill_assets.landing.key_versions import (
     with_states,
 )
 from backfill_assets.landing.record_rules import REASON
+from backfill_assets.landing.repeated_hours import TAKEN, counts_taken
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord, KeyCounts
 
 PHASE, WITHOUT, WITH = "_phase", "without", "with"
@@ -58,7 +59,7 @@ MOST_NAMES = 100
 """At most so many schema versions, and sets of ignored columns, are recorded for one import."""
 
 _RECORDS, _REJECTED, _TRUNCATES, _TIED = "records", "rejected", "truncates", "tied"
-_IGNORED, _VERSION = "ignored", "version"
+_IGNORED, _VERSION, _TAKEN = "ignored", "version", "taken"
 _MOVED, _DELETED, _WITHDRAWN, _RESTORED, _TOUCHED = "moved", "deleted", "withdrawn", "restored", "touched"
 _UNKNOWN, _KEYLESS = "unknown", "keyless"
 _CAUSES = {
@@ -84,6 +85,7 @@ class FileAccount:
         schema_versions: The distinct values of `schema_version`.
         ignored_columns: Columns of its valid records that the contract does not know.
         keyless: How many of its rejected records have no key that can be read.
+        taken_as_first: By column, of how many valid records the time is the first of two, without a declaration.
     """
 
     counts: ImportCounts
@@ -91,6 +93,7 @@ class FileAccount:
     schema_versions: tuple[int, ...]
     ignored_columns: tuple[str, ...]
     keyless: int = 0
+    taken_as_first: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +250,10 @@ def _contents(found: DataFrame, source: SourceTable) -> DataFrame:
     lines = lines.unionByName(
         names.select(*_line(F.concat_ws(":", F.lit(_IGNORED), "name"), F.col(IMPORT_ID), nothing, F.lit(1)))
     )
+    if counts_taken(source):
+        taken = found.where(valid).select(IMPORT_ID, F.explode(TAKEN).alias("name")).groupBy(IMPORT_ID, "name").count()
+        named = F.concat_ws(":", F.lit(_TAKEN), "name")
+        lines = lines.unionByName(taken.select(*_line(named, F.col(IMPORT_ID), nothing, F.col("count"))))
     if SCHEMA_VERSION in source.schema.fieldNames():
         versions = _few_of_each(found.where(valid & F.col(SCHEMA_VERSION).isNotNull()), SCHEMA_VERSION)
         named = F.concat_ws(":", F.lit(_VERSION), SCHEMA_VERSION)
@@ -390,6 +397,7 @@ def _of_file(import_id: str, now: Mapping[_Entry, int]) -> FileAccount:
         schema_versions=tuple(sorted(map(int, _names(mine, _VERSION)))),
         ignored_columns=tuple(sorted(_names(mine, _IGNORED))),
         keyless=held[_KEYLESS],
+        taken_as_first={name: held[f"{_TAKEN}:{name}"] for name in _names(mine, _TAKEN)},
     )
 
 

@@ -34,6 +34,7 @@ from backfill_assets.landing.errors import ConformedChanged, LandedWithLaterCont
 from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
 from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.landing.record_rules import REASON, Bounds, has_key, judged
+from backfill_assets.landing.repeated_hours import TAKEN, counts_taken
 from backfill_assets.ledger.imports import ImportRecord
 
 IMPORT_ID = "_import_id"
@@ -68,6 +69,7 @@ def conformed_schema(source: SourceTable) -> T.StructType:
             T.StructField(IGNORED, T.ArrayType(T.StringType())),
             T.StructField(OPERATION, T.StringType()),
             T.StructField(RESTORES, T.StringType()),
+            *([T.StructField(TAKEN, T.ArrayType(T.StringType()))] if counts_taken(source) else []),
         ]
     ).toNullable()
 
@@ -143,7 +145,7 @@ def has_present_hashes(file: str, landing: Files, source: SourceTable) -> bool:
 
 
 def _columns(schema: T.StructType) -> list[tuple[str, str]]:
-    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields if field.name != TAKEN]
 
 
 def require_as_recorded(landing: Files, source: SourceTable, imports: Sequence[ImportRecord]) -> None:

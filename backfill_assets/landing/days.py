@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, datetime
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.errors import EmptyElsewhere, NotEmpty, NothingLanded
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, compress, plausible_gaps
+from backfill_assets.planning.local_days import newest_date
+from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, Partitions, compress, plausible_gaps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,18 +41,39 @@ def pending_days(tx: ReadTransaction, source: SourceTable) -> Pending:
     explained = _event_days(touched) | _filled(source, touched, touched)
     return Pending(
         days=tuple(sorted(landed | filled)),
-        asked=tuple(compress(Grain.DAILY, (day for day in _missing(touched, built) if day not in explained))),
+        asked=tuple(
+            compress(Grain.DAILY, (day for day in _missing(tx, source, touched, built) if day not in explained))
+        ),
     )
 
 
 def missing_days(tx: ReadTransaction, source: SourceTable) -> tuple[date, ...]:
     """The days from the first to the last landed event that have no accepted version."""
-    return _missing(tx.imports.days(source=source.name, states=COUNTING), tx.versions.claims(source.name))
+    touched = tx.imports.days(source=source.name, states=COUNTING)
+    return _missing(tx, source, touched, tx.versions.claims(source.name))
 
 
-def _missing(touched: Iterable[ImportDay], built: Collection[date]) -> tuple[date, ...]:
+def _missing(
+    tx: ReadTransaction, source: SourceTable, touched: Iterable[ImportDay], built: Collection[date]
+) -> tuple[date, ...]:
     events = _event_days(touched)
-    return tuple(day for day in DayRange.inclusive(min(events), max(events)) if day not in built) if events else ()
+    if not events:
+        return ()
+    # Between what is planned nothing is missing.
+    last = min(max(events), tx.now.date()) if source.planned else max(events)
+    return tuple(day for day in DayRange(min(events), max(min(events), last) + ONE_DAY) if day not in built)
+
+
+def last_day(tx: ReadTransaction, source: SourceTable, at: datetime) -> date:
+    """The last day, as a person names it, that a record which has landed until an instant can have; of what is planned
+    the last that there is, or that of the instant."""
+    latest = at + source.ahead
+    last = newest_date(latest) if source.has_dates else source.days.of(latest)
+    if not source.planned:
+        return last
+    # The day of a zone can be the one after the partition.
+    landed = (day.event_date + ONE_DAY for day in tx.imports.days(source=source.name, states=COUNTING))
+    return max([last, *landed])
 
 
 def _filled(source: SourceTable, files: Iterable[ImportDay], touched: Iterable[ImportDay]) -> frozenset[date]:

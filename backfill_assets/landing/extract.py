@@ -43,7 +43,7 @@ from backfill_assets.landing.conformed import (
     is_version,
     owner_of,
 )
-from backfill_assets.landing.days import unexplained_days
+from backfill_assets.landing.days import last_day, unexplained_days
 from backfill_assets.landing.errors import ExtractOvertaken, WithdrawsTooMuch
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import ROW
@@ -72,7 +72,6 @@ from backfill_assets.landing.statements import (
 )
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.states import COUNTING
-from backfill_assets.planning.local_days import newest_date
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of
 
 
@@ -233,7 +232,7 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
     frame: DataFrame | None = None
     others = work.others(())
     arrivals = count(max((record.arrival for record in others), default=0) + 1)
-    bounds = Bounds(first_day=work.settings.first_day, landed_at=now)
+    bounds = Bounds(first_day=work.settings.first_day, judged_at=now)
     ids = [f"file {number}" for number in range(len(captures))]
     for import_id, capture, kind, probe in zip(ids, captures, kinds, probes, strict=True):
         path, name = exactly(str(capture.path.absolute())), capture.name
@@ -437,12 +436,10 @@ def _known(
 
 def _is_of_all_days(work: Landing, extract: Extract, now: datetime) -> bool:
     """Whether its days are all that a record which has landed until now can have."""
-    days = work.source.days
-    first = (
-        work.settings.first_day if days.are_dates else days.of(datetime.combine(work.settings.first_day, time(), UTC))
-    )
-    last = newest_date(now) if days.are_dates else days.of(now)
-    return extract.days.start <= first and last <= extract.days.last
+    days, first = work.source.days, work.settings.first_day
+    begins = first if days.are_dates else days.of(datetime.combine(first, time(), UTC))
+    with work.ledger.read() as tx:
+        return extract.days.start <= begins and last_day(tx, work.source, now) <= extract.days.last
 
 
 def _has_day(source: SourceTable) -> Column:

@@ -18,7 +18,7 @@ from backfill_assets.capture.json_members import KINESIS_PROBLEM, PROBLEM
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.core.columns import in_sql
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing import debezium
+from backfill_assets.landing import debezium, reading
 from backfill_assets.landing.json_text import has_half_pair, members, plain
 from backfill_assets.landing.names import (
     Line,
@@ -36,11 +36,11 @@ from backfill_assets.landing.probe import Probe, types_of
 from backfill_assets.landing.reading import JSON_OF_PARQUET
 from backfill_assets.landing.record_rules import BROKEN
 
-ROW = "_row"
+ROW = reading.ROW
 RAW = "_raw"
 IGNORED = "_ignored"
 NAMES = "_names"
-FILE = "_file"
+FILE = reading.FILE
 """Of records of several files: the name of the stored copy that each is from."""
 
 _BLOCK, _ID = "_block", "_id"

@@ -49,7 +49,7 @@ class RawRecords(ConformedRecords):
         stored = for_spark(self.landing.place, record.stored_path)
         kind, probe = record.kind, self._probed(record)
         raw = records_by_version(self.spark, stored, kind=kind, probe=probe, source=self.source, name=record.name)
-        bounds = Bounds(first_day=self.settings.first_day, landed_at=record.first_seen_at)
+        bounds = Bounds(first_day=self.settings.first_day, judged_at=record.judged_at)
         owner = owner_of(record.import_id, record.arrival, record.name)
         return conformed(raw, source=self.source, owner=owner, bounds=bounds)
 

@@ -12,7 +12,11 @@ from backfill_assets.domain import Csv, SourceTable
 from backfill_assets.domain.forms import Reader, readers_of
 from backfill_assets.lake.row_values import first_characters
 
+ROW, FILE = "_row", "_file"
+"""The number of a record in its file and, where several files are read at once, the name of that."""
+
 QUOTED_CHARACTERS = 100
+FIRST, SECOND, BOTH, REJECT = "first", "second", "both", "reject"
 NESTED = (T.StructType, T.MapType, T.ArrayType)
 
 JSON_OF_PARQUET = {
@@ -30,6 +34,8 @@ class Reading:
     Attributes:
         rounds: Digits that a type does not keep are rounded or cut off; otherwise they make a value no value.
         timezone: The zone of times without an offset that the contract has as instants; empty where there are none.
+        repeated: Which of two a time is that clocks of the zone show twice: the `first`, the `second`, or none of them
+            (`reject`).
         finite: Numbers are written as JSON, which has no others than finite ones.
         forms: How the dates or times of the column are written, in the order in which that is tried; without any they
             are written as in ISO 8601.
@@ -41,6 +47,7 @@ class Reading:
 
     rounds: bool = False
     timezone: str = ""
+    repeated: str = FIRST
     finite: bool = False
     forms: tuple[Reader, ...] = ()
     decimal: str = "."
@@ -51,7 +58,7 @@ class Reading:
     @property
     def of_json(self) -> Reading:
         """How what is inside arrays and structs is read, which are JSON also in a CSV."""
-        return Reading(rounds=self.rounds, timezone=self.timezone, finite=self.finite)
+        return Reading(rounds=self.rounds, timezone=self.timezone, repeated=self.repeated, finite=self.finite)
 
 
 EXACTLY = Reading()
@@ -59,9 +66,14 @@ EXACTLY = Reading()
 
 def reading_of(source: SourceTable, name: str) -> Reading:
     """How values of a column are read: what a source states of all its files, but that no key is rounded to another."""
+    rule = repeated_hour_of(source, name)
+    # A rejected record is known by the first of the two; of a time inside a value there is no other sentence.
+    is_inside = isinstance(source.schema[name].dataType, NESTED)
+    repeated = rule if rule in (FIRST, SECOND) else REJECT if is_inside else FIRST
     how = Reading(
         rounds=source.rounds and name not in source.key,
         timezone=source.timezone,
+        repeated=repeated,
         forms=readers_of(source.formats[name]) if name in source.formats else (),
     )
     if not isinstance(source.reads, Csv):
@@ -70,9 +82,27 @@ def reading_of(source: SourceTable, name: str) -> Reading:
     return replace(how, decimal=csv.decimal, thousands=csv.thousands, true=csv.true, false=csv.false)
 
 
+def repeated_hour_of(source: SourceTable, name: str) -> str:
+    """What becomes of times of a column that clocks show twice. One that tells records apart is not taken for the first
+    unless that is declared, and of `both` the order of the records of a key decides."""
+    tells_apart = name in (*source.key, *source.order)
+    match source.repeated_hour:
+        case "":
+            return REJECT if tells_apart else FIRST
+        case "both":
+            return BOTH if name in source.key else REJECT
+        case declared:
+            return declared
+
+
 def nulls_of(source: SourceTable) -> tuple[str, ...]:
     """The texts that stand for no value, in columns of every type."""
     return source.reads.null if isinstance(source.reads, Csv) else ()
+
+
+def raw(name: str) -> str:
+    """The column with the values of a column as its file has them."""
+    return f"_raw_{name}"
 
 
 def quoting(sentence: Column, text: Column) -> Column:

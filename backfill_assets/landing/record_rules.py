@@ -19,12 +19,14 @@ from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, STATES
 from backfill_assets.landing.json_text import is_object
 from backfill_assets.landing.reading import nulls_of, quoting, reading_of
-from backfill_assets.landing.times import shown_twice
+from backfill_assets.landing.reading import raw as _raw
+from backfill_assets.landing.repeated_hours import TAKEN, broken_rule, counts_taken, in_turn, taken_as_first
 from backfill_assets.landing.values import complaint, is_blank, typed
 from backfill_assets.planning.local_days import LAST_PLANNED, newest_date
 
 BROKEN = "_broken"
 REASON = "_reason"
+FUTURE = "lies in the future"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +34,11 @@ class Bounds:
     """The event times that a landed record can have.
 
     Attributes:
-        landed_at: When the file was landed; nothing can have happened after it.
+        judged_at: When the file was landed, or landed again; nothing can have happened after it.
     """
 
     first_day: date
-    landed_at: datetime
+    judged_at: datetime
 
 
 def required_columns(source: SourceTable) -> frozenset[str]:
@@ -114,7 +116,7 @@ def _day(name: str, source: SourceTable, zone: str) -> Column:
 
 def _is_future(name: str, source: SourceTable, bounds: Bounds) -> Column:
     """Whether a time is later than it can be: of a date, whether no place on Earth had it when the file landed."""
-    latest = bounds.landed_at + source.ahead
+    latest = bounds.judged_at + source.ahead
     is_date = isinstance(source.schema[name].dataType, DateType)
     return F.col(name) > F.lit(newest_date(latest) if is_date else latest)
 
@@ -130,7 +132,7 @@ def _future(source: SourceTable, day: Column, bounds: Bounds) -> Column:
     else:
         why = f"more than {by} after it was landed" if by else "after it was landed"
     is_future = _of_event_time(source, lambda name: _is_future(name, source, bounds))
-    return F.when(is_future, F.lit(f"{source.event_time} lies in the future ({why})"))
+    return F.when(is_future, F.lit(f"{source.event_time} {FUTURE} ({why})"))
 
 
 def _needed(name: str, source: SourceTable) -> Column | None:
@@ -156,7 +158,8 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
 
     Returns:
         The columns of `raw` that the contract does not know, the contract's columns, `_operation`, `event_date`, and
-        `_reason`, which is null for a valid record.
+        `_reason`, which is null for a valid record; of a source with a zone and no rule for hours that come twice,
+        `_taken_as_first` as well.
     """
     present = {field.name: field.dataType for field in raw.schema.fields}
     kept = [column for column in raw.columns if column not in source.schema.fieldNames()]
@@ -179,7 +182,7 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
         *(values[name].alias(name) for name in source.schema.fieldNames()),
         *(F.col(name).alias(_raw(name)) for name in source.schema.fieldNames() if name in present),
     )
-    texts = texts.withColumn(OPERATION, operation_of(source))
+    texts = in_turn(texts.withColumn(OPERATION, operation_of(source)), source, present)
     day = _partition(source)
     rules: list[Column] = [F.col(BROKEN), *_of_the_operation(source, present)]
     for field in source.schema.fields:
@@ -207,11 +210,8 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
         OPERATION,
         day.alias(source.partition.column),
         F.coalesce(*rules).alias(REASON),
+        *([taken_as_first(source, present).alias(TAKEN)] if counts_taken(source) else []),
     )
-
-
-def _raw(name: str) -> str:
-    return f"_raw_{name}"
 
 
 def _rules(name: str, found: DataType, target: DataType, source: SourceTable, *, required: bool) -> list[Column]:
@@ -230,8 +230,9 @@ def _rules(name: str, found: DataType, target: DataType, source: SourceTable, *,
             rules.append(F.when(~is_empty & ~is_object(value), no_object))
     else:
         rules.append(F.when(~is_empty & value.isNull(), complaint(name, raw, found, target, reading_of(source, name))))
-        if source.timezone and name in (*source.key, *source.order) and isinstance(target, TimestampType):
-            rules.append(shown_twice(name, raw, found, reading_of(source, name)))
+        if source.timezone and isinstance(target, TimestampType):
+            twice = broken_rule(name, found, source)
+            rules += [] if twice is None else [twice]
     return rules
 
 

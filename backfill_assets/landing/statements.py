@@ -45,7 +45,7 @@ from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, open_rejected, standing
 from backfill_assets.landing.land import Landed, landed_now
-from backfill_assets.landing.reading import Reading
+from backfill_assets.landing.reading import FIRST, SECOND, Reading
 from backfill_assets.landing.times import is_shown_twice
 from backfill_assets.landing.values import typed
 from backfill_assets.ledger.imports import ImportRecord
@@ -96,7 +96,7 @@ def withdraw(work: Landing, key: Mapping[str, str], *, reason: str) -> Landed:
     with work.turn():
         _require_current(work, key, wanted)
         statement = Statement(title="withdrawal", document={"statement": "withdrawal", "key": dict(key)}, reason=reason)
-        how = Reading(timezone=work.source.timezone)
+        how = _by_hand(work.source)
         values = [
             typed(F.lit(key[name]), StringType(), work.source.schema[name].dataType, how).alias(name)
             for name in work.source.key
@@ -219,6 +219,12 @@ def require_columns(source: SourceTable, values: Mapping[str, str]) -> None:
         raise UnknownColumn(table=source.name, column=strange[0][:_QUOTED], columns=columns, key=source.key)
 
 
+def _by_hand(source: SourceTable) -> Reading:
+    """How values are read that a person types."""
+    is_second = source.repeated_hour == SECOND
+    return Reading(timezone=source.timezone, repeated=SECOND if is_second else FIRST)
+
+
 def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
     """True for rows with these values, given as text, of columns that the contract has.
 
@@ -229,18 +235,19 @@ def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
     session = work.spark  # without one there are no expressions
     if not values:
         return F.lit(True)
-    how = Reading(timezone=work.source.timezone)
+    how = _by_hand(work.source)
     given = {name: typed(F.lit(text), StringType(), schema[name].dataType, how) for name, text in values.items()}
     found = session.range(1).select(*(value.isNotNull().alias(name) for name, value in given.items())).collect()[0]
     if wrong := [name for name in values if not found[name]]:
         column, value = wrong[0], values[wrong[0]][:_QUOTED]
         raise WrongValue(table=table, column=column, value=value, type_=schema[column].dataType.simpleString())
-    if how.timezone:
+    zone = how.timezone
+    if zone and work.source.repeated_hour not in (FIRST, SECOND):
         times = [name for name in values if isinstance(schema[name].dataType, TimestampType)]
         twice = [is_shown_twice(F.lit(values[name]), StringType(), how).alias(name) for name in times]
         asked = session.range(1).select(F.lit(None).alias("_none"), *twice).collect()[0]
         if unclear := [name for name in times if asked[name]]:
-            raise ShownTwice(table=table, column=unclear[0], value=values[unclear[0]][:_QUOTED], timezone=how.timezone)
+            raise ShownTwice(table=table, column=unclear[0], value=values[unclear[0]][:_QUOTED], timezone=zone)
     return reduce(lambda left, right: left & right, (F.col(name) == value for name, value in given.items()))
 
 

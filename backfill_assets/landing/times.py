@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from backfill_assets.domain.dialects import Epoch
 from backfill_assets.domain.forms import Reader, named
 from backfill_assets.domain.patterns import Pattern
-from backfill_assets.landing.reading import Reading, quoting, shown
+from backfill_assets.landing.reading import REJECT, SECOND, Reading, quoting, shown
 from backfill_assets.landing.written_times import as_text, day_of, is_number, is_of, of_epoch, time_of
 
 TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
@@ -64,7 +64,7 @@ def _cut(text: Column, target: T.DataType, how: Reading) -> Column:
     time = _iso(text, target)
     if not how.timezone or not isinstance(target, T.TimestampType):
         return time
-    return F.coalesce(time, instant(_iso(text, T.TimestampNTZType()), how.timezone))
+    return F.coalesce(time, instant(_iso(text, T.TimestampNTZType()), how))
 
 
 def _iso(text: Column, target: T.DataType) -> Column:
@@ -85,7 +85,7 @@ def _formed(value: Column, found: T.DataType, form: Reader, target: T.DataType, 
         return F.when(day.cast(T.TimestampNTZType()) == local, day)
     time = time_of(text, form, target, rounds=how.rounds)
     is_local = isinstance(target, T.TimestampType) and not form.has_offset
-    return instant(time, how.timezone) if is_local else time
+    return instant(time, how) if is_local else time
 
 
 # --------------------------------------------------------------------------------------------------------- local times
@@ -102,13 +102,34 @@ def local_time(value: Column, found: T.DataType, how: Reading) -> Column:
     return F.coalesce(*(time_of(text, form, T.TimestampNTZType(), rounds=how.rounds) for form in local), nothing)
 
 
-def instant(local: Column, timezone: str) -> Column:
-    """The first instant at which clocks of a zone show a local time; null when they skip it."""
-    zone, utc = F.lit(timezone), F.lit("UTC")
+def instant(local: Column, how: Reading) -> Column:
+    """The instant at which clocks of a zone show a local time; null when they skip it. Of two it is the one that is
+    stated."""
+    zone, utc = F.lit(how.timezone), F.lit("UTC")
     # Where clocks go back Spark takes the earlier offset; where they go forward it moves the time by what they skip.
     found = F.convert_timezone(zone, utc, local)
+    is_shown = F.convert_timezone(utc, zone, found) == local
+    if how.repeated == REJECT:
+        is_shown &= _second(local, how.timezone).isNull()
+    if how.repeated == SECOND:
+        found = F.coalesce(_second(local, how.timezone), found)
     # Sessions are held to UTC, so that the cast changes nothing.
-    return F.when(F.convert_timezone(utc, zone, found) == local, found.cast(T.TimestampType()))
+    return F.when(is_shown, found.cast(T.TimestampType()))
+
+
+def _second(local: Column, timezone: str) -> Column:
+    """The second instant at which clocks of a zone show a local time that they do not skip; null when they show it
+    once."""
+    zone, utc = F.lit(timezone), F.lit("UTC")
+    first = F.convert_timezone(zone, utc, local)
+    found = F.lit(None).cast(T.TimestampNTZType())
+    # The clock of a day later has the offset of the second time; close to another change that of three hours later.
+    for hours in (3, 25):
+        later = first + F.expr(f"INTERVAL {hours} HOURS")
+        second = local + (later - F.convert_timezone(utc, zone, later))
+        is_one = (second > first) & (F.convert_timezone(utc, zone, second) == local)
+        found = F.coalesce(found, F.when(is_one, second))
+    return found
 
 
 def is_shown_twice(value: Column, found: T.DataType, how: Reading) -> Column:
@@ -116,17 +137,8 @@ def is_shown_twice(value: Column, found: T.DataType, how: Reading) -> Column:
     if not isinstance(found, T.TimestampNTZType) and not can_be_time(T.TimestampType(), found, how):
         return F.lit(False)
     local = local_time(value, found, how)
-    zone, utc = F.lit(how.timezone), F.lit("UTC")
-    first = F.convert_timezone(zone, utc, local)
-    is_shown = F.convert_timezone(utc, zone, first) == local
-    # The clock of a day later has the offset of the second time; close to another change that of three hours later.
-    again = F.lit(False)
-    for hours in (3, 25):
-        later = first + F.expr(f"INTERVAL {hours} HOURS")
-        back = later - F.convert_timezone(utc, zone, later)
-        second = local + back
-        again = again | ((second > first) & (F.convert_timezone(utc, zone, second) == local))
-    return F.coalesce(is_shown & again, F.lit(False))
+    is_shown = instant(local, how).isNotNull()
+    return F.coalesce(is_shown & _second(local, how.timezone).isNotNull(), F.lit(False))
 
 
 # ------------------------------------------------------------------------------------------------------------- reasons
@@ -148,7 +160,7 @@ def time_complaint(name: str, value: Column, found: T.DataType, target: T.DataTy
         known = _of_iso(name, text, target, how)
     if isinstance(target, T.TimestampType) and how.timezone:
         local = local_time(value, found, how)
-        is_skipped = local.isNotNull() & instant(local, how.timezone).isNull()
+        is_skipped = local.isNotNull() & instant(local, how).isNull()
         skipped = F.when(is_skipped, F.lit(f"{name} is a time that clocks in {how.timezone} skip"))
         known = F.coalesce(skipped, known)
     return quoting(known, text)

@@ -235,7 +235,7 @@ def _of_type(value: Column, found: T.DataType, target: T.DataType, how: Reading)
         return value.try_cast(target) if keeps_digits or how.rounds else _decimal(value.cast("string"), target, False)
     if isinstance(target, _FLOATING):
         return _floating(value, found, target, how)
-    return instant(value, how.timezone) if isinstance(found, T.TimestampNTZType) and found != target else value
+    return instant(value, how) if isinstance(found, T.TimestampNTZType) and found != target else value
 
 
 def _is_finite(number: Column) -> Column:

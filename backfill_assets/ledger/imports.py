@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import date, datetime
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
@@ -98,6 +98,8 @@ class ImportRecord(LandedFile):
         contract: The version of its source's contract in which its records are kept.
         conformed: The files with its judged records, relative to the landing place, from which rows are computed; null
             until it has landed.
+        judged_at: When its landing began, or began again: its records are judged by what was the present then.
+        taken_as_first: How many times of each column clocks have shown twice, which were taken as the first of the two.
     """
 
     import_id: str
@@ -115,6 +117,8 @@ class ImportRecord(LandedFile):
     contract: int = 1
     keyless: int = 0
     conformed: FileSet | None = None
+    judged_at: datetime
+    taken_as_first: Mapping[str, int] = field(default_factory=dict)
 
     def days_late(self, day: date) -> int | None:
         """The days between a day of events and the landing, at least none; None before it has landed."""
@@ -168,7 +172,9 @@ _import_fields = read_as(ImportRecord)
 def import_record(row: AnyRow) -> ImportRecord:
     """One landed file; its counts are columns of their own."""
     keys = KeyCounts(current=row.keys_current, deleted=row.keys_deleted, withdrawn=row.keys_withdrawn)
-    return _import_fields(row, counts=_counts(row), keys=keys)
+    # In rows of earlier revisions both are NULL, and so they are where there is nothing to say.
+    judged_at, taken = row.judged_at or row.first_seen_at, row.taken_as_first or {}
+    return _import_fields(row, counts=_counts(row), keys=keys, judged_at=judged_at, taken_as_first=taken)
 
 
 class ImportReads(Queries):
@@ -326,6 +332,7 @@ class ImportReads(Queries):
 _PATHS = ("original_path", "stored_path")
 NO_KEYS = KeyCounts()
 NOTHING_MOVED: Mapping[str, ImportCounts] = {}
+NOTHING_TAKEN: Mapping[str, int] = {}
 FATES = ("accepted", "duplicate", "superseded")
 ENDINGS = ("displaced", "deleted", "withdrawn", "restored", "unknown")
 
@@ -384,6 +391,7 @@ class ImportWrites(ImportReads, Writes):
         attempt: str | None = None,
         contract: int = 1,
         conformed: FileSet | None = None,
+        taken_as_first: Mapping[str, int] = NOTHING_TAKEN,
     ) -> None:
         """The file is copied, checked and counted: LANDED.
 
@@ -399,6 +407,7 @@ class ImportWrites(ImportReads, Writes):
             attempt: Names the lease under which it was landed.
             contract: The version of its source's contract that its records are kept in.
             conformed: The files in which they are kept.
+            taken_as_first: How many times of each column were taken as the first of the two that clocks have shown.
 
         Raises:
             Refused: The counts do not reconcile, here or on a file whose records it moves.
@@ -419,6 +428,8 @@ class ImportWrites(ImportReads, Writes):
         }
         landed = {**asdict(counts), "keys": asdict(keys), "moved_elsewhere": moved, "contract": contract}
         landed |= {"keyless": keyless, "unknown": sum(day.unknown for day in days)}
+        if taken_as_first:
+            landed |= {"taken_as_first": dict(taken_as_first)}
         if unknown_on := _unknown_on((*days, *linked)):
             landed |= {"unknown_on": unknown_on}
         self._log.change(
@@ -434,6 +445,8 @@ class ImportWrites(ImportReads, Writes):
                 "contract": contract,
                 "keyless": keyless,
                 "conformed": conformed,
+                # Without any, NULL, as in rows of earlier revisions.
+                "taken_as_first": dict(taken_as_first) or None,
             },
         )
 
@@ -523,12 +536,13 @@ class ImportWrites(ImportReads, Writes):
         )
 
     def reopen(self, import_id: str, on_duplicate: str, actor: str, *, lease: LeaseTerms | None = None) -> None:
-        """The same file is landed once more; it keeps its place in the order of arrival. Cost: as `fail`."""
+        """The same file is landed once more, and its records are judged anew; it keeps its place in the order of
+        arrival. Cost: as `fail`."""
         state = self.get(import_id).state
         self._log.change(
             _step(import_id, state, ImportState.LANDING),
             Event("import", import_id, "import_reopened", actor=actor, payload={"on_duplicate": on_duplicate}),
-            also={"on_duplicate": on_duplicate, "note": ""},
+            also={"on_duplicate": on_duplicate, "note": "", "judged_at": self._log.now},
         )
         self._leases.take(import_id, lease, holder=actor)
 

@@ -10,6 +10,7 @@ from backfill_assets.lake.row_values import Texts
 from backfill_assets.landing.days import landed_days, pending_days
 from backfill_assets.landing.extract import Withdrawn
 from backfill_assets.landing.land import Landed
+from backfill_assets.landing.record_rules import FUTURE
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of
@@ -162,6 +163,10 @@ def corrections(report: LandReport) -> Iterator[NextStep]:
                 "; if its contract is corrected instead, and not the file: ",
                 do(Act.LAND, source, path, on_duplicate="reprocess", by=NAME),
             )
+        elif not each.is_new and any(FUTURE in reason for reason in each.reasons):
+            path, at = each.record.original_path, f"{each.record.judged_at:%Y-%m-%d %H:%M:%S} UTC"
+            again = do(Act.LAND, source, path, on_duplicate="reprocess", by=NAME)
+            yield step(f"its records were judged at {at}; to judge again what was in the future then: ", again)
 
 
 def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:

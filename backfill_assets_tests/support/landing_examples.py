@@ -49,7 +49,7 @@ EVENTS = SourceTable(
 )
 
 LANDED_AT = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
-BOUNDS = Bounds(first_day=date(1999, 1, 1), landed_at=LANDED_AT)
+BOUNDS = Bounds(first_day=date(1999, 1, 1), judged_at=LANDED_AT)
 
 
 def event(event_id: str = "e1", event_time: str = "2024-05-01T10:00:00Z", **more: Any) -> dict[str, Any]:

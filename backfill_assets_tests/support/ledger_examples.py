@@ -106,6 +106,7 @@ def an_import(**changes: Any) -> ImportRecord:
         state=ImportState.LOADED,
         arrival=7,
         first_seen_at=datetime(2026, 1, 11, 12, tzinfo=UTC),
+        judged_at=datetime(2026, 1, 11, 12, tzinfo=UTC),
         landed_at=datetime(2026, 1, 11, 12, tzinfo=UTC),
         landed_by="ana",
         on_duplicate="ignore",

@@ -77,6 +77,11 @@ def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
     if landed.is_new and unknown:
         ignored = ", ".join(unknown)
         yield f"{record.import_id} has columns the contract does not know, left out: {ignored}"
+    for name, many in record.taken_as_first.items() if landed.is_new else ():
+        yield (
+            f"{count_of(many, 'record')} of {record.import_id} with a {name} that clocks show twice and no offset: the "
+            f"first of the two was taken, which is early if it is the second; declare repeated_hour of the source"
+        )
     if landed.missing_columns:
         yield f"{record.import_id} has no {', '.join(landed.missing_columns)}: null in all of its records"
 

@@ -120,7 +120,7 @@ def judged_rows(spark: SparkSession, case: Case) -> tuple[list[tuple[Any, ...]],
     names = ["id", "on", "at", "op"] if case.at else ["id", "on", "op"]
     rows = [tuple(row[("id", "on", "at", "op").index(name)] for name in names) for row in given]
     raw = spark.createDataFrame(rows, ", ".join(f"`{name}` string" for name in names))
-    bounds = Bounds(first_day=FIRST_DAY, landed_at=LANDED_AT)
+    bounds = Bounds(first_day=FIRST_DAY, judged_at=LANDED_AT)
     found = judged(raw.withColumn(BROKEN, F.lit(None).cast("string")), case.source, bounds=bounds)
     since = happened_at(case.source).cast("string").alias("since")
     shown = found.select("id", "day", since, REASON, local_day(case.source).alias("local"))

@@ -84,6 +84,22 @@ def test_every_row_of_an_earlier_revision_is_there_after_the_upgrade(
     assert len(before) > 50
 
 
+def test_a_ledger_of_the_first_revision_says_when_its_records_were_judged(old_ledger: str, clock: Clock) -> None:
+    columns = ("judged_at", "taken_as_first")
+    tamper(old_ledger, *(f"ALTER TABLE imports DROP COLUMN {name}" for name in columns))
+    tamper(old_ledger, "UPDATE alembic_version SET version_num = '0001'")
+    before = rows(old_ledger)
+    ledger = Ledger.open(old_ledger, clock=clock)
+    with ledger.read() as reader:
+        (record,) = reader.imports.records()
+        assert (record.judged_at, record.taken_as_first) == (record.first_seen_at, {})
+        assert [*reader.events.violations(), *reader.row_checks.violations()] == []
+    ledger.close()
+    assert [row.replace(", None, None)", ")") for row in rows(old_ledger) if row.startswith("imports")] == [
+        row for row in before if row.startswith("imports")
+    ]
+
+
 def test_an_upgraded_ledger_is_carried_on(old_ledger: str, release: Release, clock: Clock) -> None:
     release(ADD_A_COLUMN)
     ledger = Ledger.open(old_ledger, clock=clock)

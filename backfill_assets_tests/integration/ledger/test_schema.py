@@ -26,7 +26,10 @@ SELECT type, name, sql FROM sqlite_master WHERE tbl_name <> 'alembic_version'
 ORDER BY 1, 2
 """
 
-SCHEMAS = {"0001": "2e17ad95f932dfb36441fe683f93d64cfdbff228b2e0ee3dcf1b60b695c571be"}
+SCHEMAS = {
+    "0001": "2e17ad95f932dfb36441fe683f93d64cfdbff228b2e0ee3dcf1b60b695c571be",
+    "0002": "c079ea7e86fb51848a7bbccb7ada9130464da4ab2a2b08780529963d29586876",
+}
 """The digest of the schema of each revision. After a release no digest changes: another schema is another revision."""
 
 

@@ -184,6 +184,7 @@ def landed(path: str, *, note: str) -> ImportRecord:
         state=ImportState.LOADED,
         arrival=1,
         first_seen_at=datetime(2026, 1, 3, tzinfo=UTC),
+        judged_at=datetime(2026, 1, 3, tzinfo=UTC),
         landed_at=None,
         landed_by="ana",
         on_duplicate="ignore",
