@@ -23,6 +23,7 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.lake.append import replace_quarantined
 from backfill_assets.landing.attempt import Landing, Quarantine, is_about_a_file
 from backfill_assets.landing.days import missing_days
+from backfill_assets.landing.decoding.step import formats
 from backfill_assets.landing.errors import StoppedAmongFiles
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import Landed
@@ -51,8 +52,15 @@ from backfill_assets.workspace import Workspace
 def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, by: str) -> Landed:
     """Lands one file: archived unchanged, checked, counted, with its rejected records quarantined."""
     landed: list[Landed] = []
-    land_in_order(landing(ws, ws.domain.source_table(source), by), [FileCapture(path)], on_duplicate, landed.append)
+    table = ws.domain.source_table(source)
+    land_in_order(landing(ws, table, by), offered(table, [path]), on_duplicate, landed.append)
     return landed[0]
+
+
+def offered(table: SourceTable, files: Sequence[Path]) -> list[FileCapture]:
+    """Files that a person offers as records of a source."""
+    of_source = formats(table)
+    return [FileCapture(path, of_source) for path in files]
 
 
 def landing(ws: Workspace, table: SourceTable, by: str, *, on_schedule: bool = False) -> Landing:
@@ -107,7 +115,7 @@ def land_files(
         builds: Whether the bronze days they touch are built.
     """
     table = ws.domain.source_table(source)
-    captures = [FileCapture(path) for path in files]
+    captures = offered(table, files)
     for capture in captures:
         capture.require()
     if builds:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from backfill_assets.application.land import landed_report, landing
+from backfill_assets.application.land import landed_report, landing, offered
 from backfill_assets.application.recorder import Acting
-from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.people import require_person, same_name
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.errors import NotConfirmed
@@ -39,7 +38,7 @@ def land_as_extract(
     """
     table = ws.domain.source_table(source)
     require_another(table, extract.confirmed_by, acting)
-    captures = [FileCapture(path) for path in files]
+    captures = offered(table, files)
     for capture in captures:
         capture.require()
     if builds:
@@ -60,7 +59,7 @@ def require_another(table: SourceTable, confirmed_by: str | None, acting: Acting
 def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: Extract, by: str) -> ExtractPreview:
     """What `land_as_extract` would withdraw; nothing lands."""
     table = ws.domain.source_table(source)
-    found = preview(landing(ws, table, by), [FileCapture(path) for path in files], extract, now=ws.clock())
+    found = preview(landing(ws, table, by), offered(table, files), extract, now=ws.clock())
     allowed = table.most_withdrawn_percent
     confirm = step("to land it, confirm it: ", Option("confirmed_by", ANOTHER_PERSON))
     land = step("to land it, leave out ", Option("dry_run"))

@@ -176,14 +176,14 @@ def source_rows(
     partitions: Sequence[date],
     imports: Sequence[ImportRecord],
     *,
-    from_raw: bool = False,
+    raw_owner: str = "",
 ) -> DataFrame:
     """The rows of some days of a source table, lineage included, from the landed files that the manifest names.
 
     Args:
-        from_raw: As for `bronze_rows`.
+        raw_owner: As for `bronze_rows`.
     """
-    rows = bronze_rows(ws.spark(), ws.settings, table, imports=imports, days=partitions, from_raw=from_raw)
+    rows = bronze_rows(ws.spark(), ws.settings, table, imports=imports, days=partitions, raw_owner=raw_owner)
     return rows.withColumn("_run_id", F.lit(manifest.run_id)).select(*stored_schema(table).fieldNames())
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -25,21 +25,31 @@ _MOST_SHOWN = 200
 _OF_GZIP = 8
 """A gzipped file counts as so many times its size."""
 
-_FORMATS = {
+FORMATS = {
     ".jsonl": Format.JSONL,
     ".ndjson": Format.JSONL,
     ".json": Format.JSONL,
     ".csv": Format.CSV,
     ".parquet": Format.PARQUET,
 }
-_KNOWN = ".jsonl, .ndjson, .json, .csv (each with or without .gz) and .parquet"
+"""What a file is, by the suffix of its name, where its source declares nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileCapture:
-    """A file, by its path as the person gave it."""
+    """A file, by its path as the person gave it.
+
+    Attributes:
+        formats: What it is, by the suffix of its name.
+    """
 
     path: Path
+    formats: Mapping[str, Format] = field(default_factory=lambda: FORMATS)
+
+    @property
+    def kind(self) -> FileKind:
+        """What its name says that it is."""
+        return kind_of(self.path, self.formats)
 
     @property
     def name(self) -> str:
@@ -84,7 +94,7 @@ class FileCapture:
             raise FileRefused(fault=Fault.FOLDER, path=str(path), why=f"{path} is a folder")
         if not path.is_file():
             raise NoFile(path=str(path), why=f"there is no file {path}")
-        kind_of(path)
+        _ = self.kind
 
     def read(
         self, place: LandingPlace, check: Callable[[Path, FileKind], Checked]
@@ -95,7 +105,7 @@ class FileCapture:
             MissingInput, Refused, UnreadableFile: As `require`, or the file may not be read, or is still written.
         """
         self.require()
-        kind = kind_of(self.path)
+        kind = self.kind
         try:
             with place.scratch() as copy:
                 with open_regular(self.path) as original, copy.open("wb") as written:
@@ -128,8 +138,11 @@ class FileCapture:
         yield landed, checked
 
 
-def kind_of(path: Path) -> FileKind:
+def kind_of(path: Path, formats: Mapping[str, Format] = FORMATS) -> FileKind:
     """The format that a file's name declares.
+
+    Args:
+        formats: The formats by suffix.
 
     Raises:
         UnreadableFile: The name does not end in a supported suffix.
@@ -137,10 +150,12 @@ def kind_of(path: Path) -> FileKind:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = suffixes[-1:] == [".gz"]
     ending = suffixes[-2:-1] if compressed else suffixes[-1:]
-    file_format = _FORMATS.get(ending[0]) if ending else None
+    file_format = formats.get(ending[0]) if ending else None
     if file_format is None or (compressed and file_format is Format.PARQUET):
         found = "".join(suffixes[-2:]) or "no suffix"
-        why = f"ends in {found}; files that can be landed end in {_KNOWN}"
+        packed = [suffix for suffix in formats if formats[suffix] is not Format.PARQUET]
+        known = f"{', '.join(packed)} (each with or without .gz) and .parquet"
+        why = f"ends in {found}; files that can be landed end in {known}"
         raise BadFile(path=path.name, fault=Fault.SUFFIX, why=why)
     return FileKind(format=file_format, compression="gzip" if compressed else "")
 

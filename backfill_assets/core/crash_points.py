@@ -16,6 +16,7 @@ class Point(StrEnum):
     CAPTURE_BEGUN = "capture: the positions are in the ledger, nothing is read"
     CAPTURE_KEPT = "capture: a file of a piece is in the landing place, and not in the ledger"
     CAPTURE_RECORDED = "capture: the files of a piece are in the ledger, and the stream has not been notified"
+    LAND_DECODED = "land: what decoding made of the file is beside the archive, the file is not in it"
     LAND_ARCHIVED = "land: the file is in the archive and not in the ledger"
     LAND_BEGUN = "land: the import is LANDING"
     LAND_CONFORMED = "land: its records are written beside the archive"

@@ -30,6 +30,7 @@ from backfill_assets.landing.batches import conform_together
 from backfill_assets.landing.classify import Account, account
 from backfill_assets.landing.compacted import compact
 from backfill_assets.landing.conformed import ConformedRecords, conformed, owner_of
+from backfill_assets.landing.decoding.kept import ToRead, remove_decoded, to_read
 from backfill_assets.landing.errors import RawFileChanged, SparkStopped
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.imports import OnDuplicate
@@ -95,20 +96,33 @@ class Landing:
         """Holds the turn to land files of the source, with what killed processes left removed."""
         with landing_turn(self.ledger, self.source, self.lease, by=self.by):
             fail_abandoned(self.ledger, self.settings, self.source, self.lease, self.by)
-            yield
+            try:
+                yield
+            finally:
+                remove_decoded(self.place, self.lease.attempt)
 
     def captured(self, capture: Capture) -> Iterator[Archived]:
         """The landed files of a capture, each found to be readable as records of the source before it is kept."""
 
-        def check(copy: Path, kind: FileKind) -> Probe:
-            counted = capture.record_count is not None
-            return probe_versions(copy, kind, self.source, name=capture.name, counted=counted)
+        place, count = self.place, capture.record_count
 
-        place = self.place
-        for file, probe in capture.read(place, check):
+        def check(copy: Path, kind: FileKind) -> tuple[Probe, ToRead]:
+            with to_read(place, self.lease.attempt, copy, kind, self.source, name=capture.name) as read:
+                probe = probe_versions(read.copy, read.kind, self.source, name=capture.name, counted=count is not None)
+            if read.stored_path:
+                self.reached(Point.LAND_DECODED)
+            return probe, read
+
+        for file, (probe, read) in capture.read(place, check):
             self.reached(Point.LAND_ARCHIVED)
-            puts_back = file.stored_path in place.put_back
-            yield Archived(file=file, probe=probe, record_count=capture.record_count, puts_back=puts_back)
+            yield Archived(
+                file=file,
+                probe=probe,
+                record_count=count,
+                kind=read.kind,
+                read_from=read.stored_path,
+                puts_back=file.stored_path in place.put_back,
+            )
 
     def begun(self, files: Sequence[LandedFile], on_duplicate: OnDuplicate) -> list[ImportRecord]:
         """Landed files as imports in progress, in the order of their arrival."""
@@ -146,9 +160,9 @@ class Landing:
 
     def conform(self, archived: Archived, record: ImportRecord) -> None:
         """Judges the records of a file and writes them beside the archive, as the present contract has them."""
-        stored = for_spark(self.landing.place, archived.file.stored_path)
+        stored = for_spark(self.landing.place, archived.stored_path)
         raw = records_by_version(
-            self.spark, stored, kind=archived.file.kind, probe=archived.probe, source=self.source, name=record.name
+            self.spark, stored, kind=archived.kind, probe=archived.probe, source=self.source, name=record.name
         )
         bounds = Bounds(first_day=self.settings.first_day, judged_at=record.judged_at)
         owner = owner_of(record.import_id, record.arrival, record.name)

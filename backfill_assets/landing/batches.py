@@ -78,7 +78,7 @@ def _alike(files: Sequence[_File]) -> Sequence[Sequence[_File]]:
     found: dict[object, list[_File]] = {}
     for file in files:
         archived = file[0]
-        probe, kind = archived.probe, archived.file.kind
+        probe, kind = archived.probe, archived.kind
         how = (kind.format, kind.compression, archived.probe.version) + (
             probe.header,
             probe.line_end,
@@ -96,8 +96,8 @@ def _part(held: ConformedRecords, files: Sequence[_File], bounds: Bounds) -> Dat
     assert version is not None
     found = records(
         held.spark,
-        [for_spark(held.landing.place, archived.file.stored_path) for archived, _ in files],
-        kind=first.file.kind,
+        [for_spark(held.landing.place, archived.stored_path) for archived, _ in files],
+        kind=first.kind,
         probe=first.probe,
         source=held.source.at(version),
     )
@@ -112,7 +112,7 @@ def _by_file(files: Sequence[_File], values: Sequence[str | int]) -> Column:
     """The value of each record's file."""
     if len(files) == 1:
         return F.lit(values[0])
-    of_file = {Path(archived.file.stored_path).name: value for (archived, _), value in zip(files, values, strict=True)}
+    of_file = {Path(archived.stored_path).name: value for (archived, _), value in zip(files, values, strict=True)}
     kind = "string" if isinstance(values[0], str) else "int"
     # One literal: an expression for each file would make a plan that takes longer than the reading.
     return F.from_json(F.lit(json.dumps(of_file)), f"map<string, {kind}>")[F.col(FILE)]

@@ -56,13 +56,14 @@ def bronze_rows(
     *,
     imports: Sequence[ImportRecord],
     days: Sequence[date],
-    from_raw: bool = False,
+    raw_owner: str = "",
 ) -> DataFrame:
     """The rows of some days of a source table.
 
     Args:
         imports: What `imports_for_days` gives for these days.
-        from_raw: Read and judge the landed files again, instead of the conformed records that were kept of them.
+        raw_owner: Read and judge the landed files again, instead of the conformed records that were kept of them. What
+            is decoded of them meanwhile is kept for this owner.
 
     Returns:
         The contract's columns, the partition column, those of the changelog if the source has one, `_import_id` and
@@ -70,8 +71,8 @@ def bronze_rows(
     """
     landing = landing_files(settings)
     records = (
-        RawRecords(spark=spark, landing=landing, source=source, settings=settings)
-        if from_raw
+        RawRecords(spark=spark, landing=landing, source=source, settings=settings, owner=raw_owner)
+        if raw_owner
         else ConformedRecords(spark=spark, landing=landing, source=source)
     )
     found = _versions(records, imports, days)

@@ -17,10 +17,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.capture.errors import Fault, FileRefused
-from backfill_assets.capture.file_capture import FileCapture, kind_of
-from backfill_assets.capture.landed_files import Capture
+from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.landed_files import Capture, FileKind
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.places import exactly
+from backfill_assets.core.places import exactly, for_spark
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import UnknownKeys, is_current
 from backfill_assets.lake.row_values import Texts, instants_in, texts
@@ -44,6 +44,7 @@ from backfill_assets.landing.conformed import (
     owner_of,
 )
 from backfill_assets.landing.days import last_day, unexplained_days
+from backfill_assets.landing.decoding.kept import reading, to_read
 from backfill_assets.landing.errors import ExtractOvertaken, WithdrawsTooMuch
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import ROW
@@ -61,6 +62,7 @@ from backfill_assets.landing.key_versions import (
     version_columns,
 )
 from backfill_assets.landing.land import Landed, landed_now, require_whole_files
+from backfill_assets.landing.probe import Probe
 from backfill_assets.landing.record_rules import REASON, Bounds, has_key, local_day
 from backfill_assets.landing.statements import (
     Statement,
@@ -224,21 +226,24 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
     for capture in captures:
         capture.require()
     _require_whole_files(work, captures, extract)
-    kinds = [kind_of(each.path) for each in captures]
-    probes = [
-        probe_versions(each.path, kind, work.source, name=each.name) for each, kind in zip(captures, kinds, strict=True)
-    ]
+    with reading(work.place, begun_at=now) as owner:
+        return _previewed(work, captures, extract, now=now, owner=owner)
+
+
+def _previewed(
+    work: Landing, captures: Sequence[FileCapture], extract: Extract, *, now: datetime, owner: str
+) -> Withdrawn:
+    offered = [_offered(work, each, owner) for each in captures]
     in_scope = columns_condition(work, extract.where)
     frame: DataFrame | None = None
     others = work.others(())
     arrivals = count(max((record.arrival for record in others), default=0) + 1)
     bounds = Bounds(first_day=work.settings.first_day, judged_at=now)
     ids = [f"file {number}" for number in range(len(captures))]
-    for import_id, capture, kind, probe in zip(ids, captures, kinds, probes, strict=True):
-        path, name = exactly(str(capture.path.absolute())), capture.name
-        raw = records_by_version(work.spark, path, kind=kind, probe=probe, source=work.source, name=name)
-        owner = owner_of(import_id, next(arrivals), name)
-        each = conformed(raw, source=work.source, owner=owner, bounds=bounds)
+    for import_id, capture, (path, kind, probe) in zip(ids, captures, offered, strict=True):
+        raw = records_by_version(work.spark, path, kind=kind, probe=probe, source=work.source, name=capture.name)
+        of_file = owner_of(import_id, next(arrivals), capture.name)
+        each = conformed(raw, source=work.source, owner=of_file, bounds=bounds)
         frame = each if frame is None else frame.unionByName(each)
     assert frame is not None
     known = _known(work, extract, in_scope, now=now, versions=partial(_versions, work))
@@ -260,6 +265,14 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
         files=ImportCounts(**{name: sum(each[name] for each in counts) for name in counts[0]}),
         rebuilt=Partitions.of(Grain.DAILY, rebuilt),
     )
+
+
+def _offered(work: Landing, capture: FileCapture, owner: str) -> tuple[str, FileKind, Probe]:
+    """An offered file as Spark reads it, what it is, and the result of probing it."""
+    with to_read(work.place, owner, capture.path, capture.kind, work.source, name=capture.name) as read:
+        found = probe_versions(read.copy, read.kind, work.source, name=capture.name)
+    decoded = read.stored_path and for_spark(work.place.files.place, read.stored_path)
+    return decoded or exactly(str(capture.path.absolute())), read.kind, found
 
 
 def _foreseen(

@@ -31,13 +31,29 @@ from backfill_assets.landing.record_rules import BROKEN, required_columns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
-    """A landed file with the result of probing it, how many records it has where that is known from its source, and
-    whether it was not there with these bytes before."""
+    """A landed file that was found to be readable.
+
+    Attributes:
+        file: The file.
+        probe: The result of probing what is read of it.
+        record_count: How many records it has, where that is known from its source.
+        read_from: The decoded file that is read in its place, relative to the landing place; empty where it is read
+            itself.
+        kind: What the file that is read is.
+        puts_back: Whether it was not there with these bytes before.
+    """
 
     file: LandedFile
     probe: Probe
     record_count: int | None
+    kind: FileKind
+    read_from: str = ""
     puts_back: bool = False
+
+    @property
+    def stored_path(self) -> str:
+        """The file that Spark reads, relative to the landing place."""
+        return self.read_from or self.file.stored_path
 
 
 Place = Spot | Part

@@ -59,8 +59,12 @@ _SUFFIXES = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parqu
 _DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ":": "colons"}
 
 
-def require_kind(path: Path, kind: FileKind, name: str) -> None:
-    """Refuses a file whose first bytes are those of another format, or packed otherwise, than its name says."""
+def require_kind(path: Path, kind: FileKind, name: str, *, encoding: str = "utf-8") -> None:
+    """Refuses a file whose first bytes are those of another format, or packed otherwise, than its name says.
+
+    Args:
+        encoding: What the characters of a text are declared to be written in.
+    """
     with path.open("rb") as file:
         head = file.read(SAMPLE_BYTES)
     if not head and (kind.compression or kind.format is Format.PARQUET):
@@ -75,7 +79,7 @@ def require_kind(path: Path, kind: FileKind, name: str) -> None:
                 raise _renamed(name, "is not packed by gzip", Path(unpacked).suffix)
         return
     if kind.format is not Format.PARQUET:
-        require_text(head, path, name, kind)
+        require_text(head, path, name, kind, encoding)
     elif not head.startswith(_PARQUET):
         _require_no_other(head, path, name, kind)
         if not is_binary(head):
@@ -83,14 +87,15 @@ def require_kind(path: Path, kind: FileKind, name: str) -> None:
             raise _renamed(name, "is text, not Parquet", _SUFFIXES[other])
 
 
-def require_text(head: bytes, path: Path, name: str, kind: FileKind) -> None:
+def require_text(head: bytes, path: Path, name: str, kind: FileKind, encoding: str = "utf-8") -> None:
     """Refuses what is no text: UTF-16, pictures, archives, pages. A few odd bytes in a text are the records' problem.
 
     Args:
         head: The first bytes, unpacked.
+        encoding: As for `require_kind`.
     """
-    _require_no_other(head, path, name, kind)
-    if is_binary(head):
+    _require_no_other(head, path, name, kind, encoding)
+    if is_binary(head.decode(encoding, "replace").encode()):
         raise BadFile(path=name, fault=Fault.NOT_TEXT, why="is not text")
 
 
@@ -100,10 +105,10 @@ def is_binary(head: bytes) -> bool:
     return odd > len(head) * _MOST_BINARY
 
 
-def _require_no_other(head: bytes, path: Path, name: str, kind: FileKind) -> None:
+def _require_no_other(head: bytes, path: Path, name: str, kind: FileKind, encoding: str = "utf-8") -> None:
     said = f"not {_NAMES[kind.format]}"
-    if encoding := _encoding(head):
-        raise BadFile(path=name, fault=Fault.ENCODING, why=f"is {encoding} text; text files are landed as UTF-8")
+    if (found := _encoding(head)) and not codecs.lookup(encoding).name.startswith(found.lower()):
+        raise BadFile(path=name, fault=Fault.ENCODING, why=f"is {found} text; text files are landed as UTF-8")
     if head.startswith(_OFFICE) or (head.startswith(b"PK") and _is_workbook(path)):
         raise BadFile(path=name, fault=Fault.WORKBOOK, why=f"is an Excel or Office file, {said}")
     for start, what in _PACKED.items():

@@ -17,8 +17,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from backfill_assets.capture.json_members import KINESIS_PROBLEM, PROBLEM
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.core.columns import in_sql
-from backfill_assets.domain import SourceTable
+from backfill_assets.domain import Csv, SourceTable, Xlsx
 from backfill_assets.landing import debezium, reading
+from backfill_assets.landing.decoding.csv_rows import REASON_ENDS
 from backfill_assets.landing.json_text import has_half_pair, members, plain
 from backfill_assets.landing.names import (
     Line,
@@ -208,7 +209,11 @@ def _csv(spark: SparkSession, stored: Sequence[str], probe: Probe, source: Sourc
         frame = _numbered_by_file(_of_files(rows, stored))
     width = f"the row does not have the {len(probe.header)} values of the header"
     broken = F.when(F.col(BROKEN).isNotNull(), width)
-    if not probe.valid_utf8:  # what was no character has become U+FFFD
+    line, values = F.col(f"{RAW}.line"), F.to_csv(F.col(f"{RAW}.values"), _CSV_TEXT)
+    if isinstance(source.reads, Csv | Xlsx):  # decoded
+        broken, line = F.when(F.col(BROKEN).isNotNull(), _reason(F.col(BROKEN))), _text(line)
+        values = _as_written(F.col(f"{RAW}.values"), source.reads)
+    elif not probe.valid_utf8:  # what was no character has become U+FFFD
         odd = F.concat_ws("", *positions, BROKEN).contains("\ufffd")
         broken = F.when(odd, "the row is not valid UTF-8").when(F.col(BROKEN).isNotNull(), width)
     found = spots(source, probe.header)
@@ -222,8 +227,30 @@ def _csv(spark: SparkSession, stored: Sequence[str], probe: Probe, source: Sourc
     )
     return Records(
         frame=chosen,
-        text=F.coalesce(F.col(f"{RAW}.line"), F.to_csv(F.col(f"{RAW}.values"), _CSV_TEXT)),
+        text=F.coalesce(line, values),
         version=source.contract_version,
+    )
+
+
+def _reason(line: Column) -> Column:
+    """Why a row could not be read, of one that decoding wrote in its place."""
+    return F.regexp_replace(F.substring_index(line, REASON_ENDS, 1), '^"', "")
+
+
+def _text(line: Column) -> Column:
+    """The text of a row that could not be read, as it is in the landed file."""
+    text = F.expr(f"substring({RAW}.line, instr({RAW}.line, '{REASON_ENDS}') + 1)")
+    return F.when(line.isNotNull(), F.replace(F.regexp_replace(text, '",?\\n?$', ""), F.lit('""'), F.lit('"')))
+
+
+def _as_written(values: Column, dialect: Csv | Xlsx) -> Column:
+    """The text of a row, about as it is in the landed file."""
+    if isinstance(dialect, Xlsx):
+        return F.to_csv(values, _CSV_TEXT)
+    if not dialect.quote:
+        return F.to_csv(values, {"sep": dialect.delimiter, "quote": "\0"})
+    return F.to_csv(
+        values, {"sep": dialect.delimiter, "quote": dialect.quote, "escape": dialect.escape or dialect.quote}
     )
 
 

@@ -124,14 +124,15 @@ def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str, counted
         case Format.JSONL:
             require_members_have_names(source, name=name)
             look = None if counted else partial(_look_at_lines, source=source)
-            with _text_errors(name):
+            with text_errors(name):
                 empty, valid_utf8 = _scan_text(path, kind, name, look, is_offered=not counted)
             is_small = path.stat().st_size <= _BYTES_OF_A_TASK
             return Probe(empty=empty, valid_utf8=valid_utf8, is_small=is_small)
 
 
 @contextmanager
-def _text_errors(name: str) -> Iterator[None]:
+def text_errors(name: str) -> Iterator[None]:
+    """Refuses a gzipped file that is not whole."""
     try:
         yield
     except NotWhole as error:
@@ -139,7 +140,8 @@ def _text_errors(name: str) -> Iterator[None]:
         raise BadFile(path=name, fault=fault, why=f"is not a complete gzip file: {error}") from error
 
 
-def _open(path: Path, kind: FileKind) -> IO[bytes]:
+def opened(path: Path, kind: FileKind) -> IO[bytes]:
+    """The bytes of a text file, unpacked."""
     return open_gzip(path) if kind.compression else path.open("rb")
 
 
@@ -162,7 +164,7 @@ def _scan_text(
     empty = valid_utf8 = True
     first = True
     lines, run, rest = 1, 0, b""
-    with _open(path, kind) as stream:
+    with opened(path, kind) as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             if first:
                 require_text(chunk[:SAMPLE_BYTES], path, name, kind)
@@ -275,17 +277,17 @@ def _longest(chunk: bytes, lines: int, run: int, name: str) -> tuple[int, int]:
 
 
 def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Probe:
-    with _text_errors(name):
+    with text_errors(name):
         empty, valid_utf8 = _scan_text(path, kind, name)
         if empty:
             return Probe(empty=True, valid_utf8=valid_utf8)
-        with csv_text(_open(path, kind)) as text:
+        with csv_text(opened(path, kind)) as text:
             require_csv_header(text.read(SAMPLE_BYTES), name, names_in_header(source))
-        with csv_text(_open(path, kind)) as text:
+        with csv_text(opened(path, kind)) as text:
             header = _scan_rows(text, name)
             line_end = text.newlines
         if isinstance(line_end, tuple):  # a value may hold line breaks of another kind
-            with csv_text(_open(path, kind)) as text:
+            with csv_text(opened(path, kind)) as text:
                 line_end = _end_of_rows(text, name)
     require_names(source, header, name=name)
     return Probe(
@@ -298,16 +300,17 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
 
 
 @contextmanager
-def csv_text(file: IO[bytes], *, errors: str = "replace") -> Iterator[io.TextIOWrapper]:
+def csv_text(file: IO[bytes], *, encoding: str = "utf-8-sig", errors: str = "replace") -> Iterator[io.TextIOWrapper]:
     """The text of a CSV with its line breaks as they are, for `csv.reader` with the limits of a record.
 
     Args:
         file: Its bytes; it is closed afterwards.
-        errors: What becomes of bytes that are no UTF-8.
+        encoding: What its characters are written in.
+        errors: What becomes of bytes that are no character in it.
     """
     limit = csv.field_size_limit(MOST_RECORD_BYTES)
     try:
-        with io.TextIOWrapper(file, encoding="utf-8-sig", errors=errors, newline="") as text:
+        with io.TextIOWrapper(file, encoding=encoding, errors=errors, newline="") as text:
             yield text
     finally:
         csv.field_size_limit(limit)
@@ -356,11 +359,11 @@ def _scan_rows(text: IO[str], name: str) -> tuple[str, ...]:
                 raise csv.Error("row larger than the limit of a record")
             line = rows.line_num
     except csv.Error as error:
-        raise _no_csv(str(error), name, began=line + 1, line=rows.line_num) from error
+        raise no_csv(str(error), name, began=line + 1, line=rows.line_num) from error
     return header or ()
 
 
-def _no_csv(error: str, name: str, *, began: int, line: int) -> BadFile:
+def no_csv(error: str, name: str, *, began: int, line: int) -> BadFile:
     """What Python's parser found wrong with a row: it is too long, a quote is not closed, or text follows one."""
     if "limit" in error:
         why = f"has a row of more than {MOST_RECORD_BYTES >> 20} MiB that begins before line {line:,}"

@@ -17,6 +17,7 @@ from backfill_assets.capture.landed_files import landing_place
 from backfill_assets.core.places import for_spark
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.conformed import ConformedRecords, conformed, owner_of
+from backfill_assets.landing.decoding.kept import ToRead, to_read
 from backfill_assets.landing.errors import RawFileChanged
 from backfill_assets.landing.file_versions import probe_versions, records_by_version
 from backfill_assets.landing.imports import STATEMENT
@@ -29,9 +30,15 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawRecords(ConformedRecords):
-    """The records of a source as its landed files have them."""
+    """The records of a source as its landed files have them.
+
+    Attributes:
+        settings: Where they are.
+        owner: Whose decoded files theirs are; Spark reads them until the owner removes them.
+    """
 
     settings: Settings
+    owner: str
 
     def read(self, imports: Sequence[ImportRecord], *, hashed: Collection[str] = ()) -> DataFrame:
         """Every record of these imports, judged again in the present version of the contract.
@@ -46,17 +53,21 @@ class RawRecords(ConformedRecords):
         return reduce(DataFrame.unionByName, parts)
 
     def _judged(self, record: ImportRecord) -> DataFrame:
-        stored = for_spark(self.landing.place, record.stored_path)
-        kind, probe = record.kind, self._probed(record)
-        raw = records_by_version(self.spark, stored, kind=kind, probe=probe, source=self.source, name=record.name)
+        read, probe = self._probed(record)
+        stored = for_spark(self.landing.place, read.stored_path or record.stored_path)
+        raw = records_by_version(self.spark, stored, kind=read.kind, probe=probe, source=self.source, name=record.name)
         bounds = Bounds(first_day=self.settings.first_day, judged_at=record.judged_at)
         owner = owner_of(record.import_id, record.arrival, record.name)
         return conformed(raw, source=self.source, owner=owner, bounds=bounds)
 
-    def _probed(self, record: ImportRecord) -> Probe:
-        """What the probe finds in the bytes that landed, which are hashed on the way."""
+    def _probed(self, record: ImportRecord) -> tuple[ToRead, Probe]:
+        """The bytes that landed as the readers take them, and the result of probing these.
+
+        The landed ones are hashed on the way.
+        """
         hashed = hashlib.sha256()
-        with landing_place(self.settings, self.source.name).scratch() as copy:
+        place, name = landing_place(self.settings, self.source.name), record.name
+        with place.scratch() as copy:
             try:
                 with self.landing.open(record.stored_path) as stored, copy.open("wb") as target:
                     while chunk := stored.read(_CHUNK):
@@ -67,4 +78,6 @@ class RawRecords(ConformedRecords):
             if hashed.hexdigest() != record.sha256:
                 why = "has other bytes than those that landed"
                 raise RawFileChanged(import_id=record.import_id, path=record.stored_path, why=why)
-            return probe_versions(copy, record.kind, self.source, name=record.name, counted=True)
+            with to_read(place, self.owner, copy, record.kind, self.source, name=name) as read:
+                probe = probe_versions(read.copy, read.kind, self.source, name=name, counted=True)
+            return read, probe

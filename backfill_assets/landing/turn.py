@@ -21,6 +21,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.compacted import remove_half_built
 from backfill_assets.landing.conformed import conformed_folder
+from backfill_assets.landing.decoding.kept import remove_left
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.leases import turn_of
 from backfill_assets.ledger.states import COUNTING, ImportState
@@ -132,6 +133,8 @@ def fail_abandoned(
         abandoned = [r for r in unfinished if r.import_id in taken_over or not _is_landed_elsewhere(tx, r)]
         for record in abandoned:
             tx.imports.fail(record.import_id, note="landing stopped: its process is gone", actor=by)
+        held = (tx.leases.get(r.import_id) for r in unfinished if r not in abandoned)
+        remove_left(place, attempts={lease.attempt for lease in held if lease}, now=tx.now)
     if abandoned:
         reached(Point.RECOVER_SWEPT)
     with ledger.read() as tx:

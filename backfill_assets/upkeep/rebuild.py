@@ -7,7 +7,8 @@ only looked at where those differ.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from datetime import date
 
 from pyspark.sql import DataFrame
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 from backfill_assets.candidates.compute import derived_rows, source_rows, table_built
 from backfill_assets.candidates.inputs import PinnedFiles
 from backfill_assets.candidates.rows import rows_of
+from backfill_assets.capture.landed_files import landing_place
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, attempt_of
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.domain import SourceTable, Table
@@ -26,6 +28,7 @@ from backfill_assets.gates.sample import sample_rows
 from backfill_assets.lake.checksums import NO_ROWS, is_of_this_form
 from backfill_assets.lake.staging import SCRATCH_FOLDER, remove_scratch, scratch, write_staged
 from backfill_assets.lake.tables import missing_files
+from backfill_assets.landing.decoding.kept import reading
 from backfill_assets.ledger.findings import SampledRow
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import CandidatePartition
@@ -91,6 +94,7 @@ class Rebuilding:
 
     Attributes:
         from_raw: Days of a source are computed from the bytes that landed, instead of the conformed records.
+        reader: Whose decoded files are read then.
     """
 
     ws: Workspace
@@ -99,6 +103,7 @@ class Rebuilding:
     inputs: PinnedFiles
     imports: Sequence[ImportRecord]
     from_raw: bool = False
+    reader: str = ""
 
     @property
     def table(self) -> Table:
@@ -108,7 +113,7 @@ class Rebuilding:
         """The rows of some of the partitions that are computed in one call, by the same path as staging."""
         table = self.table
         if isinstance(table, SourceTable):
-            return source_rows(self.ws, self.manifest, table, partitions, self.imports, from_raw=self.from_raw)
+            return source_rows(self.ws, self.manifest, table, partitions, self.imports, raw_owner=self.reader)
         reads = reads_of(node_of(self.manifest), self.ws.graph, computed)
         rows = derived_rows(self.ws, self.manifest, table, computed, reads, self.inputs)
         column = F.col(self.manifest.partition_column)
@@ -129,7 +134,8 @@ def rebuild(work: Rebuilding, chosen: Sequence[date], *, whole: bool, listener: 
             span = describe(manifest.grain, partitions)
             listener(_progress(done, len(chosen), f"rebuilding {span}"))
             attempt = attempt_of(f"{name}/{number:04d}", contract_version(work.table))
-            part = _rebuilt(work, computed, partitions, attempt=attempt)
+            with _reader(work) as reader:
+                part = _rebuilt(replace(work, reader=reader), computed, partitions, attempt=attempt)
             # A long run must not need room for all of its rows a second time.
             remove_scratch(lake, manifest.table, attempt)
             found.append(part)
@@ -137,6 +143,13 @@ def rebuild(work: Rebuilding, chosen: Sequence[date], *, whole: bool, listener: 
             outcome = f"{count_of(len(part.differences), manifest.grain.noun)} differ" if part.differences else "equal"
             listener(_progress(done, len(chosen), f"{span}: {outcome}"))
     return found
+
+
+def _reader(work: Rebuilding) -> AbstractContextManager[str]:
+    """Who reads landed files for some of the partitions; nobody where the conformed records are read."""
+    if not work.from_raw:
+        return nullcontext("")
+    return reading(landing_place(work.ws.settings, work.manifest.table), begun_at=work.ws.clock())
 
 
 def _rebuilt(work: Rebuilding, computed: Sequence[date], partitions: Sequence[date], *, attempt: str) -> Rebuilt:

@@ -22,6 +22,7 @@ from backfill_assets.core.spark import give_access
 from backfill_assets.domain import SourceTable, daily
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.bronze import bronze_rows, unknown_keys
+from backfill_assets.landing.decoding.step import formats
 from backfill_assets.landing.extract import Extract, LandedExtract, Withdrawn, land_extract, preview
 from backfill_assets.landing.formats import ROW, records
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
@@ -95,8 +96,12 @@ class LandingRoom:
     def land_paths(self, paths: Sequence[Path], *, on_duplicate: OnDuplicate = OnDuplicate.IGNORE) -> list[Landed]:
         """Files in one call."""
         landed: list[Landed] = []
-        land_files(self.work(), [FileCapture(path) for path in paths], on_duplicate, landed.append)
+        land_files(self.work(), self.offered(paths), on_duplicate, landed.append)
         return landed
+
+    def offered(self, paths: Sequence[Path]) -> list[FileCapture]:
+        of_source = formats(self.source)
+        return [FileCapture(path, of_source) for path in paths]
 
     def work(self) -> Landing:
         """What several files, statements and extracts work with."""
@@ -133,11 +138,12 @@ class LandingRoom:
 
     def judge(self, content: bytes, name: str) -> list[dict[str, Any]]:
         """The judged records of one file, without a ledger."""
-        (found,) = self.work().captured(FileCapture(self.write(content, name)))
+        (offered,) = self.offered([self.write(content, name)])
+        (found,) = self.work().captured(offered)
         raw = records(
             self.spark,
-            [for_spark(self.settings.landing, found.file.stored_path)],
-            kind=found.file.kind,
+            [for_spark(self.settings.landing, found.stored_path)],
+            kind=found.kind,
             probe=found.probe,
             source=self.source,
         )
@@ -161,7 +167,7 @@ def reasons(rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
 
 def land_foreseen(room: LandingRoom, paths: Sequence[Path], stated: Extract) -> tuple[Withdrawn, LandedExtract]:
     """Lands an extract, which does to keys, records and dates what its preview had said."""
-    captures = [FileCapture(path) for path in paths]
+    captures = room.offered(paths)
     expected = preview(room.work(), captures, stated, now=LANDED_AT)
     landed = land_extract(room.work(), captures, stated)
     if landed.statement.is_new:

@@ -1,0 +1,1 @@
+"""Decoding: what a file of another form than the readers take is made into, before Spark reads it."""

@@ -1,0 +1,294 @@
+"""CSV rows: text in a declared dialect becomes CSV as the readers take it, in UTF-8, with commas, quotes written twice,
+one kind of line ends and a header.
+
+Values keep their texts. A row that cannot be read stands in its place
+with its own text and the reason: it is rejected alone, unless nobody can tell where it ends.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import IO
+
+from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.capture.landed_files import FileKind
+from backfill_assets.domain import Csv
+from backfill_assets.landing.decoding.quoted_lines import QuotedLines
+from backfill_assets.landing.first_bytes import OtherEncoding, require_kind
+from backfill_assets.landing.probe import MOST_RECORD_BYTES, MOST_VALUES, csv_text, no_csv, opened, text_errors
+
+REASON_ENDS = "\x1e"
+"""Between the reason and the text of a row that cannot be read, which are one value in a decoded file."""
+
+_CHUNK_BYTES = 1 << 20
+_DELIMITER = "\ud800"
+"""Stands for a delimiter of several characters. No text has it: half of a surrogate pair is no character."""
+
+_NO_CHARACTER = re.compile("[\ud800-\udfff]")
+_BYTE = 0xDC00
+_UNDECODABLE = "backfill_assets.undecodable"
+_SEP = re.compile(r'"?sep=(.+?)"?[\r\n]*', re.IGNORECASE)
+_SPECIAL = re.compile(r'[,"\r\n]')
+_BLANKS = " \t"
+
+Row = list[str] | str
+"""The values of a row, or the reason why it cannot be read."""
+
+
+def _marked(error: UnicodeError) -> tuple[str, int]:
+    """Bytes that are no character in the declared encoding, as characters that no text has."""
+    if not isinstance(error, UnicodeDecodeError):
+        raise error
+    return "".join(chr(_BYTE + byte) for byte in error.object[error.start : error.end]), error.end
+
+
+codecs.register_error(_UNDECODABLE, _marked)
+
+
+def decode_csv(copy: Path, kind: FileKind, dialect: Csv, *, name: str, into: Path) -> None:
+    """Writes the rows of a file in a dialect as CSV that the readers take.
+
+    Raises:
+        BadFile: It is something else than CSV, or it cannot be told where one of its rows ends.
+    """
+    require_kind(copy, kind, name, encoding=dialect.encoding)
+    with (
+        text_errors(name),
+        csv_text(opened(copy, kind), encoding=dialect.encoding, errors=_UNDECODABLE) as text,
+        into.open("w", encoding="utf-8", newline="") as written,
+    ):
+        source = _Source(text=text, dialect=dialect, name=name)
+        try:
+            csv.writer(written, lineterminator="\n").writerows(_decoded(source, written))
+        finally:
+            if source.is_undecodable and codecs.lookup(dialect.encoding).name in ("utf-8", "utf-8-sig"):
+                _refuse_other_encoding(copy, kind, name)
+
+
+def _refuse_other_encoding(copy: Path, kind: FileKind, name: str) -> None:
+    other = OtherEncoding()
+    with opened(copy, kind) as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            other.add(chunk)
+    other.refuse(name)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Source:
+    """The text of a file, read line by line.
+
+    Attributes:
+        raw: The lines of the row that is being read, as they are in the file.
+        line: How many lines were read.
+        is_odd: Whether the row has something that the readers would not take as it is.
+        is_bad: Whether the row has bytes that are no character.
+        is_undecodable: Whether any row had.
+    """
+
+    text: IO[str]
+    dialect: Csv
+    name: str
+    raw: list[str] = field(default_factory=list)
+    line: int = 0
+    is_odd: bool = False
+    is_bad: bool = False
+    is_undecodable: bool = False
+
+    def read(self) -> str:
+        """The next line with its end; nothing behind the last one."""
+        line = self.text.readline(MOST_RECORD_BYTES + 1)
+        self.line += bool(line)
+        if len(line) > MOST_RECORD_BYTES:
+            why = f"has a line of more than {MOST_RECORD_BYTES >> 20} MiB (line {self.line:,}), which is not a record"
+            raise BadFile(path=self.name, fault=Fault.LONG_LINE, why=why)
+        return line
+
+    @property
+    def begins(self) -> int:
+        """The number of the line in which the row begins."""
+        return self.line - len(self.raw) + 1
+
+    def taken(self) -> str:
+        """The text of the row that was read, of which nothing is kept."""
+        text = "".join(self.raw).rstrip("\r\n")
+        self.forget()
+        return _NO_CHARACTER.sub("\ufffd", text)
+
+    def forget(self) -> None:
+        """The row that was read is done with."""
+        self.raw.clear()
+        self.is_odd = self.is_bad = False
+
+    def lines(self, first: str) -> Iterator[str]:
+        """The lines from the first one on, as `csv.reader` takes them."""
+        dialect, raw = self.dialect, self.raw
+        comment, quote = dialect.comment, dialect.quote
+        delimiter = dialect.delimiter if len(dialect.delimiter) > 1 else ""
+        quoted = QuotedLines(dialect, _DELIMITER if delimiter else dialect.delimiter) if quote else None
+        line = first
+        while line:
+            if comment and not raw and line.startswith(comment):
+                line = self.read()
+                continue
+            raw.append(line)
+            if not line.isascii() and _NO_CHARACTER.search(line):
+                self.is_bad = self.is_odd = self.is_undecodable = True
+            if delimiter:
+                line = line.replace(delimiter, _DELIMITER)
+                self.is_odd = self.is_odd or (quote != "" and quote in line)
+            if quoted is not None and quoted.are_looked_at(line, inside=len(raw) > 1):
+                self.is_odd = True
+                line = quoted.as_plain(line, inside=len(raw) > 1)
+            yield line
+            line = self.read()
+
+    def begun(self) -> str:
+        """The first line that is no banner; a line that names the delimiter for a spreadsheet is one."""
+        line = self.read().removeprefix("\ufeff")
+        if (named := _SEP.fullmatch(line)) is not None and named[1] != self.dialect.delimiter:
+            why = f"says in its first line that {named[1]!r} is between its values, not {self.dialect.delimiter!r}"
+            raise BadFile(path=self.name, fault=Fault.DELIMITER, why=why, near=named[1])
+        for _ in range(max(self.dialect.skip, 1 if named else 0)):
+            line = self.read()
+        return line
+
+
+def _rows(source: _Source) -> Iterator[Row]:
+    """The rows of a file; blank lines are none."""
+    dialect = source.dialect
+    rows = csv.reader(
+        source.lines(source.begun()),
+        delimiter=dialect.delimiter if len(dialect.delimiter) == 1 else _DELIMITER,
+        quotechar=dialect.quote or None,
+        quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
+        strict=True,
+    )
+    blanks = _BLANKS.replace(dialect.delimiter, "") if dialect.trim else ""
+    while True:
+        try:
+            for row in rows:
+                if source.is_bad:
+                    yield f"the row is not valid {dialect.encoding}"
+                    continue
+                if blanks and not source.is_odd:
+                    row = [value.strip(blanks) for value in row]
+                if not row or (blanks and row == [""] and not source.is_odd):
+                    source.forget()
+                    continue
+                if len(source.raw) > 1 or len(row) > MOST_VALUES:
+                    _require_size(source, row)
+                yield row
+            return
+        except csv.Error as error:
+            yield _problem(source, str(error))
+
+
+def _require_size(source: _Source, row: Sequence[str]) -> None:
+    """Refuses a row that is more than Spark can hold."""
+    if len(row) > MOST_VALUES:
+        at = f"it ends in line {source.line:,}"
+        why = f"has a row of {len(row):,} values ({at}), and {MOST_VALUES:,} are the most"
+        raise BadFile(path=source.name, fault=Fault.COLUMNS, why=why)
+    if sum(map(len, row)) > MOST_RECORD_BYTES:
+        raise no_csv("limit", source.name, began=source.begins, line=source.line)
+
+
+def _problem(source: _Source, error: str) -> str:
+    """The reason why a row cannot be read.
+
+    Raises:
+        BadFile: It cannot be told where the row ends.
+    """
+    if len(source.raw) == 1 and "after" in error:
+        return "the row has text behind a closing quote"
+    raise no_csv(error, source.name, began=source.begins, line=source.line)
+
+
+def _decoded(source: _Source, written: IO[str]) -> Iterator[list[str]]:
+    """The header, and the rows that the readers take as they are; others are written as they come."""
+    rows = _rows(source)
+    first = next(rows, None)
+    if first is None and source.dialect.skip and source.dialect.header and source.line:
+        why = f"has no header behind the first {source.dialect.skip:,} lines"
+        raise BadFile(path=source.name, fault=Fault.BANNER, why=why)
+    if isinstance(first, str):
+        why = f"has a first row that cannot be read, in line {source.line:,}: {first}"
+        raise BadFile(path=source.name, fault=Fault.ENCODING if source.is_bad else Fault.QUOTES, why=why)
+    if first is None:
+        return
+    if source.dialect.header:
+        source.forget()
+        yield from _below(first, next(rows, None), rows, source, written)
+    else:
+        yield from _below([], first, rows, source, written)
+
+
+def _below(
+    header: list[str], first: Row | None, rows: Iterator[Row], source: _Source, written: IO[str]
+) -> Iterator[list[str]]:
+    """The names of the columns, and the rows below them.
+
+    Args:
+        header: The first row; empty where no row names the columns.
+        first: The first row below it.
+    """
+    names, is_ended = _columns(header, first)
+    width, delimiter = len(names), source.dialect.delimiter
+    yield [_restored(name, delimiter) for name in names]
+    for row in () if first is None else chain([first], rows):
+        if row == header:  # once more, where files were put together
+            source.forget()
+            continue
+        if not isinstance(row, str):
+            if is_ended and len(row) == width + 1 and row[-1] == "":
+                row.pop()
+            elif is_ended or len(row) != width:
+                row = f"the row does not have the {width} values of the header"
+        if isinstance(row, str):
+            written.write(_as_unreadable(row, source.taken(), width))
+        elif source.is_odd or len(source.raw) > 1:
+            written.write(_as_csv([_restored(value, delimiter) for value in row]))
+            source.forget()
+        else:
+            yield row
+            source.raw.clear()
+
+
+def _columns(header: list[str], first: Row | None) -> tuple[list[str], bool]:
+    """The names of the columns, and whether each row ends in a delimiter that begins no value.
+
+    The first row below the header decides. A row that is otherwise than that one is rejected: which of its values
+    would be left out is not known.
+    """
+    if not header:
+        assert first is not None
+        return [str(position) for position in range(len(first))], False
+    values = first if isinstance(first, list) else header
+    if header[-1] == "" and len(header) > 1:
+        is_named = len(values) == len(header) and values[-1] != ""
+        return (header, False) if is_named else (header[:-1], len(values) == len(header))
+    return header, len(values) == len(header) + 1 and values[-1] == ""
+
+
+def _restored(value: str, delimiter: str) -> str:
+    return value.replace(_DELIMITER, delimiter)
+
+
+def _as_unreadable(reason: str, text: str, width: int) -> str:
+    """A row that the readers take for one of another width, with the reason and its text."""
+    both = f"{reason}{REASON_ENDS}{text}".replace('"', '""')
+    return f'"{both}"{"," if width == 1 else ""}\n'
+
+
+def _as_csv(row: Sequence[str]) -> str:
+    return ",".join(map(_quoted, row)) + "\n" if row != [""] else '""\n'
+
+
+def _quoted(value: str) -> str:
+    return '"{}"'.format(value.replace('"', '""')) if _SPECIAL.search(value) else value
