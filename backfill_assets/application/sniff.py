@@ -9,15 +9,16 @@ from backfill_assets.capture.errors import NoFile
 from backfill_assets.core.clock import Clock
 from backfill_assets.domain.declarations import TABLE_NAME
 from backfill_assets.report.errors import Malformed
+from backfill_assets.sniff.api_document import document_in, propose_api
 from backfill_assets.sniff.proposal import Proposal
 from backfill_assets.sniff.propose import propose
 
 
 def sniffed(files: Sequence[Path], name: str = "", *, clock: Clock) -> Proposal:
-    """The source table that files could land in.
+    """The source table that files could land in, or that is captured from the API that a document describes.
 
     Args:
-        files: Files of the same kind, the newest last.
+        files: Files of the same kind, the newest last; or one document of OpenAPI.
         name: The table, such as bronze.weather; by default it is called like the last file.
 
     Raises:
@@ -30,4 +31,6 @@ def sniffed(files: Sequence[Path], name: str = "", *, clock: Clock) -> Proposal:
     for file in files:
         if not file.is_file():
             raise NoFile(path=str(file), why=f"there is no file {file}")
+    if len(files) == 1 and (document := document_in(files[0])) is not None:
+        return propose_api(files[0], document, name=name)
     return propose(files, name=name, as_of=clock())

@@ -23,14 +23,14 @@ class ProposedColumn:
     """A column of a contract, from the schema of a record.
 
     Attributes:
-        name: The name of the member.
-        type: The type of Spark, such as `LongType()`.
+        name: The names of the members on the way to it, such as `buyer.name`.
+        kind: Its type: `STRING`, `LONG`, `DOUBLE`, `DECIMAL(38,9)`, `BOOLEAN`, `DATE` or `TIMESTAMP`.
         nullable: Whether a record may lack it.
-        is_json: Whether its value is an object or an array, which lands as its text.
+        is_json: Whether its value is an array or any object, which lands as its text.
     """
 
     name: str
-    type: str
+    kind: str
     nullable: bool
     is_json: bool = False
 
@@ -114,23 +114,23 @@ def _of_operation(of: _Of, origin: str) -> Iterator[ProposedApi]:
         return
     records, record = found
     columns = tuple(_columns(of, record))
-    times = [each.name for each in columns if each.type in ("TimestampType()", "DateType()")]
+    times = _times(columns)
     event_time = _first(times, _TIMES) or next(iter(times), "")
     key = _key(columns, of.path)
-    of.arguments["url"] = repr(_url(of, origin))
+    of.arguments["url"] = _q(_url(of, origin))
     if records:
-        of.arguments["records"] = repr(records)
+        of.arguments["records"] = _q(records)
     members = dict(_members(of, answer, "", _MOST_DEPTH, records))
     _page(of, members, headers, key)
     _window(of, event_time, columns)
     if of.sent:
-        of.arguments["parameters"] = "{" + ", ".join(f"{name!r}: {value!r}" for name, value in of.sent.items()) + "}"
+        of.arguments["parameters"] = _pairs(of.sent)
     if of.method == "post":
-        of.arguments["method"] = repr("POST")
+        of.arguments["method"] = '"POST"'
         of.notes.append("what a search is asked with is in its body: declare body={...}")
     _login(of)
     asked = " ".join(of.arguments.values())
-    required = [name for name, each in of.parameters.items() if each.get("required") and repr(name) not in asked]
+    required = [name for name, each in of.parameters.items() if each.get("required") and _q(name) not in asked]
     if required:
         of.notes.append(f"{', '.join(required)} has to be sent: declare it in parameters")
     if not event_time:
@@ -182,35 +182,41 @@ def _records(of: _Of, schema: Document, at: str, depth: int) -> tuple[str, Docum
     return shallow[0] if shallow else None
 
 
-def _columns(of: _Of, record: Document) -> Iterator[ProposedColumn]:
+def _columns(
+    of: _Of, record: Document, at: str = "", depth: int = 3, *, is_held: bool = True
+) -> Iterator[ProposedColumn]:
+    """The members of a record, and those of the objects in it."""
     required = {str(each) for each in _list(record.get("required"))}
     for name, given in _properties(record).items():
         schema = of.schema(given)
-        type_, is_json = _type(schema)
-        nullable = name not in required or _is_nullable(schema)
-        yield ProposedColumn(name=name, type=type_, nullable=nullable, is_json=is_json)
+        kind, is_json = _type(schema)
+        is_there = is_held and name in required and not _is_nullable(schema)
+        if _properties(schema) and depth:
+            yield from _columns(of, schema, f"{at}{name}.", depth - 1, is_held=is_there)
+        else:
+            yield ProposedColumn(name=f"{at}{name}", kind=kind, nullable=not is_there, is_json=is_json)
 
 
 def _type(schema: Document) -> tuple[str, bool]:
     kinds = [each for each in _list_of(schema.get("type")) if each != "null"]
     match (kinds[0] if len(kinds) == 1 else "", schema.get("format")):
         case ("integer", _):
-            return "LongType()", False
+            return "LONG", False
         case ("number", "decimal"):
-            return "DecimalType(38, 9)", False
+            return "DECIMAL(38,9)", False
         case ("number", _):
-            return "DoubleType()", False
+            return "DOUBLE", False
         case ("boolean", _):
-            return "BooleanType()", False
+            return "BOOLEAN", False
         case ("string", "date-time" | "datetime"):
-            return "TimestampType()", False
+            return "TIMESTAMP", False
         case ("string", "date"):
-            return "DateType()", False
+            return "DATE", False
         case ("string", _):
-            return "StringType()", False
+            return "STRING", False
         case ("object" | "array", _):
-            return "StringType()", True
-    return "StringType()", bool(_properties(schema))
+            return "STRING", True
+    return "STRING", bool(_properties(schema))
 
 
 def _is_nullable(schema: Document) -> bool:
@@ -218,6 +224,12 @@ def _is_nullable(schema: Document) -> bool:
 
 
 _TIMES = ("occurred_at", "event_time", "timestamp", "time", "at", "created_at", "created", "date", "updated_at")
+
+
+def _times(columns: Sequence[ProposedColumn]) -> list[str]:
+    """The members that are times: those that are always there first, and dates last."""
+    found = [each for each in columns if each.kind in ("TIMESTAMP", "DATE")]
+    return [each.name for each in sorted(found, key=lambda each: (each.nullable, each.kind == "DATE"))]
 
 
 def _key(columns: Sequence[ProposedColumn], path: str) -> tuple[str, ...]:
@@ -317,7 +329,7 @@ _PAGES = ("total_pages", "page_count", "last_page", "pages", "num_pages", "total
 def _total(members: Mapping[str, Document], headers: Document, names: Sequence[str]) -> str | _Text:
     found = _where(members, names, "integer", "number")
     header = next((str(each) for each in headers if _plain(str(each)).removeprefix("x") in map(_plain, names)), "")
-    return found or (_Text(f"InHeader({header!r})") if header else "")
+    return found or (_Text(f"InHeader({_q(header)})") if header else "")
 
 
 class _Text(str):
@@ -330,7 +342,7 @@ def _declare(of: _Of, kind: str, **given: str | int | bool | None) -> None:
     of.names.add(kind)
     of.names |= {"InHeader" for each in given.values() if isinstance(each, _Text)}
     said = [
-        f"{name}={value if isinstance(value, _Text) else repr(value)}"
+        f"{name}={value if isinstance(value, _Text) else _q(value)}"
         for name, value in given.items()
         if value is not None and value is not False and value != ""
     ]
@@ -373,7 +385,7 @@ def _window(of: _Of, event_time: str, columns: Sequence[ProposedColumn]) -> None
     start, end = next(((a, b) for a, b in pairs if a and b and _is_time(of, a)), ("", ""))
     if not start:
         return
-    times = [each.name for each in columns if each.type in ("TimestampType()", "DateType()")]
+    times = _times(columns)
     by = next((each for each in ("updated", "created") if _plain(start).startswith(each)), "")
     member = next((each for each in times if by and _plain(each).startswith(by)), event_time)
     if not member:
@@ -383,8 +395,8 @@ def _window(of: _Of, event_time: str, columns: Sequence[ProposedColumn]) -> None
     form = {**parameter, **of.schema(parameter.get("schema"))}
     is_day = form.get("format") == "date"
     written = "day" if is_day else "seconds" if "integer" in _list_of(form.get("type")) else ""
-    more = f", form={written!r}" if written else ""
-    of.arguments["window"] = f"TimeWindow(start={start!r}, end={end!r}, of={member!r}{more})"
+    more = f", form={_q(written)}" if written else ""
+    of.arguments["window"] = f"TimeWindow(start={_q(start)}, end={_q(end)}, of={_q(member)}{more})"
     of.notes.append(f"{start} and {end} are taken to be about {member}")
 
 
@@ -445,21 +457,22 @@ def _logs_in(of: _Of, scheme: Document, env: str, scopes: str) -> bool:
     flow = _mapping(flows.get("clientCredentials")) or (scheme if scheme.get("flow") == "application" else {})
     match (scheme.get("type"), scheme.get("in"), str(scheme.get("scheme", "")).lower()):
         case ("apiKey", "header", _):
-            of.arguments["secret_headers"] = f"{{{scheme['name']!r}: '{env}_KEY'}}"
+            of.arguments["secret_headers"] = _pairs({str(scheme.get("name")): f"{env}_KEY"})
         case ("apiKey", "query", _):
-            of.arguments["secret_parameters"] = f"{{{scheme['name']!r}: '{env}_KEY'}}"
+            of.arguments["secret_parameters"] = _pairs({str(scheme.get("name")): f"{env}_KEY"})
         case ("basic", _, _) | ("http", _, "basic"):
             of.names.add("Basic")
-            of.arguments["basic"] = f"Basic(secrets={{'user': '{env}_USER', 'password': '{env}_PASSWORD'}})"
+            of.arguments["basic"] = f"Basic(secrets={_pairs({'user': f'{env}_USER', 'password': f'{env}_PASSWORD'})})"
         case ("http", _, "bearer"):
-            of.arguments["secret_headers"] = f"{{'Authorization': '{env}_TOKEN'}}"
+            of.arguments["secret_headers"] = _pairs({"Authorization": f"{env}_TOKEN"})
             of.notes.append(f"the value of {env}_TOKEN begins with Bearer")
         case ("oauth2", _, _) if flow.get("tokenUrl"):
             of.names.add("Token")
-            scope = f", 'scope': {scopes!r}" if scopes else ""
-            secrets = f"{{'client_id': '{env}_ID', 'client_secret': '{env}_SECRET'}}"
-            form = f"{{'grant_type': 'client_credentials'{scope}}}"
-            of.arguments["token"] = f"Token(url={flow['tokenUrl']!r}, secrets={secrets}, form={form})"
+            secrets = _pairs({"client_id": f"{env}_ID", "client_secret": f"{env}_SECRET"})
+            form = _pairs({"grant_type": "client_credentials", **({"scope": scopes} if scopes else {})})
+            url = _q(str(flow["tokenUrl"]))
+            lines = "".join(f"        {each},\n" for each in (f"url={url}", f"secrets={secrets}", f"form={form}"))
+            of.arguments["token"] = f"Token(\n{lines}    )"
         case _:
             return False
     return True
@@ -499,6 +512,17 @@ def _resolved(document: Document, held: object) -> object:
 
 def _properties(schema: Document) -> Document:
     return {str(name): each for name, each in _mapping(schema.get("properties")).items()}
+
+
+def _q(value: object) -> str:
+    """A value as Python, with texts in double quotes unless these have some."""
+    found = repr(value)
+    is_plain = isinstance(value, str) and found[0] == "'" and '"' not in value
+    return '"' + found[1:-1].replace("\\'", "'") + '"' if is_plain else found
+
+
+def _pairs(texts: Mapping[str, str]) -> str:
+    return "{" + ", ".join(f"{_q(name)}: {_q(value)}" for name, value in texts.items()) + "}"
 
 
 def _plain(name: str) -> str:

@@ -40,7 +40,8 @@ def down(as_json: Json = False) -> None:
 @app.command()
 def sniff(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="CSV, TSV, JSON, Parquet, also packed; several of one kind.")
+        list[Path],
+        typer.Argument(metavar="FILE", help="CSV, TSV, JSON, Parquet, also packed; several of one kind. Or OpenAPI."),
     ],
     name: Annotated[
         str, text("--as", metavar="TABLE", help="The source table (default: bronze, and the name of the last file).")

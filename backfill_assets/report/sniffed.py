@@ -81,7 +81,7 @@ def imports_of(proposal: Proposal, more: Sequence[str] = (), types: Sequence[str
     kinds = {_TYPES[word] for column in proposal.columns for word in re.findall(r"[A-Z]+", column.kind)}
     if proposal.has_row_number:
         kinds |= {"StringType", "LongType"}
-    names = {"SourceTable", "daily", *more}
+    names = {"SourceTable", "daily", *more, *proposal.capture_names}
     if proposal.reads is not None:
         names.add(type(proposal.reads).__name__)
     if any(isinstance(form, Epoch) for column in proposal.columns for form in column.forms):
@@ -126,6 +126,7 @@ def source_of(proposal: Proposal) -> list[str]:
         "    ),",
         *(["    planned=True,"] if proposal.is_planned else []),
         *declared_lines(proposal),
+        *_of_capture(proposal),
         ")",
     ]
 
@@ -173,6 +174,11 @@ def declared_lines(proposal: Proposal) -> list[str]:
         pairs = [f"{_text(name)}: {literal(form[0] if len(form) == 1 else form)}" for name, form in forms.items()]
         found += _call("formats={", pairs, "}", indent=4)
     return found
+
+
+def _of_capture(proposal: Proposal) -> list[str]:
+    lines = proposal.capture.splitlines()
+    return [f"    {line}" for line in (f"capture={lines[0]}", *lines[1:-1], f"{lines[-1]},")] if lines else []
 
 
 def _arguments(reads: Dialect) -> list[str]:
@@ -366,6 +372,7 @@ _SAID: Mapping[DoubtKind, Callable[[Doubt], str]] = {
         f"{_records(doubt)} whose {_of(doubt)} is not a time, such as {_list(doubt.values)}; "
         f"the first is number {doubt.first:,}."
     ),
+    DoubtKind.API: lambda doubt: f"{visible(doubt.values[0])}.",
     DoubtKind.NO_EVENT_TIME: lambda _: "no column has dates or times.",
 }
 

@@ -38,6 +38,7 @@ class DoubtKind(StrEnum):
     REPEATED_HEADER = "repeated header"
     NOT_A_VALUE = "not a value"
     NO_EVENT_TIME = "no event time"
+    API = "api"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ class Looked:
         file: Its name.
         size_bytes: How large it is.
         read_bytes: How many of these were read.
-        format: What it is: `CSV`, `JSON lines`, `JSON`, `Parquet`, `Avro` or `Excel`.
+        format: What it is: `CSV`, `JSON lines`, `JSON`, `Parquet`, `Avro`, `Excel` or `OpenAPI`.
         packed: How it is packed: `gzip`, `zip`, `zstd`, or empty.
         records: How many records were found in what was read.
     """
@@ -132,6 +133,8 @@ class Proposal:
         event_times: What else could be the event time.
         orders: What could order versions of a key.
         doubts: What a person has to decide, the most important first.
+        capture: What its records are captured from, as Python; empty of files.
+        capture_names: What that imports.
     """
 
     name: str
@@ -150,6 +153,8 @@ class Proposal:
     orders: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     has_row_number: bool = field(default=False)
+    capture: str = ""
+    capture_names: tuple[str, ...] = ()
 
     @property
     def records(self) -> int:

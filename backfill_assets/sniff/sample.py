@@ -1,4 +1,5 @@
-"""Sample: a bounded part of a file, from its beginning, its middle and its end. Only this module and `footer` read."""
+"""Sample: a bounded part of a file, from its beginning, its middle and its end. Only this module, `footer` and
+`api_document` read."""
 
 from __future__ import annotations
 

@@ -15,7 +15,11 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "capture/http_api.py HttpApi.body",
         "capture/http_requests.py Request.body",
     ),
-    "a document that describes an API, as JSON has it": ("capture/openapi.py Document",),
+    "a document that describes an API, as JSON has it": (
+        "capture/openapi.py Document",
+        "sniff/api_document.py document_in",
+        "sniff/api_document.py propose_api",
+    ),
     "what a run agreed, as the JSON text that its digest is over": (
         "report/report.py RunReport.manifest",
         "landing/contract_versions.py ContractVersions.version_built",

@@ -130,15 +130,15 @@ def test_an_array_alone_goes_on_by_its_headers() -> None:
 
 def test_columns_have_the_types_of_the_schema_and_a_key_and_a_time_are_proposed() -> None:
     found = proposed(document({}, []))
-    assert {each.name: (each.type, each.nullable, each.is_json) for each in found.columns} == {
-        "id": ("LongType()", False, False),
-        "sold_at": ("TimestampType()", False, False),
-        "day": ("DateType()", True, False),
-        "amount": ("DoubleType()", False, False),
-        "note": ("StringType()", True, False),
-        "is_paid": ("BooleanType()", True, False),
-        "lines": ("StringType()", True, True),
-        "buyer": ("StringType()", True, True),
+    assert {each.name: (each.kind, each.nullable, each.is_json) for each in found.columns} == {
+        "id": ("LONG", False, False),
+        "sold_at": ("TIMESTAMP", False, False),
+        "day": ("DATE", True, False),
+        "amount": ("DOUBLE", False, False),
+        "note": ("STRING", True, False),
+        "is_paid": ("BOOLEAN", True, False),
+        "lines": ("STRING", True, True),
+        "buyer.name": ("STRING", True, False),
     }
     assert (found.key, found.event_time) == (("id",), "sold_at")
 

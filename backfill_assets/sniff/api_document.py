@@ -1,0 +1,108 @@
+"""API document: one of OpenAPI instead of records, as the source table that is captured from its API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.capture.openapi import ProposedApi, is_openapi, proposed_apis
+from backfill_assets.domain.declarations import TABLE_NAME
+from backfill_assets.sniff.names import RESERVED, contract_name, leaves, table_name
+from backfill_assets.sniff.proposal import Doubt, DoubtKind, Looked, Proposal, ProposedColumn
+
+_HEAD_BYTES = 1 << 16
+_SUFFIXES = (".json", ".yaml", ".yml")
+_KEYS = ("id", "number", "code", "key", "name")
+
+
+def document_in(path: Path) -> Mapping[str, Any] | None:
+    """The document of OpenAPI that a file is; None where it is anything else.
+
+    Raises:
+        UnreadableFile: It begins as one, and cannot be read.
+    """
+    if not path.name.lower().endswith(_SUFFIXES):
+        return None
+    with path.open("rb") as file:
+        head = file.read(_HEAD_BYTES)
+    if b"openapi" not in head and b"swagger" not in head:
+        return None
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        document = json.loads(text) if path.suffix.lower() == ".json" else _yaml(text)
+    except (ValueError, RecursionError) as error:
+        if path.suffix.lower() == ".json" and head.lstrip()[:1] in (b"{", b"["):
+            return None  # lines, or records that only mention it
+        raise BadFile(path=str(path), fault=Fault.DAMAGED, why="is neither JSON nor YAML") from error
+    return document if isinstance(document, Mapping) and is_openapi(document) else None
+
+
+def _yaml(text: str) -> object:
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError("not YAML") from error
+
+
+def propose_api(path: Path, document: Mapping[str, Any], *, name: str) -> Proposal:
+    """The source table of one path of an API, with the others in its doubts.
+
+    Args:
+        name: The table, which is called like the last part of the path; by default that of the first one.
+
+    Raises:
+        UnreadableFile: No path answers with records that have a time and a key.
+    """
+    apis = [each for each in proposed_apis(document) if each.event_time and _key_of(each)]
+    tables = {f"bronze.{table_name(each.path.rpartition('/')[2])}": each for each in reversed(apis)}
+    tables = {table: each for table, each in reversed(tables.items()) if TABLE_NAME.fullmatch(table)}
+    if not tables:
+        why = "describes an API of which no path answers with records that have a time and a key"
+        raise BadFile(path=str(path), fault=Fault.COLUMNS, why=why)
+    wanted = next((table for table in tables if table.partition(".")[2] == name.partition(".")[2]), next(iter(tables)))
+    api = tables.pop(wanted)
+    size = path.stat().st_size
+    looked = Looked(file=path.name, size_bytes=size, read_bytes=size, format="OpenAPI", records=0)
+    others = tuple(f"{each.path} as {table}" for table, each in tables.items())
+    notes = [
+        *api.notes,
+        *([f"{len(others):,} other paths can be proposed by their table: {', '.join(others[:5])}"] if others else []),
+    ]
+    return _proposal(api, name or wanted, looked, [Doubt(kind=DoubtKind.API, values=(each,)) for each in notes])
+
+
+def _proposal(api: ProposedApi, table: str, looked: Looked, doubts: Sequence[Doubt]) -> Proposal:
+    taken = {*RESERVED}
+    written = [each.name for each in api.columns]
+    names = [contract_name(each, taken) for each in leaves(written)]
+    by_written = dict(zip(written, names, strict=True))
+    columns = tuple(
+        ProposedColumn(name=name, written=each.name, kind=each.kind, values=0, nulls=0, fitting=0)
+        for name, each in zip(names, api.columns, strict=True)
+    )
+    return Proposal(
+        name=table,
+        looked=(looked,),
+        columns=columns,
+        key=tuple(by_written[each] for each in _key_of(api)),
+        event_time=by_written[api.event_time],
+        event_times=tuple(
+            each.name for each in columns if each.kind in ("DATE", "TIMESTAMP") and each.written != api.event_time
+        ),
+        doubts=tuple(doubts),
+        capture=api.declaration,
+        capture_names=api.names,
+    )
+
+
+def _key_of(api: ProposedApi) -> tuple[str, ...]:
+    """The key, or the first member that is always there and is called like one."""
+    if api.key:
+        return api.key
+    always = [each.name for each in api.columns if not each.nullable and each.name != api.event_time]
+    return next(((each,) for each in always if each.lower().endswith(_KEYS)), ())
