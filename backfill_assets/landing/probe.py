@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.types import DataType, TimestampType
+from pyspark.sql.types import DataType, NumericType, TimestampType
 
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.json_members import objects_of
@@ -51,6 +51,7 @@ from backfill_assets.landing.names import (
 from backfill_assets.landing.parquet_types import PhysicalColumn, physical_columns
 from backfill_assets.landing.reading import reading_of
 from backfill_assets.landing.record_rules import required_of_a_file
+from backfill_assets.landing.times import can_be_time, number_of
 from backfill_assets.landing.values import can_become
 from backfill_assets.planning.partitions import count_of
 
@@ -489,9 +490,12 @@ def _refuse_type(source: SourceTable, column: str, found: DataType | None, name:
     as_json = column in source.json_columns
     if found is not None and can_become(target, found, as_json=as_json, has_zone=bool(source.timezone)):
         return
+    if found is not None and can_be_time(target, found, reading_of(source, column)):
+        return
     says = "a type that cannot be read" if found is None else found.simpleString()
     is_local = says == "timestamp_ntz" and isinstance(target, TimestampType)
     zone = " without a zone, so its instants are not known" if is_local else ""
     wanted = target.simpleString()
-    why = f"holds {column} as {says}{zone}; the contract says {wanted}"
+    form = number_of(column, target) if isinstance(found, NumericType) and not zone else ""
+    why = f"holds {column} as {says}{zone}; the contract says {wanted}{form}"
     raise BadFile(path=name, fault=Fault.ZONE if zone else Fault.TYPE, why=why, column=column, type_=wanted)

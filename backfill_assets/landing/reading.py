@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -95,9 +96,10 @@ def repeated_hour_of(source: SourceTable, name: str) -> str:
             return declared
 
 
-def nulls_of(source: SourceTable) -> tuple[str, ...]:
-    """The texts that stand for no value, in columns of every type."""
-    return source.reads.null if isinstance(source.reads, Csv) else ()
+def nulls_of(source: SourceTable, name: str) -> tuple[str, ...]:
+    """The texts that stand for no value of a column, which is of any type; of a joined one that of each part."""
+    nulls = source.reads.null if isinstance(source.reads, Csv) else ()
+    return tuple(map(" ".join, product(nulls, repeat=len(source.places[name]))))
 
 
 def raw(name: str) -> str:

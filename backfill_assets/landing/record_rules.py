@@ -164,9 +164,9 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
     present = {field.name: field.dataType for field in raw.schema.fields}
     kept = [column for column in raw.columns if column not in source.schema.fieldNames()]
     required = required_columns(source)
-    if nulls := nulls_of(source):
-        texts_of_files = [name for name in source.file_columns if isinstance(present.get(name), StringType)]
-        raw = raw.withColumns({name: F.when(~F.col(name).isin(*nulls), F.col(name)) for name in texts_of_files})
+    for name in source.file_columns:
+        if isinstance(present.get(name), StringType) and (nulls := nulls_of(source, name)):
+            raw = raw.withColumn(name, F.when(~F.col(name).isin(*nulls), F.col(name)))
     for name, named in source.bounds.items():
         if isinstance(present.get(name), StringType):
             bound = F.coalesce(*(F.when(F.col(name) == infinity, F.lit(text)) for infinity, text in named.items()))

@@ -46,6 +46,14 @@ def can_be_time(target: T.DataType, found: T.DataType, how: Reading) -> bool:
     return isinstance(target, TIMES) and (isinstance(found, T.StringType) or is_number)
 
 
+def number_of(column: str, target: T.DataType) -> str:
+    """What a source declares whose times are numbers, as what follows a sentence; empty for columns of other types."""
+    if not isinstance(target, (T.DateType, T.TimestampType)):
+        return ""
+    unit = "d" if isinstance(target, T.DateType) else "ms"
+    return f'; if it counts from 1970, declare formats={{{json.dumps(column)}: Epoch("{unit}")}}'
+
+
 def read_time(value: Column, found: T.DataType, target: T.DataType, how: Reading) -> Column:
     """A text or a number as a date, an instant or a local time.
 

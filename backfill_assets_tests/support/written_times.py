@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 
 @dataclass(frozen=True)
@@ -170,3 +170,13 @@ def a_text(chance: random.Random, written: Written) -> str:
         case 7:
             return chance.choice(["", "   ", "0000-00-00", "null", "٢٠٢٠", "2020-02-30", "1/1/0000", "Sept 1 2000"])
     return text
+
+
+def spelled(at: date | None) -> str | None:
+    """A date or a time as Spark casts it to a text."""
+    if at is None:
+        return None
+    day = f"{at.year:04}-{at.month:02}-{at.day:02}"
+    if not isinstance(at, datetime):
+        return day
+    return f"{day} {at:%H:%M:%S}" + f".{at.microsecond:06}".rstrip("0").rstrip(".")

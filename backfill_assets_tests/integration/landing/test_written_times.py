@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from backfill_assets.domain.forms import readers_of
 from backfill_assets.landing.reading import Reading
 from backfill_assets.landing.times import read_time
-from backfill_assets_tests.support.written_times import DATES, INSTANTS, LOCAL, Written, a_text, expected
+from backfill_assets_tests.support.written_times import DATES, INSTANTS, LOCAL, Written, a_text, expected, spelled
 
 SEED = 59
 KINDS: Mapping[str, tuple[T.DataType, Mapping[str, Written]]] = {
@@ -64,13 +64,3 @@ def test_every_text_is_the_time_that_its_form_names_or_none(spark: SparkSession,
                 if f"back_{n}" in row:
                     assert row[f"back_{n}"].lower() == text.lower(), (form, text)
     assert read > 1_000
-
-
-def spelled(at: date | None) -> str | None:
-    """A date or a time as Spark casts it to a text."""
-    if at is None:
-        return None
-    day = f"{at.year:04}-{at.month:02}-{at.day:02}"
-    if not isinstance(at, datetime):
-        return day
-    return f"{day} {at:%H:%M:%S}" + f".{at.microsecond:06}".rstrip("0").rstrip(".")

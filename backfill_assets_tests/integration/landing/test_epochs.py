@@ -1,0 +1,145 @@
+"""Epochs: numbers since 1970 are the instants and the dates that they count to, to the digit, or none."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from backfill_assets.domain import Epoch
+from backfill_assets.domain.dialects import UNITS
+from backfill_assets.landing.reading import Reading
+from backfill_assets.landing.times import read_time
+from backfill_assets_tests.support.written_times import spelled
+
+SEED = 1970
+INSTANT: T.DataType = T.TimestampType()
+DATE: T.DataType = T.DateType()
+BEGIN = datetime(1970, 1, 1)  # noqa: DTZ001
+DAY = 86_400 * 10**6
+MICROS: dict[str, Fraction] = {
+    "s": Fraction(10**6),
+    "ms": Fraction(10**3),
+    "us": Fraction(1),
+    "ns": Fraction(1, 1000),
+    "d": Fraction(DAY),
+}
+ENDS = (-62_135_596_800, 253_402_300_799, 253_402_300_800, 0, -1, 1_602_629_755)
+
+
+def a_text(chance: random.Random) -> str:
+    """A number since 1970 as a text, and as often one that is almost such a number."""
+    seconds = chance.choice(
+        [*ENDS, chance.randrange(-(10**11), 3 * 10**11), 86_400 * chance.randrange(-(10**6), 10**6)]
+    )
+    number = seconds * chance.choice([1, 10**3, 10**6, 10**9]) // chance.choice([1, 1, 1, 86_400])
+    text = str(number + chance.choice([0, 0, 1, -1]))
+    if chance.random() < 0.4:
+        text += "." + "".join(chance.choice("000012579") for _ in range(chance.randrange(1, 10)))
+    match chance.randrange(14):
+        case 0:
+            return chance.choice(["+", "-", "0", " ", ""]) + text
+        case 1:
+            return text + chance.choice(["e3", "E0", ".", " ", "\n", "L", "0" * 12])
+        case 2:
+            return chance.choice(
+                ["", " ", "NaN", "Infinity", ".5", "-.5", "1e9", "0x10", "1,000", "٣", "null", "-", "-0"]
+            )
+    return text
+
+
+def of_text(text: str) -> Fraction | None:
+    return Fraction(text) if re.fullmatch("[+-]?[0-9]{1,19}([.][0-9]+)?", text) else None
+
+
+def of_float(number: float) -> Fraction | None:
+    """The exact value; that of more nanoseconds than 64 bits hold is not read."""
+    return Fraction(number) if abs(number) < 2**63 else None
+
+
+def expected(
+    number: Fraction | None, unit: str, kind: T.DataType, *, rounds: bool, nearest: bool = False
+) -> str | None:
+    """What a number counts to, as Spark casts it to a text; None where it is no time of its column.
+
+    Args:
+        number: Its value; None of what is none.
+        rounds: Whether digits below the microsecond are left out.
+        nearest: Whether they are rounded, and not cut.
+    """
+    if number is None:
+        return None
+    micros = number * MICROS[unit]
+    if micros.denominator != 1 and (not rounds or unit == "d"):
+        return None
+    whole = math.floor(micros + Fraction(1, 2)) if nearest else math.floor(micros)
+    if isinstance(kind, T.DateType) and whole % DAY:
+        return None
+    try:
+        at = BEGIN + timedelta(microseconds=whole)
+    except OverflowError:
+        return None
+    return spelled(at.date() if isinstance(kind, T.DateType) else at)
+
+
+def columns_of(found: T.DataType) -> list[tuple[str, T.DataType, bool, Any]]:
+    """By unit, type and rounding the column that reads the values."""
+    known: list[tuple[str, T.DataType, bool, Any]] = []
+    for unit in UNITS:
+        for kind in (INSTANT, DATE):
+            for rounds in (False, True) if unit != "d" else (False,):
+                if unit != "d" or isinstance(kind, T.DateType):
+                    how = Reading(forms=(Epoch(unit),), rounds=rounds)
+                    known.append((unit, kind, rounds, read_time(F.col("value"), found, kind, how).cast("string")))
+    return known
+
+
+def floats(chance: random.Random) -> Sequence[float]:
+    known = [*ENDS, math.nan, math.inf, -math.inf, 2.0**63, -(2.0**63), 1e300, 5e-324, 0.5, -0.25, 0.015625, 1.0000001]
+    known += [each * scale for each in ENDS for scale in (1e3, 1e6, 1e9)]
+    known += [chance.uniform(-1e11, 3e11) * chance.choice([1, 1e3, 1e6]) for _ in range(300)]
+    known += [round(chance.uniform(-1e10, 3e10), chance.randrange(4)) for _ in range(300)]
+    known += [math.floor(each) + chance.choice([0, 0.5, 0.125]) for each in known if abs(each) < 1e15]
+    return [float(each) for each in known]
+
+
+def test_texts_and_numbers_count_to_their_instants_and_dates_or_to_none(spark: SparkSession) -> None:
+    chance = random.Random(SEED)
+    texts = sorted({a_text(chance) for _ in range(3_000)})
+    whole = [number for number in map(of_text, texts) if number is not None]
+    longs = sorted({int(number) for number in whole if -(2**63) <= number < 2**63})
+    decimals = sorted({Decimal(text) for text in texts if of_text(text) is not None and len(text) < 24})
+    singles = [Fraction(2) ** 30 + 128, Fraction(1_602_629_760), Fraction(3, 4)]
+    doubles = floats(chance)
+    cases: list[tuple[T.DataType, Sequence[Any], Sequence[Fraction | None]]] = [
+        (T.StringType(), texts, [*map(of_text, texts)]),
+        (T.LongType(), longs, [*map(Fraction, longs)]),
+        (T.DecimalType(38, 9), decimals, [Fraction(round(each, 9)) for each in decimals]),
+        (T.DoubleType(), doubles, [*map(of_float, doubles)]),
+        (T.FloatType(), [float(each) for each in singles], singles),
+    ]
+    for found, values, numbers in cases:
+        columns = columns_of(found)
+        schema = T.StructType([T.StructField("n", T.IntegerType()), T.StructField("value", found)])
+        frame = spark.createDataFrame([*enumerate(values)], schema)
+        rows = (
+            frame.select("n", *(column.alias(str(n)) for n, (*_, column) in enumerate(columns))).toArrow().to_pylist()
+        )
+        taken = 0
+        for row in rows:
+            for n, (unit, kind, rounds, _) in enumerate(columns):
+                is_float = isinstance(found, (T.DoubleType, T.FloatType))
+                wanted = expected(numbers[row["n"]], unit, kind, rounds=rounds, nearest=is_float)
+                said = (found.simpleString(), values[row["n"]], unit, kind.simpleString(), rounds)
+                assert row[str(n)] == wanted, said
+                taken += wanted is not None
+        assert taken >= len(values) / 2, found
