@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from backfill_assets.domain.dialects import Epoch, Form, Unit
-from backfill_assets.domain.written import FileName
+from backfill_assets.domain.file_names import FileName
 from backfill_assets.sniff.keys import time_rank
 from backfill_assets.sniff.texts import PLAIN, Numbers, is_whole, kind_of_numbers, truths_of
 from backfill_assets.sniff.times import TimeForm, time_form

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from backfill_assets.domain.written import FileName
+from backfill_assets.domain.file_names import FileName
 
 _ALLOWED = re.compile(r"[^\W_][\w-]*")
 RESERVED = frozenset({"file_name", "row_number"})

@@ -8,7 +8,7 @@ from datetime import date
 from enum import StrEnum
 
 from backfill_assets.domain.dialects import Dialect, Form
-from backfill_assets.domain.written import FileName
+from backfill_assets.domain.file_names import FileName
 
 
 class DoubtKind(StrEnum):

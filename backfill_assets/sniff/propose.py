@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.domain.dialects import Csv, Dialect, Json
-from backfill_assets.domain.written import FileName
+from backfill_assets.domain.file_names import FileName
 from backfill_assets.sniff.columns import Raw, Typed, typed
 from backfill_assets.sniff.dialect import Delimited, Table, dialect_of, table_of
 from backfill_assets.sniff.documents import Number, columns_of, documents_of, text_of
