@@ -13,30 +13,78 @@ from typing import Any
 from backfill_assets.capture.json_members import as_written, json_of
 
 OPERATION, COMMIT, LSN, COMMITTED_AT = "debezium_operation", "debezium_commit", "debezium_lsn", "debezium_at"
+POSITION = "debezium_position"
 """The columns of a landed event besides those of the table."""
 
-ORDER = (COMMIT, LSN)
 OPERATIONS: Mapping[str, str] = {"create": "c", "update": "u", "delete": "d", "snapshot": "r", "truncate": "t"}
-"""The operations of a source, and how an event names them."""
+"""What landing calls an operation of the source, and how an event names them."""
+
+POSTGRESQL, MONGODB = "postgresql", "mongodb"
+ORDERS: Mapping[str, tuple[str, ...]] = {
+    POSTGRESQL: (COMMIT, LSN),
+    **dict.fromkeys(("mysql", "mariadb", "sqlserver", "oracle", MONGODB), (POSITION,)),
+}
+"""By connector, what orders its events. Positions of PostgreSQL are numbers; those of others have parts, and are texts
+in which each part has as many digits as it can have, so that they are ordered as texts."""
+
+ENDED_BEFORE = "ended_before"
+"""The member of a position that is no change's own, but directly before that of a change."""
+
+_TABLE = r'[^\s."\0*?]+(\.[^\s."\0*?]+){1,2}'
+_TABLES = r'[^\s."\0]+(\.[^\s."\0]+){1,2}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Debezium:
-    """The records of a source are change events of Debezium's connector for PostgreSQL, with or without their schemas.
+    """The records of a source are change events of a connector of Debezium, with or without their schemas.
+
+    Heartbeats, schema changes, boundaries of transactions and logical messages among them are no changes of a row: they
+    are passed over, and counted with the import.
 
     Attributes:
-        table: The table that the events are of, such as `public.orders`. Events of another one are rejected.
+        table: The table that the events are of, such as `public.orders`: a schema or a database and its table, with
+            the database before both where the connector has several. Events of another one are rejected.
+        tables: Instead of one table, a pattern for the partitions of one, such as `public.orders_*`. `*` stands for
+            any characters but a dot.
+        connector: The connector that wrote them, by the name that its events have: `postgresql`, `mysql`, `mariadb`,
+            `sqlserver`, `oracle` or `mongodb`. What orders the events are its positions.
         unavailable: What the connector writes for a value that it was not told (`unavailable.value.placeholder`).
     """
 
-    table: str
+    table: str = ""
+    tables: str = ""
+    connector: str = POSTGRESQL
     unavailable: str = "__debezium_unavailable_value"
 
     def mistakes(self) -> Iterator[str]:
-        if not isinstance(self.table, str) or not re.fullmatch(r'[^\s."\0]+\.[^\s."\0]+', self.table):
+        if not isinstance(self.connector, str) or self.connector not in ORDERS:
+            known = ", ".join(ORDERS)
+            yield f"its events are of the connector {self.connector!r:.60}, and those that are known are {known}"
+        if bool(self.table) is bool(self.tables):
+            yield "its events need either table, such as 'public.orders', or tables, such as 'public.orders_*'"
+        elif self.table and not (isinstance(self.table, str) and re.fullmatch(_TABLE, self.table)):
             yield f"its events are of {self.table!r:.60}, and have to be of a table such as 'public.orders'"
+        elif self.tables and not (isinstance(self.tables, str) and re.fullmatch(_TABLES, self.tables)):
+            yield f"its events are of {self.tables!r:.60}, and have to be of tables such as 'public.orders_*'"
         if not isinstance(self.unavailable, str) or not self.unavailable:
             yield "its events name what is unavailable by no text"
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The columns that order its events."""
+        return ORDERS[self.connector]
+
+    @property
+    def named(self) -> str:
+        """A pattern of regular expressions for the names of its tables, `schema.table` or `database.schema.table`."""
+        if self.table:
+            return re.escape(self.table)
+        return "".join({"*": "[^.]*", "?": "[^.]"}.get(each, re.escape(each)) for each in self.tables)
+
+    @property
+    def has_database(self) -> bool:
+        """Whether the names of its tables have three parts."""
+        return (self.table or self.tables).count(".") > 1 and self.connector != MONGODB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +99,9 @@ def as_delete(key: bytes | None, before: Keyed | None, after: Keyed | None) -> s
     """The delete that a record without a value states, as the JSON of an event; None when its place is not known.
 
     Behind a delete of the same key it states that once more, so that it is a duplicate. Where the delete itself is
-    gone, as in a topic that was compacted, the key ended before the next event: no change has an odd LSN. Of events
-    before it there may have been later ones, which have landed and are not in the topic any more.
+    gone, as in a topic that was compacted, the key ended before the next event: no change has an odd LSN, and other
+    positions say so. Of events before it there may have been later ones, which have landed and are not in the topic any
+    more.
 
     Args:
         key: The key of the record.
@@ -62,10 +111,12 @@ def as_delete(key: bytes | None, before: Keyed | None, after: Keyed | None) -> s
     row, schema = _payload(key)
     place = _source(before) if before is not None and before.key == key and _operation(before) == "d" else None
     if place is None and (place := _source(after)) is not None:
-        place = {**place, "lsn": place["lsn"] - 1}
+        place = {**place, "lsn": place["lsn"] - 1} if "lsn" in place else {**place, ENDED_BEFORE: True}
     if not isinstance(row, dict) or place is None:
         return None
-    delete = {"op": "d", "before": row, "after": None, "source": place}
+    # The key of a document is in the key of its record, which lands with it, and has another name in the document.
+    was = None if place.get("connector") == MONGODB else row
+    delete = {"op": "d", "before": was, "after": None, "source": place}
     if not isinstance(schema, dict):
         return json_of(delete)
     return json_of({"schema": {"type": "struct", "fields": [{**schema, "field": "before"}]}, "payload": delete})
@@ -82,6 +133,11 @@ def _payload(written: bytes | None) -> tuple[object, object]:
     return found, None
 
 
+def has_place(event: Keyed | None) -> bool:
+    """Whether a record says where in the feed it is, as changes do, and heartbeats do not."""
+    return _source(event) is not None
+
+
 def _operation(event: Keyed) -> object:
     change, _ = _payload(event.value)
     return change.get("op") if isinstance(change, dict) else None
@@ -91,7 +147,11 @@ def _source(event: Keyed | None) -> dict[str, Any] | None:
     """Where in the feed an event is."""
     change, _ = _payload(None if event is None else event.value)
     source = change.get("source") if isinstance(change, dict) else None
+    if not isinstance(source, dict):
+        return None
+    if source.get("connector", POSTGRESQL) != POSTGRESQL:
+        return source
     try:
-        return {**source, "lsn": int(source["lsn"])} if isinstance(source, dict) else None
+        return {**source, "lsn": int(source["lsn"])}
     except (KeyError, TypeError, ValueError):
         return None

@@ -22,6 +22,7 @@ class Fault(StrEnum):
     DAMAGED = "damaged"
     PADDED = "padded"
     LONG_LINE = "long line"
+    EVENTS = "events"
     NOT_TEXT = "not text"
     RENAMED = "renamed"
     PACKED = "packed"

@@ -389,15 +389,15 @@ class KafkaStream:
         low, _ = self._watermarks(partition)
         earlier = self._messages(partition, max(low, start - _LOOKED_BACK), start, most=_LOOKED_BACK)
         with_value = (each for batch in earlier for each in batch if each.value() is not None)
-        last = deque(with_value, maxlen=1)
-        return self._keyed(last[0]) if last else None
+        last = deque(filter(debezium.has_place, map(self._keyed, with_value)), maxlen=1)
+        return last[0] if last else None
 
     def _next_value(self, partition: int, start: int) -> debezium.Keyed | None:
         """The first record with a value behind a piece: those without one, at its end, may rest on it."""
         _, high = self._watermarks(partition)
         later = self._messages(partition, start, high, most=_LOOKED_BACK)
-        found = next((each for batch in later for each in batch if each.value() is not None), None)
-        return None if found is None else self._keyed(found)
+        with_value = (self._keyed(each) for batch in later for each in batch if each.value() is not None)
+        return next(filter(debezium.has_place, with_value), None)
 
     def _keyed(self, message: Message) -> debezium.Keyed | None:
         _, members = self._read(message.value() or b"")
@@ -409,8 +409,8 @@ class KafkaStream:
             if self._in_events and message.value() is None:
                 self._held.append(message)
                 continue
-            if self._held:
-                yield from self._released(self._keyed(message))
+            if self._held and debezium.has_place(after := self._keyed(message)):
+                yield from self._released(after)
             yield from self._lines_of(message)
 
     def _lines_of(self, message: Message) -> Iterator[bytes]:
@@ -437,7 +437,8 @@ class KafkaStream:
             return line.encode(errors="backslashreplace")
         more, members = self._read(value)
         if self._in_events and members is not None:
-            self._before = debezium.Keyed(key=self._key_of(message), value=b"{%b}" % members)
+            found = debezium.Keyed(key=self._key_of(message), value=b"{%b}" % members)
+            self._before = found if debezium.has_place(found) else self._before
         return b"{%b%b%b%b}\n" % (said.encode(), more.encode(), b", " if members else b"", members or b"")
 
     def _version(self) -> str:

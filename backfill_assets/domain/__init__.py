@@ -60,6 +60,7 @@ from backfill_assets.domain.gates import (
 from backfill_assets.domain.operations import (
     DEBEZIUM_COLUMNS,
     DEBEZIUM_OPERATIONS,
+    DEBEZIUM_POSITION_COLUMNS,
     POSTGRES_COLUMNS,
     POSTGRES_OPERATIONS,
     Operation,
@@ -87,6 +88,7 @@ from backfill_assets.planning.windows import Months, Window
 __all__ = [
     "DEBEZIUM_COLUMNS",
     "DEBEZIUM_OPERATIONS",
+    "DEBEZIUM_POSITION_COLUMNS",
     "POSTGRES_COLUMNS",
     "POSTGRES_OPERATIONS",
     "AcceptedValues",

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, TimestampType
+from pyspark.sql.types import AtomicType, LongType, StringType, StructField, TimestampType
 
 from backfill_assets.capture import debezium, postgres_table
 from backfill_assets.core.errors import InvalidDeclaration
@@ -123,18 +123,23 @@ def is_current() -> Column:
     return (F.col(OPERATION) != F.lit(str(Operation.DELETE))) & F.col(ENDED_BY).isNull()
 
 
-def _columns(operation: str, order: tuple[str, ...], committed_at: str) -> tuple[StructField, ...]:
+def _columns(
+    operation: str, order: tuple[str, ...], committed_at: str, *, position: AtomicType | None = None
+) -> tuple[StructField, ...]:
     """What was done, in which order, and when it was committed."""
     return (
         StructField(operation, StringType(), nullable=False),
-        *(StructField(name, LongType(), nullable=False) for name in order),
+        *(StructField(name, position or LongType(), nullable=False) for name in order),
         StructField(committed_at, TimestampType(), nullable=False),
     )
 
 
-DEBEZIUM_COLUMNS = _columns(debezium.OPERATION, debezium.ORDER, debezium.COMMITTED_AT)
+DEBEZIUM_COLUMNS = _columns(debezium.OPERATION, debezium.ORDERS[debezium.POSTGRESQL], debezium.COMMITTED_AT)
+DEBEZIUM_POSITION_COLUMNS = _columns(
+    debezium.OPERATION, (debezium.POSITION,), debezium.COMMITTED_AT, position=StringType()
+)
 POSTGRES_COLUMNS = _columns(postgres_table.OPERATION, postgres_table.ORDER, postgres_table.COMMITTED_AT)
-"""The columns of a schema besides those of the table."""
+"""The columns of a schema besides those of the table; of events of other connectors than PostgreSQL's the second."""
 
 DEBEZIUM_OPERATIONS = Operations(column=debezium.OPERATION, at=debezium.COMMITTED_AT, **debezium.OPERATIONS)
 POSTGRES_OPERATIONS = Operations(

@@ -10,8 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark.sql.types import DataType, DateType, LongType, StringType, StructField, StructType, TimestampType
 
-from backfill_assets.capture.debezium import ORDER as ORDER_OF_EVENTS
-from backfill_assets.capture.debezium import Debezium
+from backfill_assets.capture.debezium import COMMIT, Debezium
 from backfill_assets.capture.http_api import HttpApi
 from backfill_assets.capture.kafka_topic import KafkaTopic
 from backfill_assets.capture.kinesis_stream import KinesisStream
@@ -45,6 +44,7 @@ from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.operations import (
     DEBEZIUM_COLUMNS,
     DEBEZIUM_OPERATIONS,
+    DEBEZIUM_POSITION_COLUMNS,
     POSITION,
     POSTGRES_COLUMNS,
     POSTGRES_OPERATIONS,
@@ -470,7 +470,7 @@ class SourceTable:
     def _check_members(self, single: Sequence[str]) -> None:
         """Refuses names that records of streams, and change events, cannot have."""
         given = POSTGRES_COLUMNS if isinstance(self.capture, PostgresTable) else ()
-        fixed = [each.name for each in (*given, *(DEBEZIUM_COLUMNS if self.envelope else ()))]
+        fixed = [each.name for each in (*given, *self._columns_of_events)]
         for mistake in mistakes_of_members(self.columns, single, fixed):
             raise wrong(self, mistake)
 
@@ -493,10 +493,17 @@ class SourceTable:
         for mistake in self.envelope.mistakes():
             raise wrong(self, mistake)
         self._check_members(())
-        said = "has change events of Debezium"
-        self._check_fixed(said, DEBEZIUM_COLUMNS, ORDER_OF_EVENTS, DEBEZIUM_OPERATIONS, "DEBEZIUM_OPERATIONS")
+        said, order = "has change events of Debezium", self.envelope.order
+        self._check_fixed(said, self._columns_of_events, order, DEBEZIUM_OPERATIONS, "DEBEZIUM_OPERATIONS")
         if self.capture is not None and not isinstance(self.capture, KafkaTopic):
             raise wrong(self, f"it {said}, and is captured from what gives none: they are in topics and files")
+
+    @property
+    def _columns_of_events(self) -> Sequence[StructField]:
+        """The columns that change events have besides those of their table."""
+        if self.envelope is None:
+            return ()
+        return DEBEZIUM_COLUMNS if COMMIT in self.envelope.order else DEBEZIUM_POSITION_COLUMNS
 
     def _check_fixed(
         self, said: str, columns: Sequence[StructField], order: tuple[str, ...], operations: Operations, named: str

@@ -42,6 +42,7 @@ from backfill_assets.ledger.imports import ImportRecord, KeyCounts
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
+from backfill_assets.planning.partitions import count_of
 
 Quarantine = Callable[[DataFrame, str], None]
 """Keeps the rejected records of an import, given its id; doing it again for the same import changes nothing."""
@@ -210,13 +211,19 @@ class Landing:
         imports: Sequence[ImportRecord],
         found: Account,
         *,
-        ignored: Sequence[Sequence[str]] = (),
+        archived: Sequence[Archived] = (),
         note: str = "",
     ) -> None:
-        """Makes imports LANDED, in the order of their arrival; what they do together is recorded with the last one."""
+        """Makes imports LANDED, in the order of their arrival; what they do together is recorded with the last one.
+
+        Args:
+            archived: The files of the first of them.
+            note: Of the last one.
+        """
         for place, record in enumerate(imports):
             file = found.files[record.import_id]
             together = found if record is imports[-1] else _NOTHING_ELSE
+            held = archived[place].probe if place < len(archived) else Probe()
             tx.imports.finish(
                 record.import_id,
                 counts=file.counts,
@@ -224,12 +231,12 @@ class Landing:
                 schema_versions=file.schema_versions,
                 keyless=file.keyless,
                 taken_as_first=file.taken_as_first,
-                ignored_columns=file.ignored_columns or (ignored[place] if place < len(ignored) else ()),
+                ignored_columns=file.ignored_columns or held.ignored_columns,
                 actor=self.by,
                 keys=found.keys.get(record.import_id, KeyCounts()),
                 moved_elsewhere=together.moved_elsewhere,
                 linked=together.linked,
-                note=note if together is found else "",
+                note=note if note and together is found else _passed_over(held),
                 contract=self.source.contract_version,
                 conformed=found.conformed[record.import_id],
                 attempt=self.lease.attempt,
@@ -292,8 +299,15 @@ def require_all(archived: Sequence[Archived], imports: Sequence[ImportRecord], f
     """Refuses files of which other records were read than were captured."""
     for each, record in zip(archived, imports, strict=True):
         captured, landed = each.record_count, found.files[record.import_id].counts.landed
+        landed += sum(many for _, many in each.probe.passed_over)
         if captured not in (None, landed):
             raise RecordsMissing(path=each.file.stored_path, captured=captured, landed=landed)
+
+
+def _passed_over(held: Probe) -> str:
+    """What is recorded of messages that are no records."""
+    said = ", ".join(count_of(many, what) for what, many in held.passed_over)
+    return said and f"passed over: {said}"
 
 
 def is_about_a_file(error: BaseException) -> bool:

@@ -10,16 +10,28 @@ import json
 from base64 import b64encode
 from collections.abc import Mapping
 from decimal import Decimal
-from functools import partial
+from functools import partial, reduce
 from hashlib import md5
+from operator import and_, or_
 from uuid import UUID
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, TimestampNTZType
 
-from backfill_assets.capture.debezium import COMMIT, COMMITTED_AT, LSN, OPERATION, OPERATIONS, ORDER
+from backfill_assets.capture.debezium import (
+    COMMIT,
+    COMMITTED_AT,
+    LSN,
+    MONGODB,
+    OPERATION,
+    OPERATIONS,
+    POSITION,
+    Debezium,
+)
+from backfill_assets.capture.debezium_messages import BESIDE, IS_CHANGE, OF_A_ROW, TIME
 from backfill_assets.domain import SourceTable
+from backfill_assets.landing.debezium_positions import position, without_position
 from backfill_assets.landing.json_text import elements, let, members, plain
 
 LINE = "_line"
@@ -30,14 +42,14 @@ ROW = "_change"
 VALUES = "_values"
 """The members of the row, as texts of their values."""
 
-_EVENT, _SOURCE, _FIELDS = "_event", "_origin", "_fields"
-_OF_KAFKA = "kafka_"
+_EVENT, _SOURCE, _FIELDS, _KEY = "_event", "_origin", "_fields", "_key"
+_OF_KAFKA, _KEY_OF_KAFKA = "kafka_", "kafka_key"
+_ID, _ID_IN_KEY = "_id", "id"
+"""What the key of a document is called in the document, and in the key of its record."""
 _NOTHING = "{}"
 _TYPE = "name: string, parameters: map<string, string>"
-_SCHEMA = (
-    "struct<fields: array<struct<field: string, fields: array<struct<field: string, "
-    f"{_TYPE}, items: struct<{_TYPE}>>>>>>"
-)
+_ROW_SCHEMA = f"fields: array<struct<field: string, {_TYPE}, items: struct<{_TYPE}>>>"
+_SCHEMA = f"struct<fields: array<struct<field: string, {_ROW_SCHEMA}>>>"
 
 _DECIMAL, _ANY_SCALE = "org.apache.kafka.connect.data.Decimal", "io.debezium.data.VariableScaleDecimal"
 _DATES = ("io.debezium.time.Date", "org.apache.kafka.connect.data.Date")
@@ -47,7 +59,8 @@ _MICROSECONDS: Mapping[str, int] = {
     "org.apache.kafka.connect.data.Timestamp": 1_000,
 }
 """By the name of a time without a zone, how many microseconds its unit has."""
-_ENCODED = (_DECIMAL, _ANY_SCALE, *_DATES, *_MICROSECONDS)
+_NANOSECONDS = "io.debezium.time.NanoTimestamp"
+_ENCODED = (_DECIMAL, _ANY_SCALE, *_DATES, *_MICROSECONDS, _NANOSECONDS)
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, in days from 1970-01-01."""
 _DAY_US = 86_400_000_000
@@ -58,32 +71,66 @@ _HALF_DIGITS = 16
 """Of 16 bytes, which hold any decimal, each half has so many digits in base 16."""
 
 
-def with_change(lines: DataFrame, text: Column) -> DataFrame:
+def with_change(lines: DataFrame, text: Column, events: Debezium) -> DataFrame:
     """Lines with what the other functions of this module look at."""
     found = lines.withColumn(LINE, members(text))
     is_wrapped = F.array_contains(F.map_keys(LINE), "payload")
     found = found.withColumn(_EVENT, F.when(is_wrapped, _inner(LINE, "payload")).otherwise(F.col(LINE)))
-    deletes, truncates = _operation() == OPERATIONS["delete"], _operation() == OPERATIONS["truncate"]
+    deletes, truncates = _is("delete"), _is("truncate")
     side = F.when(deletes, "before").otherwise("after")
     nothing = F.from_json(F.lit(_NOTHING), "map<string,string>")
     schema = F.from_json(F.when(is_wrapped, plain(F.col(LINE)["schema"])), _SCHEMA)
+    before = F.coalesce(_inner(_EVENT, "before"), nothing)
     found = found.withColumns(
         {
-            ROW: F.when(truncates, nothing).when(deletes, _inner(_EVENT, "before")).otherwise(_inner(_EVENT, "after")),
+            ROW: F.when(truncates, nothing).when(deletes, before).otherwise(_inner(_EVENT, "after")),
             _SOURCE: _inner(_EVENT, "source"),
             _FIELDS: F.get(F.filter(schema["fields"], lambda each: each["field"] == side), F.lit(0))["fields"],
+            _KEY: F.when(deletes, members(plain(F.col(LINE)[_KEY_OF_KAFKA]))),
         }
     )
     # One expression for the members of a row, however many columns a contract has: Spark plans each of them at length.
-    return found.withColumn(
-        VALUES, F.transform_values(ROW, lambda name, text: let(_field(name), partial(_decoded, plain(text))))
-    )
+    if events.connector == MONGODB:
+        return found.withColumns({VALUES: _documents(F.col(ROW)), _KEY: _documents(_key())})
+    key_fields = F.from_json(plain(F.col(_KEY)["schema"]), f"struct<{_ROW_SCHEMA}>")["fields"]
+    return found.withColumns({VALUES: _rows(F.col(ROW), F.col(_FIELDS)), _KEY: _rows(_key(), key_fields)})
 
 
-def names() -> Column:
+def _rows(row: Column, fields: Column) -> Column:
+    """The members of a row as texts; what an event with its schema says of a column decides what its text is."""
+
+    def value(name: Column, text: Column) -> Column:
+        field = F.get(F.filter(fields, lambda each: each["field"] == name), F.lit(0))
+        return let(field, partial(_decoded, plain(text)))
+
+    return F.transform_values(row, value)
+
+
+def _documents(row: Column) -> Column:
+    """The members of a document as texts; a value that says its type is its value."""
+    return F.transform_values(row, lambda _, text: let(plain(text), _of_its_type))
+
+
+def _key() -> Column:
+    """The members of the key of a record, with its schema or without it."""
+    is_wrapped = F.array_contains(F.map_keys(_KEY), "payload")
+    return F.when(is_wrapped, _inner(_KEY, "payload")).otherwise(F.col(_KEY))
+
+
+def is_record(text: Column) -> Column:
+    """Whether a line is a record, and no message that is passed over: `debezium_messages` counts these."""
+    names = F.filter(F.map_keys(_EVENT), lambda name: ~name.startswith(_OF_KAFKA))
+    has_row = F.arrays_overlap(names, F.array(*map(F.lit, OF_A_ROW)))
+    beside = F.array_distinct(names) == F.array(F.lit(TIME))
+    for members_of_it in BESIDE.values():
+        beside |= reduce(and_, (F.array_contains(names, each) for each in members_of_it))
+    return ~F.coalesce(~text.rlike(IS_CHANGE) & ~has_row & beside, F.lit(False))
+
+
+def names(events: Debezium) -> Column:
     """The names of the columns that a line has."""
     of_kafka = F.filter(F.map_keys(LINE), lambda name: name.startswith(_OF_KAFKA))
-    return F.concat(of_kafka, F.array(*map(F.lit, (OPERATION, *ORDER, COMMITTED_AT))), F.map_keys(ROW))
+    return F.concat(of_kafka, F.array(*map(F.lit, (OPERATION, *events.order, COMMITTED_AT))), F.map_keys(ROW))
 
 
 def value(member: str, name: str, found: Column, source: SourceTable) -> Column:
@@ -104,6 +151,9 @@ def value(member: str, name: str, found: Column, source: SourceTable) -> Column:
             return plain(F.col(_SOURCE)["lsn"])
         case _ if name == COMMIT:
             return _commit()
+        case _ if name == POSITION:
+            assert source.envelope is not None
+            return position(F.col(_SOURCE), F.col(_EVENT), source.envelope.connector)
         case _ if name == COMMITTED_AT:
             return _committed_at()
         case _ if member.startswith(_OF_KAFKA):
@@ -111,18 +161,25 @@ def value(member: str, name: str, found: Column, source: SourceTable) -> Column:
     if isinstance(source.schema[name].dataType, DateType | TimestampNTZType):
         found = F.regexp_replace(found, _NO_ZONE, "")
     if name in source.key:
-        return found
-    return F.when(F.coalesce(_operation() != OPERATIONS["delete"], F.lit(True)), found)
+        return F.coalesce(found, F.when(_is("delete"), _in_key(member, source)))
+    return F.when(~_is("delete"), found)
+
+
+def _in_key(member: str, source: SourceTable) -> Column:
+    """A member of the row as the key of the record has it."""
+    is_id = source.envelope is not None and source.envelope.connector == MONGODB and member == _ID
+    return F.col(_KEY)[_ID_IN_KEY if is_id else member]
 
 
 def complaint(source: SourceTable) -> Column:
     """Why a line is no change of the table that could be taken; null when it is one."""
     assert source.envelope is not None
     is_event = _operation().isNotNull() & F.col(_SOURCE).isNotNull() & F.col(ROW).isNotNull()
+    events = source.envelope
     connector = plain(F.col(_SOURCE)["connector"])
-    table = F.concat_ws(".", plain(F.col(_SOURCE)["schema"]), plain(F.col(_SOURCE)["table"]))
+    table = _table(events)
     unknown = [
-        _unavailable(name, member, source.envelope.unavailable)
+        _unavailable(name, member, events.unavailable)
         for name, parts in source.places.items()
         for member in dict.fromkeys(str(part).partition(".")[0] for part in parts)
     ]
@@ -132,22 +189,59 @@ def complaint(source: SourceTable) -> Column:
             F.when(
                 F.col(LINE)["kafka_tombstone"].isNotNull(),
                 "the record has no value, and no event after it says where in the feed it is",
-            ).otherwise("the record is not a Debezium change event"),
+            )
+            .when(_is("update") & F.col(_SOURCE).isNotNull(), _NO_ROW)
+            .otherwise("the record is not a Debezium change event"),
         ),
         F.when(
-            connector != "postgresql",
+            connector != events.connector,
             F.concat(F.lit("the event is of the connector for "), connector, F.lit(", whose positions are not known")),
         ),
-        F.when(table != source.envelope.table, F.concat(F.lit("the event is of the table "), table)),
+        F.when(~table.rlike(rf"\A(?:{events.named})\z"), F.concat(F.lit("the event is of the table "), table)),
+        F.when(
+            F.lit(bool(events.tables)) & _is("truncate"),
+            F.concat(F.lit("the truncate is of "), table, F.lit(" alone, and does not say which keys it had")),
+        ),
+        _without_key(source),
+        without_position(F.col(_SOURCE), F.col(_EVENT), events),
         *unknown,
     )
+
+
+_NO_ROW = (
+    "the update does not say what the row is: of documents set capture.mode=change_streams_update_full, and see that "
+    "the document was not deleted meanwhile"
+)
+
+
+def _table(events: Debezium) -> Column:
+    """The name of the table of an event."""
+    source, names = F.col(_SOURCE), ["db"] * events.has_database
+    match events.connector:
+        case "mysql" | "mariadb":
+            names = ["db", "table"]
+        case _ if events.connector == MONGODB:
+            names = ["db", "collection"]
+        case _:
+            names += ["schema", "table"]
+    return F.concat_ws(".", *(plain(source[name]) for name in names))
+
+
+def _without_key(source: SourceTable) -> Column:
+    """What is wrong with a delete that does not say which row is gone."""
+    members_of_it = [str(part) for name in source.key for part in source.places[name]]
+    values = (F.coalesce(F.col(VALUES)[each], _in_key(each, source)) for each in members_of_it if "." not in each)
+    says = (
+        f"the delete does not have {', '.join(source.key)}, neither before it nor in the key of its record: capture "
+        "the topic with its keys as JSON, or set REPLICA IDENTITY FULL, or before-images of documents"
+    )
+    return F.when(_is("delete") & reduce(or_, (value.isNull() for value in values), F.lit(False)), says)
 
 
 def _unavailable(name: str, member: str, placeholder: str) -> Column:
     """What is wrong with a value that was stored out of line, and that an update left as it was."""
     says = f"{name} was left as it was, and the event does not have its value"
-    is_of_state = F.coalesce(_operation() != OPERATIONS["delete"], F.lit(False))
-    return F.when(is_of_state & F.col(ROW)[member].isin(*_unavailable_forms(placeholder)), F.lit(says))
+    return F.when(~_is("delete") & F.col(ROW)[member].isin(*_unavailable_forms(placeholder)), F.lit(says))
 
 
 def _unavailable_forms(placeholder: str) -> list[str]:
@@ -166,6 +260,10 @@ def _operation() -> Column:
     return plain(F.col(_EVENT)["op"])
 
 
+def _is(operation: str) -> Column:
+    return F.coalesce(_operation() == OPERATIONS[operation], F.lit(False))
+
+
 def _commit() -> Column:
     """The LSN of the last commit before the change in the feed; of a snapshot, that of the snapshot."""
     of_feed = let(elements(plain(F.col(_SOURCE)["sequence"])), lambda both: plain(F.get(both, F.lit(0))))
@@ -179,13 +277,32 @@ def _committed_at() -> Column:
     return F.concat(_local(micros), F.lit("Z"))
 
 
-def _field(name: Column) -> Column:
-    """What the schema of the event says of a member of the row; null without a schema."""
-    return F.get(F.filter(F.col(_FIELDS), lambda each: each["field"] == name), F.lit(0))
-
-
 def _inner(column: str, name: str) -> Column:
     return members(plain(F.col(column)[name]))
+
+
+# ---------------------------------------------------------------------------------------- by what says its own type
+
+
+_SAYS_ITS_TYPE = r'\A\{\s*"\$'
+_AS_IT_IS = ("$oid", "$numberLong", "$numberInt", "$numberDouble", "$numberDecimal", "$symbol", "$uuid")
+
+
+def _of_its_type(text: Column) -> Column:
+    """The text of a value of a document, which MongoDB's extended JSON writes as `{"$numberLong": "5"}`.
+
+    Times are milliseconds since 1970 or texts. What has no text of its own, as a regular expression, stays JSON.
+    """
+
+    def value(of: Column) -> Column:
+        found = F.coalesce(*(plain(of[name]) for name in _AS_IT_IS))
+        date = plain(of["$date"])
+        millis = F.coalesce(plain(members(date)["$numberLong"]), date).try_cast("long")
+        iso = F.concat(_local(F.try_multiply(millis, F.lit(1_000))), F.lit("Z"))
+        binary = plain(of["$binary"])
+        return F.coalesce(found, iso, date, plain(members(binary)["base64"]), binary, text)
+
+    return F.when(text.rlike(_SAYS_ITS_TYPE), let(members(text), value)).otherwise(text)
 
 
 # ------------------------------------------------------------------------------------------------- by the schema
@@ -210,7 +327,15 @@ def _by_type(text: Column, field: Column) -> Column:
     found = found.when(kind.isin(*_DATES), F.coalesce(date, text))
     for name, unit in _MICROSECONDS.items():
         found = found.when(kind == name, F.coalesce(_local(F.try_multiply(text.try_cast("long"), F.lit(unit))), text))
+    found = found.when(kind == _NANOSECONDS, F.coalesce(_with_nanoseconds(text.try_cast("long")), text))
     return found.otherwise(text)
+
+
+def _with_nanoseconds(nanos: Column) -> Column:
+    """A time with nine digits behind its second, all of which a source may need."""
+    below = F.pmod(nanos, F.lit(1_000))
+    micros = ((nanos - below).cast("decimal(20,0)") / F.lit(Decimal(1_000))).cast("long")
+    return F.concat(_local(micros), F.lpad(below.cast("string"), 3, "0"))
 
 
 def _local(micros: Column) -> Column:

@@ -357,9 +357,8 @@ def _finished(
     extract: Extract,
 ) -> list[ImportRecord]:
     with work.ledger.write() as tx:
-        ignored = [each.probe.ignored_columns for each in archived]
         confirmed = f"confirmed by {extract.confirmed_by}" if extract.confirmed_by else ""
-        work.finish(tx, imports, found, ignored=ignored, note="; ".join(filter(None, (statement.reason, confirmed))))
+        work.finish(tx, imports, found, archived=archived, note="; ".join(filter(None, (statement.reason, confirmed))))
         record_statement(
             tx,
             imports[-1],

@@ -124,7 +124,8 @@ def taken_apart(lines: DataFrame, text: str, source: SourceTable, parts: Iterabl
         parts: The members and paths that are looked up.
     """
     if source.envelope is not None:
-        found = debezium.with_change(lines, F.col(text)).withColumn(NAMES, debezium.names())
+        events = debezium.with_change(lines, F.col(text), source.envelope)
+        found = events.where(debezium.is_record(F.col(text))).withColumn(NAMES, debezium.names(source.envelope))
         return looked_up(found, parts, base=F.col(debezium.VALUES), own=lambda value: value)
     found = lines.withColumn(debezium.LINE, members(F.col(text))).withColumn(NAMES, F.map_keys(debezium.LINE))
     return looked_up(found, parts, base=F.col(debezium.LINE), own=plain)

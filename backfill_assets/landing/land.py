@@ -153,7 +153,7 @@ def _land_new(
                 landed(outcome)
             return
         with work.ledger.write() as tx:
-            work.finish(tx, begun, found, ignored=[each.probe.ignored_columns for each in archived])
+            work.finish(tx, begun, found, archived=archived)
             records = [tx.imports.get(record.import_id) for record in begun]
     work.reached(Point.LAND_FINISHED)
     for record, each in zip(records, archived, strict=True):
@@ -172,7 +172,7 @@ def _take_in(work: Landing, archived: Archived, record: ImportRecord, old_days: 
         file = replace(file, days=_with_old_days(record, file.days, old_days))
         with work.ledger.write() as tx:
             found = replace(found, files={record.import_id: file})
-            work.finish(tx, [record], found, ignored=[archived.probe.ignored_columns])
+            work.finish(tx, [record], found, archived=[archived])
             if recounted:
                 tx.imports.recount(recounted, because=record.import_id, actor=work.by)
             record = tx.imports.get(record.import_id)

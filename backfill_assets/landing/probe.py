@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import DataType, NumericType, TimestampType
 
+from backfill_assets.capture.debezium_messages import Messages
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.json_members import objects_of
 from backfill_assets.capture.landed_files import FileKind, Format
@@ -73,8 +74,8 @@ _MAY_BE_SEVERAL = re.compile(rb"\}[ \t]*,?[ \t]*\{")
 """What is between two objects of a line; also where they are elements of an array that is a member."""
 _IN_ARRAY = re.compile(rb"\[[ \t]*\{")
 _FIRST_MEMBER = re.compile(r'[ \t]*\{[ \t]*"([^"\\]*)"')
-_OF_EVENTS = ("payload", "op", "before", "after")
-"""Members of change events of Debezium."""
+_OF_EVENTS = ("payload", "op", "before", "after", "source", "status", "ts_ms")
+"""Members of change events of Debezium, and of the messages beside them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,7 @@ class Probe:
         missing_columns: Columns of the contract that a CSV or Parquet file does not have, sorted: they are null.
         version: The version of the contract that every record is in; None when each record, or the lines of the file,
             have to be read for it.
+        passed_over: Of change events, what of the file is no change of a row, and how many lines are such a message.
     """
 
     empty: bool = False
@@ -104,6 +106,7 @@ class Probe:
     ignored_columns: tuple[str, ...] = ()
     missing_columns: tuple[str, ...] = ()
     version: int | None = None
+    passed_over: tuple[tuple[str, int], ...] = ()
 
 
 def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str, counted: bool = False) -> Probe:
@@ -124,11 +127,15 @@ def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str, counted
             return _probe_csv(path, kind, source, name)
         case Format.JSONL:
             require_members_have_names(source, name=name)
-            look = None if counted else partial(_look_at_lines, source=source)
+            messages = None if source.envelope is None else Messages(source.envelope.connector)
+            look = partial(_look_at_lines, source=None if counted else source, messages=messages)
             with text_errors(name):
-                empty, valid_utf8 = _scan_text(path, kind, name, look, is_offered=not counted)
+                empty, valid_utf8 = _scan_text(
+                    path, kind, name, None if counted and messages is None else look, is_offered=not counted
+                )
             is_small = path.stat().st_size <= _BYTES_OF_A_TASK
-            return Probe(empty=empty, valid_utf8=valid_utf8, is_small=is_small)
+            passed_over = () if messages is None else tuple(sorted(messages.beside.items()))
+            return Probe(empty=empty, valid_utf8=valid_utf8, is_small=is_small, passed_over=passed_over)
 
 
 @contextmanager
@@ -197,10 +204,16 @@ def _scan_text(
     return empty, valid_utf8
 
 
-def _look_at_lines(text: bytes, first: int, name: str, *, source: SourceTable) -> None:
-    _refuse_other_json(text, first, name, source=source)
-    if first == 1:
-        require_members(source, text.splitlines(), name=name)
+def _look_at_lines(
+    text: bytes, first: int, name: str, *, source: SourceTable | None, messages: Messages | None
+) -> None:
+    """Refuses lines that are not one record each, and change events that are none of their source."""
+    if messages is not None and (why := messages.look(text)):
+        raise BadFile(path=name, fault=Fault.EVENTS, why=why)
+    if source is not None:
+        _refuse_other_json(text, first, name, source=source)
+        if first == 1:
+            require_members(source, text.splitlines(), name=name)
 
 
 def _refuse_other_json(text: bytes, first: int, name: str, *, source: SourceTable) -> None:

@@ -198,7 +198,12 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "truncate": 'truncate="t"',
         "at": 'at="at"',
     },
-    "Debezium": {"table": 'table="public.events"', "unavailable": 'unavailable="__not_sent"'},
+    "Debezium": {
+        "table": 'table="public.events"',
+        "tables": 'tables="public.events_*", table=""',
+        "connector": 'connector="postgresql"',
+        "unavailable": 'unavailable="__not_sent"',
+    },
     "KafkaTopic": {
         **_KAFKA,
         "topic": 'topic="events"',
@@ -345,7 +350,7 @@ def named() -> dict[str, Any]:
 
     from pyspark.sql import types
 
-    from backfill_assets.capture.debezium import ORDER
+    from backfill_assets.capture.debezium import ORDERS, POSTGRESQL
     from backfill_assets_tests.support.declarations_tried import EVENT_COLUMNS, parsed
     from backfill_assets_tests.support.declared import FEED, same_arguments, source
 
@@ -363,7 +368,7 @@ def named() -> dict[str, Any]:
         **of_spark,
         **of_domain,
         **{"date": date, "timedelta": timedelta, "Path": Path, "parsed": parsed, "earlier_function": same_arguments},
-        **{"events": source(), "COLUMNS": EVENT_COLUMNS, "ORDER": ORDER, "WITH_CHANNEL": with_channel},
+        **{"events": source(), "COLUMNS": EVENT_COLUMNS, "ORDER": ORDERS[POSTGRESQL], "WITH_CHANNEL": with_channel},
         "changes": source(schema=FEED, order=("lsn",), operation=operations),
     }
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
 
-from backfill_assets.capture.debezium import ORDER as ORDER_OF_EVENTS
+from backfill_assets.capture.debezium import ORDERS, POSTGRESQL
 from backfill_assets.capture.postgres_table import ORDER as ORDER_OF_A_TABLE
 from backfill_assets.domain import (
     DEBEZIUM_COLUMNS,
@@ -230,7 +230,7 @@ DECLARED: Mapping[str, tuple[Callable[..., object], Any]] = {
         lambda each: use_source(
             envelope=each,
             schema=StructType([*EVENT_COLUMNS, *DEBEZIUM_COLUMNS]),
-            order=ORDER_OF_EVENTS,
+            order=ORDERS[POSTGRESQL],
             operation=DEBEZIUM_OPERATIONS,
         ),
         Debezium,

@@ -218,6 +218,7 @@ _ABOUT_A_FILE: dict[Fault, Advice] = {
     Fault.PAGE: "get the file itself from its source, which may have answered with an error or a login",
     Fault.DELIMITER: "write it with commas between its values",
     Fault.BANNER: "remove the lines before its header",
+    Fault.EVENTS: "land it as the source whose events they are, or declare what they are: envelope=Debezium(...)",
     Fault.CODEC: "write it with Snappy, gzip or Zstandard",
     Fault.ENCODING: "save it as UTF-8",
     Fault.COLUMNS: "split its rows, or land it as Parquet",

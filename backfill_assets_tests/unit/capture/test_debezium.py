@@ -9,16 +9,23 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StructType
 
-from backfill_assets.capture.debezium import Debezium, Keyed, as_delete
+from backfill_assets.capture.debezium import Debezium, Keyed, as_delete, has_place
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import HttpApi, KafkaTopic, Operations
 from backfill_assets_tests.support.debezium import orders, recording
+from backfill_assets_tests.support.debezium.connectors import FEEDS, Feed
 
 
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
         ({"envelope": Debezium(table="orders")}, "have to be of a table such as 'public.orders'"),
+        ({"envelope": Debezium()}, "either table, such as 'public.orders', or tables"),
+        ({"envelope": Debezium(table="a.b", tables="a.*")}, "either table, such as 'public.orders', or tables"),
+        ({"envelope": Debezium(table="public.orders_*")}, "have to be of a table such as 'public.orders'"),
+        ({"envelope": Debezium(tables="orders")}, r"have to be of tables such as 'public.orders_\*'"),
+        ({"envelope": Debezium(table="a.b", connector="db2")}, "those that are known are postgresql, mysql"),
+        ({"envelope": Debezium(table="a.b", connector="mysql")}, "its schema lacks debezium_position:string"),
         ({"envelope": Debezium(table="public.orders", unavailable="")}, "by no text"),
         ({"envelope": "debezium"}, r"Debezium\(\.\.\.\)"),
         ({"schema": StructType(orders.schema.fields[:-1])}, "its schema lacks debezium_at:timestamp"),
@@ -69,6 +76,16 @@ def test_a_delete_that_is_gone_from_the_feed_ended_its_key_before_the_next_event
     keyed = json.loads(key)
     assert (stated["op"], stated["before"]) == ("d", keyed.get("payload", keyed))
     assert stated["source"] == {**following["source"], "lsn": following["source"]["lsn"] - 1}
+
+
+@pytest.mark.parametrize("feed", FEEDS, ids=lambda feed: feed.connector)
+def test_a_delete_that_is_gone_ended_its_key_directly_before_the_next_position(feed: Feed) -> None:
+    key, event = b'{"order_id": 1}', feed.event(2, "c", 2)
+    heartbeat = Keyed(key=key, value=b'{"ts_ms": 1}')
+    assert not has_place(heartbeat)
+    found = json.loads(as_delete(key, heartbeat, Keyed(key=b"{}", value=json.dumps(event).encode())) or "{}")
+    assert found["source"] == {**event["source"], "ended_before": True}
+    assert found["before"] == (None if feed.connector == "mongodb" else {"order_id": 1})
 
 
 @pytest.mark.parametrize(

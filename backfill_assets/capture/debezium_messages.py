@@ -1,0 +1,113 @@
+"""Debezium's messages: those that are no changes of a row, by their shape, and what other records are, by theirs.
+
+A feed that was routed into one topic or file has heartbeats, changes of schemas and boundaries of transactions between
+the changes. Landing passes these over and counts them; what is written in another form is refused with its name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from backfill_assets.core.wording import visible
+
+HEARTBEAT, SCHEMA_CHANGE, TRANSACTION, MESSAGE = "heartbeat", "schema change", "transaction marker", "logical message"
+
+IS_CHANGE = r'"op"\s*:\s*"[^m]'
+"""Where a line has this, it is a change, or none that is passed over."""
+
+BESIDE: Mapping[str, tuple[str, ...]] = {
+    SCHEMA_CHANGE: ("ddl",),
+    TRANSACTION: ("status", "id"),
+    MESSAGE: ("op", "message"),
+}
+"""By what a message is that has no row, members that it has; a heartbeat has nothing but `ts_ms`."""
+OF_A_ROW = ("before", "after")
+"""Members that none of these has."""
+TIME = "ts_ms"
+
+_FORMS = (
+    ("Canal's flat messages", ("database", "table", "isDdl")),
+    ("Maxwell's records", ("database", "table", "type", "data")),
+    ("records of AWS DMS", ("data", "metadata")),
+    ("records of Oracle GoldenGate", ("op_type", "op_ts", "pos")),
+    ("CloudEvents", ("specversion",)),
+    ("rows without their envelope (ExtractNewRecordState)", ("__deleted",)),
+    ("rows without their envelope (ExtractNewRecordState)", ("__op",)),
+)
+"""By their names, forms that records of other programs have, and members by which they are known."""
+
+_is_change = re.compile(IS_CHANGE.encode())
+_connector = re.compile(rb'"connector"\s*:\s*"([^"\\]+)"')
+
+
+def kind_of_message(line: bytes) -> str:
+    """What a line is that is passed over; empty for any other line."""
+    if _is_change.search(line):
+        return ""
+    found = _document(line)
+    if any(name in found for name in OF_A_ROW):
+        return ""
+    for kind, names in BESIDE.items():
+        if all(name in found for name in names):
+            return kind
+    return HEARTBEAT if [*found] == [TIME] else ""
+
+
+@dataclass(slots=True)
+class Messages:
+    """What the lines of a file are, found while it is probed.
+
+    Attributes:
+        connector: The connector of the source.
+        beside: How many lines are passed over, by what they are.
+    """
+
+    connector: str
+    beside: Counter[str] = field(default_factory=Counter)
+    _is_looked_at: bool = False
+
+    def look(self, text: bytes) -> str:
+        """Counts lines, and says why the first of the changes is none of the source; empty when it is."""
+        refusal = ""
+        for line in text.replace(b"\r", b"\n").split(b"\n"):
+            if not line.strip():
+                continue
+            if kind := kind_of_message(line):
+                self.beside[kind] += 1
+            elif not self._is_looked_at:
+                self._is_looked_at = True
+                refusal = _refusal(line, self.connector)
+        return refusal
+
+
+def _refusal(line: bytes, expected: str) -> str:
+    found = _document(line)
+    source = found.get("source")
+    if isinstance(source, dict):
+        connector = source.get("connector", expected)
+        if connector != expected:
+            named = f"{visible(str(connector))[:60]!r}"
+            return f"has change events of Debezium's connector {named}, and its source declares {expected!r}"
+        return ""
+    if "op" in found:
+        return ""
+    form = next((form for form, names in _FORMS if all(name in found for name in names)), "")
+    return f"has {form}, and its source declares change events of Debezium" if form else ""
+
+
+def _document(line: bytes) -> Mapping[str, Any]:
+    """The members of the event in a line, without what a capture says of it; none of what is no object."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    if isinstance(found, dict) and isinstance(inner := found.get("payload"), dict):
+        found = inner
+    if not isinstance(found, dict):
+        return {}
+    return {name: value for name, value in found.items() if not name.startswith("kafka_")}

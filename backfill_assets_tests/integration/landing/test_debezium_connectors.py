@@ -1,0 +1,210 @@
+"""Change events of other connectors than PostgreSQL's: ordered by their positions, of the tables that are declared,
+with deletes by the key of the record; what is no change is passed over and counted."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from backfill_assets.capture.errors import BadFile
+from backfill_assets.core.settings import Settings
+from backfill_assets.domain import DEBEZIUM_OPERATIONS, DEBEZIUM_POSITION_COLUMNS, Debezium, SourceTable, daily
+from backfill_assets_tests.support.debezium.connectors import FEEDS, MONGODB, MYSQL, Feed
+from backfill_assets_tests.support.landing_examples import LandingRoom, landing_room, reasons
+from backfill_assets_tests.support.shop import ticking_clock
+
+AFTERWARDS = datetime(2027, 1, 15, 12, tzinfo=UTC)
+DAY = date(2025, 7, 1)
+
+
+def source_of(feed: Feed, **changes: Any) -> SourceTable:
+    columns = [
+        StructField(feed.key, LongType(), nullable=False),
+        StructField("ordered_at", TimestampType(), nullable=False),
+        StructField("note", StringType()),
+    ]
+    return SourceTable(
+        name="bronze.orders",
+        key=(feed.key,),
+        event_time="ordered_at",
+        partition=daily("ordered_on"),
+        schema=StructType([*columns, *DEBEZIUM_POSITION_COLUMNS]),
+        order=("debezium_position",),
+        operation=DEBEZIUM_OPERATIONS,
+        columns={"_id": "order_id"} if feed is MONGODB else {},
+        envelope=Debezium(**{"table": feed.table, "connector": feed.connector, **changes}),
+    )
+
+
+def lines_of(*events: Mapping[str, Any]) -> bytes:
+    return b"".join(json.dumps(event).encode() + b"\n" for event in events)
+
+
+def keyed(feed: Feed, event: Mapping[str, Any], key: int | str) -> dict[str, Any]:
+    """An event as a capture from Kafka has it, with the key of its record."""
+    said = {"id": f'{{"$numberLong": "{key}"}}'} if feed is MONGODB else {feed.key: key}
+    return {"kafka_partition": 0, "kafka_key": json.dumps(said), **event}
+
+
+def story(feed: Feed) -> Sequence[dict[str, Any]]:
+    """A key that ends, one that comes back, and one that is changed within a transaction."""
+    return [
+        feed.event(0, "r", 1, note="read"),
+        keyed(feed, feed.event(1, "u", 1, note="changed"), 1),
+        feed.event(2, "c", 2, note="new"),
+        feed.event(3, "u", 2, note="changed at once"),
+        keyed(feed, feed.event(4, "d", 1), 1),
+        feed.event(5, "c", 1, note="again"),
+        keyed(feed, feed.event(6, "d", 2), 2),
+    ]
+
+
+@pytest.fixture
+def rooms(spark: SparkSession, settings: Settings) -> Iterator[LandingRoom]:
+    with landing_room(spark, settings, ticking_clock(AFTERWARDS), source_of(MYSQL)) as room:
+        yield room
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("feed", FEEDS, ids=lambda feed: feed.connector)
+def test_changes_are_ordered_by_the_positions_of_their_connector(rooms: LandingRoom, feed: Feed) -> None:
+    room = replace(rooms, source=source_of(feed))
+    events = [*story(feed)]
+    random.Random(feed.connector).shuffle(events)
+    record = room.land(lines_of(*events, feed.event(0, "r", 1, note="read")), "1.jsonl").record
+    assert (record.counts.landed, record.counts.rejected, record.counts.duplicate) == (8, 0, 1)
+    rows = {row[feed.key]: row for row in room.bronze([DAY]) if row["_ended_by"] is None}
+    assert {key: (row["note"], row["_operation"]) for key, row in rows.items() if row["_operation"] != "delete"} == {
+        1: ("again", "create")
+    }
+
+
+def test_positions_are_texts_in_the_order_of_the_log(rooms: LandingRoom) -> None:
+    for feed in FEEDS:
+        room = replace(rooms, source=source_of(feed))
+        events = [feed.event(place, "r" if place == 0 else "u", place) for place in range(len(feed.positions))]
+        judged = room.judge(lines_of(*events), f"{feed.connector}.jsonl")
+        assert reasons(judged) == [None] * len(events), feed.connector
+        found = [each["debezium_position"] for each in judged]
+        assert (found, len({*map(len, found[1:])})) == (sorted({*found}), 1), feed.connector
+
+
+def test_what_is_no_change_of_the_table_is_passed_over_and_counted_or_rejected_with_the_reason(
+    rooms: LandingRoom,
+) -> None:
+    change = MYSQL.event(1, "u", 1)
+    heartbeat = {"ts_ms": 1_751_358_600_123}
+    beside: list[Mapping[str, Any]] = [
+        heartbeat,
+        {"schema": {"type": "struct"}, "payload": heartbeat},
+        {"kafka_partition": 0, "kafka_key": '{"serverName": "shop"}', **heartbeat},
+        {
+            "source": change["source"],
+            "ts_ms": 1,
+            "databaseName": "shop",
+            "ddl": 'ALTER TABLE orders ADD "op" text',
+            "tableChanges": [{"type": "ALTER", "table": {"columns": [{"name": "op"}, {"name": "id"}]}}],
+        },
+        {"status": "BEGIN", "id": "571", "event_count": None, "data_collections": None, "ts_ms": 1},
+        {
+            "status": "END",
+            "id": "571",
+            "event_count": 2,
+            "data_collections": [{"data_collection": "a", "event_count": 1}, {"data_collection": "b"}],
+        },
+        {"op": "m", "ts_ms": 1, "source": change["source"], "message": {"prefix": "p", "content": "aGk="}},
+    ]
+    others = [
+        MYSQL.event(2, "u", 2) | {"source": {**change["source"], "table": "customers"}},
+        MYSQL.event(2, "d", 3) | {"before": None},
+        MYSQL.event(2, "u", 4) | {"source": {**change["source"], "file": "binlog", "pos": None}},
+    ]
+    # Kept as they were written: only what has the shape of such a message is one.
+    no_messages: list[Mapping[str, Any]] = [
+        {**heartbeat, "name": "row"},
+        {"status": "BEGIN"},
+        {"ddl": 1, "after": None},
+    ]
+    lines = [*beside[:1], change, *beside[1:], *others, *no_messages]
+    record = rooms.land(lines_of(*lines), "feed.jsonl").record
+    assert record.counts.landed == len(lines) - len(beside)
+    assert (record.counts.accepted, record.counts.rejected) == (1, 6)
+    assert record.note == "passed over: 3 heartbeats, 1 logical message, 1 schema change, 2 transaction markers"
+    found = [each["reason"] for each in rooms.quarantined[record.import_id]]
+    assert found[:3] == [
+        "the event is of the table shop.customers",
+        "the delete does not have order_id, neither before it nor in the key of its record: capture the topic with its "
+        "keys as JSON, or set REPLICA IDENTITY FULL, or before-images of documents",
+        "the event does not say where in the log it is: it needs file and pos of the binary log",
+    ]
+
+
+def test_partitions_of_a_table_are_one_table_and_a_truncate_of_one_is_rejected(rooms: LandingRoom) -> None:
+    room = replace(rooms, source=source_of(MYSQL, table="", tables="shop.orders_20??_*"))
+    of = {
+        name: MYSQL.event(place, op, place) | {"source": {**MYSQL.event(place, op, 1)["source"], "table": name}}
+        for place, (op, name) in enumerate(
+            [("c", "orders_2024_01"), ("u", "orders_2024_02"), ("c", "orders"), ("c", "xorders_2024_01")], 1
+        )
+    }
+    truncate = {**of["orders_2024_01"], "op": "t", "after": None}
+    judged = room.judge(lines_of(*of.values(), truncate), "events.jsonl")
+    assert reasons(judged) == [
+        None,
+        None,
+        "the event is of the table shop.orders",
+        "the event is of the table shop.xorders_2024_01",
+        "the truncate is of shop.orders_2024_01 alone, and does not say which keys it had",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ({"before": None, "after": {}, "op": "c", "source": {"connector": "db2"}}, "connector 'db2'"),
+        ({"payload": {"op": "c", "source": {"connector": "postgresql"}}}, "connector 'postgresql'"),
+        ({"database": "shop", "table": "orders", "type": "insert", "ts": 1, "data": {"id": 1}}, "Maxwell's records"),
+        ({"data": [{"id": "1"}], "database": "shop", "isDdl": False, "table": "orders", "type": "INSERT"}, "Canal's"),
+        ({"data": {"id": 1}, "metadata": {"operation": "insert"}}, "records of AWS DMS"),
+        ({"specversion": "1.0", "id": "1", "data": {}}, "CloudEvents"),
+        ({"order_id": 1, "__deleted": "false"}, "ExtractNewRecordState"),
+    ],
+)
+def test_events_that_are_none_of_the_source_are_refused_whole_with_their_name(
+    rooms: LandingRoom, line: Mapping[str, Any], named: str
+) -> None:
+    with pytest.raises(BadFile, match=named):
+        rooms.land(lines_of({"ts_ms": 1}, line, MYSQL.event(1, "u", 1)), "events.jsonl")
+    assert rooms.imports() == ()
+
+
+def test_a_document_has_the_values_that_its_types_say(rooms: LandingRoom) -> None:
+    room = replace(rooms, source=source_of(MONGODB))
+    values = {
+        '{"$oid": "596e275826f08b2730779e1f"}': "596e275826f08b2730779e1f",
+        '{"$numberDecimal": "1.50"}': "1.50",
+        '{"$date": 1751356800001}': "2025-07-01T08:00:00.001000Z",
+        '{"$date": {"$numberLong": "-1"}}': "1969-12-31T23:59:59.999000Z",
+        '{"$date": "2025-07-01T08:00:00Z"}': "2025-07-01T08:00:00Z",
+        '{"$binary": {"base64": "aGk=", "subType": "00"}}': "aGk=",
+        '{"$binary": "aGk=", "$type": "00"}': "aGk=",
+        '{"$regex": "a", "$options": ""}': '{"$regex":"a","$options":""}',
+        '{"price": {"$numberLong": "5"}}': '{"price":{"$numberLong":"5"}}',
+        "1.50": "1.50",
+        "null": None,
+    }
+    event = MONGODB.event(1, "c", 1)
+    lines = [{**event, "after": f'{event["after"][:-1]}, "note": {written}, "id": 7}}'} for written in values]
+    no_document = {**MONGODB.event(2, "u", 2), "after": None}
+    judged = room.judge(lines_of(*lines, no_document), "events.jsonl")
+    assert [each["note"] for each in judged[:-1]] == [*values.values()]
+    assert "change_streams_update_full" in (reasons(judged)[-1] or "")
+    assert reasons(judged)[:-1] == [None] * len(lines)
