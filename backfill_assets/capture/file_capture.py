@@ -156,8 +156,20 @@ def kind_of(path: Path, formats: Mapping[str, Format] = FORMATS) -> FileKind:
         packed = [suffix for suffix in formats if formats[suffix] is not Format.PARQUET]
         known = f"{', '.join(packed)} (each with or without .gz) and .parquet"
         why = f"ends in {found}; files that can be landed end in {known}"
+        if dialect := _DIALECTS.get(ending[0] if ending else ""):
+            why = f"ends in {found}: declare reads={dialect} on its source, if that is what it is"
         raise BadFile(path=path.name, fault=Fault.SUFFIX, why=why)
     return FileKind(format=file_format, compression="gzip" if compressed else "")
+
+
+_DIALECTS = {
+    ".tsv": r'Csv(delimiter="\t")',
+    ".tab": r'Csv(delimiter="\t")',
+    ".txt": r'Csv(delimiter="\t")',
+    ".dat": 'Csv(delimiter=";")',
+    ".psv": 'Csv(delimiter="|")',
+}
+"""What is to be declared of files with these suffixes."""
 
 
 def _pump(original: BinaryIO, copy: IO[bytes]) -> tuple[str, int]:

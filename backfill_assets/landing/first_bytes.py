@@ -7,23 +7,21 @@ they are rejected, and the others land.
 from __future__ import annotations
 
 import codecs
-import csv
 import re
 import zipfile
-from collections.abc import Collection, Iterator
-from itertools import islice
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.core.wording import visible
+from backfill_assets.domain import Csv
+from backfill_assets.landing.csv_headers import declaration, names_of
 
 SAMPLE_BYTES = 1 << 16
 _MOST_BINARY = 0.3
 _MOST_CHARACTERS = 60
-_MOST_LINES = 20
-"""So many lines are looked at for the header of a CSV."""
-
 _CONTROLS = bytes(range(9)) + bytes(range(14, 32)) + b"\x7f"
 _PACKED = {
     b"\x1f\x8b": "gzip",
@@ -56,14 +54,13 @@ _UTF_32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _NAMES = {Format.JSONL: "JSON lines", Format.CSV: "CSV", Format.PARQUET: "Parquet"}
 _SUFFIXES = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
-_DELIMITERS = {";": "semicolons", "\t": "tabs", "|": "vertical bars", ":": "colons"}
 
 
-def require_kind(path: Path, kind: FileKind, name: str, *, encoding: str = "utf-8") -> None:
+def require_kind(path: Path, kind: FileKind, name: str, *, dialect: Csv | None = None) -> None:
     """Refuses a file whose first bytes are those of another format, or packed otherwise, than its name says.
 
     Args:
-        encoding: What the characters of a text are declared to be written in.
+        dialect: What a CSV is declared to be written in.
     """
     with path.open("rb") as file:
         head = file.read(SAMPLE_BYTES)
@@ -76,26 +73,26 @@ def require_kind(path: Path, kind: FileKind, name: str, *, encoding: str = "utf-
             _require_no_other(head, path, name, kind)
             if not is_binary(head):
                 unpacked = name[: -len(".gz")] if name.lower().endswith(".gz") else name
-                raise _renamed(name, "is not packed by gzip", Path(unpacked).suffix)
+                raise renamed(name, "is not packed by gzip", Path(unpacked).suffix)
         return
     if kind.format is not Format.PARQUET:
-        require_text(head, path, name, kind, encoding)
+        require_text(head, path, name, kind, dialect)
     elif not head.startswith(_PARQUET):
         _require_no_other(head, path, name, kind)
         if not is_binary(head):
             other = Format.JSONL if head.lstrip().startswith(b"{") else Format.CSV
-            raise _renamed(name, "is text, not Parquet", _SUFFIXES[other])
+            raise renamed(name, "is text, not Parquet", _SUFFIXES[other])
 
 
-def require_text(head: bytes, path: Path, name: str, kind: FileKind, encoding: str = "utf-8") -> None:
+def require_text(head: bytes, path: Path, name: str, kind: FileKind, dialect: Csv | None = None) -> None:
     """Refuses what is no text: UTF-16, pictures, archives, pages. A few odd bytes in a text are the records' problem.
 
     Args:
         head: The first bytes, unpacked.
-        encoding: As for `require_kind`.
+        dialect: As for `require_kind`.
     """
-    _require_no_other(head, path, name, kind, encoding)
-    if is_binary(head.decode(encoding, "replace").encode()):
+    _require_no_other(head, path, name, kind, dialect)
+    if is_binary(head.decode(dialect.encoding, "replace").encode() if dialect else head):
         raise BadFile(path=name, fault=Fault.NOT_TEXT, why="is not text")
 
 
@@ -105,19 +102,25 @@ def is_binary(head: bytes) -> bool:
     return odd > len(head) * _MOST_BINARY
 
 
-def _require_no_other(head: bytes, path: Path, name: str, kind: FileKind, encoding: str = "utf-8") -> None:
+def _require_no_other(head: bytes, path: Path, name: str, kind: FileKind, dialect: Csv | None = None) -> None:
     said = f"not {_NAMES[kind.format]}"
-    if (found := _encoding(head)) and not codecs.lookup(encoding).name.startswith(found.lower()):
-        raise BadFile(path=name, fault=Fault.ENCODING, why=f"is {found} text; text files are landed as UTF-8")
+    if (found := _encoding(head)) and not codecs.lookup(dialect.encoding if dialect else "utf-8").name.startswith(
+        found.lower()
+    ):
+        declared = replace(dialect or Csv(), encoding=found.lower())
+        wanted = (
+            f": declare {declaration(declared)}" if kind.format is Format.CSV else "; JSON lines are landed as UTF-8"
+        )
+        raise BadFile(path=name, fault=Fault.ENCODING, why=f"is {found} text{wanted}")
     if head.startswith(_OFFICE) or (head.startswith(b"PK") and _is_workbook(path)):
         raise BadFile(path=name, fault=Fault.WORKBOOK, why=f"is an Excel or Office file, {said}")
     for start, what in _PACKED.items():
         if _begins(head, start):
             if what == "gzip" and kind.format is not Format.PARQUET:
-                raise _renamed(name, "holds gzip, not text", f"{path_suffix(name)}.gz")
+                raise renamed(name, "holds gzip, not text", f"{path_suffix(name)}.gz")
             raise BadFile(path=name, fault=Fault.PACKED, why=f"holds {what}, {said}")
     if any(_begins(head, start) for start in _PARQUET) and kind.format is not Format.PARQUET:
-        raise _renamed(name, "holds Parquet, not text", ".parquet")
+        raise renamed(name, "holds Parquet, not text", ".parquet")
     for start, what in _OTHERS.items():
         if _begins(head, start):
             raise BadFile(path=name, fault=Fault.NOT_TEXT, why=f"is {what}, {said}")
@@ -138,7 +141,8 @@ def path_suffix(name: str) -> str:
     return Path(name).suffix
 
 
-def _renamed(name: str, why: str, suffix: str) -> BadFile:
+def renamed(name: str, why: str, suffix: str) -> BadFile:
+    """A file that is of another format than its name says; `suffix` is what its name would have to end in."""
     return BadFile(path=name, fault=Fault.RENAMED, why=why, near=suffix)
 
 
@@ -182,43 +186,8 @@ def require_json_lines(text: bytes, name: str, columns: Collection[str]) -> None
         if len(lines) > 1:
             why = "has an array in each line, and each record has to be an object"
         raise BadFile(path=name, fault=Fault.LONG_LINE, why=why)
-    header = next(_csv_rows(lines[0].decode("utf-8", "replace"), ","), [])
-    if columns and set(columns) <= {each.strip() for each in header}:
-        raise _renamed(name, "is CSV, not JSON lines", ".csv")
-
-
-def require_csv_header(text: str, name: str, columns: Collection[str]) -> None:
-    """Refuses a CSV of which the first row is no header with these columns, where it is known why.
-
-    Args:
-        text: The first lines of the file.
-        columns: Those that a file has to have.
-    """
-    wanted = set(columns)
-    if not wanted or wanted <= _header(text, ","):
-        return
-    if re.match(r'\s*\{\s*"', text):
-        raise _renamed(name, "is JSON lines, not CSV", ".jsonl")
-    for delimiter, what in _DELIMITERS.items():
-        begun = text.partition("\n")[2] if text.lower().startswith("sep=") else text
-        if wanted <= _header(begun, delimiter):
-            why = f"has {what} between its values, and a CSV has commas"
-            raise BadFile(path=name, fault=Fault.DELIMITER, why=why)
-    for before, row in enumerate(islice(_csv_rows(text, ","), _MOST_LINES)):
-        if wanted <= {each.strip() for each in row}:
-            lines = "a line" if before == 1 else f"{before} lines"
-            raise BadFile(path=name, fault=Fault.BANNER, why=f"has {lines} before the header with its columns")
-
-
-def _header(text: str, delimiter: str) -> set[str]:
-    return {each.strip() for each in next(_csv_rows(text, delimiter), [])}
-
-
-def _csv_rows(text: str, delimiter: str) -> Iterator[list[str]]:
-    try:
-        yield from csv.reader(text.splitlines(), delimiter=delimiter)
-    except csv.Error:
-        return
+    if columns and set(columns) <= names_of(lines[0].decode("utf-8", "replace"), ","):
+        raise renamed(name, "is CSV, not JSON lines", ".csv")
 
 
 _NOT_ASCII = re.compile(rb"[\x80-\xff]+")
@@ -260,14 +229,20 @@ class OtherEncoding:
                 self._found = (self._lines + text.count(b"\n", place, run.start()), run[0][0])
         self._lines += text.count(b"\n")
 
-    def refuse(self, name: str) -> None:
-        """Refuses the text that was read, if it is in another encoding."""
+    def refuse(self, name: str, dialect: Csv | None = None) -> None:
+        """Refuses the text that was read, if it is in another encoding.
+
+        Args:
+            dialect: What it is declared to be written in, of a CSV.
+        """
         self._look(self._rest)
         if self._is_mixed or self._found is None:
             return
         line, byte = self._found
         letter = bytes([byte]).decode("latin-1")
         why = f"is not UTF-8: line {line:,} has the byte 0x{byte:02X}, which is {letter!r} in Latin-1"
+        if dialect is not None:
+            why += f": declare {declaration(replace(dialect, encoding='latin-1'))}"
         raise BadFile(path=name, fault=Fault.ENCODING, why=why)
 
 

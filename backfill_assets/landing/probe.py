@@ -27,11 +27,12 @@ from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.json_members import objects_of
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.core.wording import visible
-from backfill_assets.domain import SourceTable
+from backfill_assets.domain import Csv, SourceTable
+from backfill_assets.landing.csv_headers import names_of, require_csv_header
 from backfill_assets.landing.first_bytes import (
     SAMPLE_BYTES,
     OtherEncoding,
-    require_csv_header,
+    renamed,
     require_json_lines,
     require_kind,
     require_text,
@@ -198,7 +199,7 @@ def _scan_text(
         except UnicodeDecodeError:
             valid_utf8 = False
     if other is not None and not valid_utf8:
-        other.refuse(name)
+        other.refuse(name, Csv() if kind.format is Format.CSV else None)
     if look is not None:
         look(rest, lines, name)
     return empty, valid_utf8
@@ -296,7 +297,7 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
         if empty:
             return Probe(empty=True, valid_utf8=valid_utf8)
         with csv_text(opened(path, kind)) as text:
-            require_csv_header(text.read(SAMPLE_BYTES), name, names_in_header(source))
+            _require_header(text.read(SAMPLE_BYTES), name, source)
         with csv_text(opened(path, kind)) as text:
             header = _scan_rows(text, name)
             line_end = text.newlines
@@ -311,6 +312,15 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
         ignored_columns=ignored(source, header),
         missing_columns=missing(source, header),
     )
+
+
+def _require_header(text: str, name: str, source: SourceTable) -> None:
+    """Refuses a file that is not declared to be in a dialect and is in one; the decoder has looked at others."""
+    if isinstance(source.reads, Csv):
+        return
+    if re.match(r'\s*\{\s*"', text) and not names_of(text.split("\n", 1)[0], ",") >= {*names_in_header(source)}:
+        raise renamed(name, "is JSON lines, not CSV", ".jsonl")
+    require_csv_header(text, name, names_in_header(source))
 
 
 @contextmanager
@@ -350,7 +360,9 @@ def _end_of_rows(text: IO[str], name: str) -> str | None:
         end = last[len(last.rstrip("\r\n")) :]
         if found is not None and end not in ("", found):
             others = f"line {rows.line_num:,} ends in {_LINE_ENDS[end]}"
-            why = f"has rows that end in {_LINE_ENDS[found]}, and others: {others}"
+            why = (
+                f"has rows that end in {_LINE_ENDS[found]}, and others: {others}: declare reads=Csv(), which reads both"
+            )
             raise BadFile(path=name, fault=Fault.LINE_ENDS, why=why)
         found = found or end
     return found

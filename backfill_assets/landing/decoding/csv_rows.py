@@ -10,8 +10,8 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import IO
@@ -19,8 +19,9 @@ from typing import IO
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.landed_files import FileKind
 from backfill_assets.domain import Csv
+from backfill_assets.landing.csv_headers import declaration, require_csv_header
 from backfill_assets.landing.decoding.quoted_lines import QuotedLines
-from backfill_assets.landing.first_bytes import OtherEncoding, require_kind
+from backfill_assets.landing.first_bytes import SAMPLE_BYTES, OtherEncoding, require_kind
 from backfill_assets.landing.probe import MOST_RECORD_BYTES, MOST_VALUES, csv_text, no_csv, opened, text_errors
 
 REASON_ENDS = "\x1e"
@@ -51,13 +52,25 @@ def _marked(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error(_UNDECODABLE, _marked)
 
 
-def decode_csv(copy: Path, kind: FileKind, dialect: Csv, *, name: str, into: Path) -> None:
+def decode_csv(
+    copy: Path, kind: FileKind, dialect: Csv, *, name: str, into: Path, columns: Collection[str] = ()
+) -> None:
     """Writes the rows of a file in a dialect as CSV that the readers take.
+
+    Args:
+        copy: The file.
+        kind: What it is.
+        dialect: What it is declared to be written in.
+        name: What messages call it.
+        into: The decoded file.
+        columns: Those that its header has to name.
 
     Raises:
         BadFile: It is something else than CSV, or it cannot be told where one of its rows ends.
     """
-    require_kind(copy, kind, name, encoding=dialect.encoding)
+    require_kind(copy, kind, name, dialect=dialect)
+    with text_errors(name), csv_text(opened(copy, kind), encoding=dialect.encoding) as text:
+        require_csv_header(text.read(SAMPLE_BYTES), name, columns, dialect)
     with (
         text_errors(name),
         csv_text(opened(copy, kind), encoding=dialect.encoding, errors=_UNDECODABLE) as text,
@@ -68,15 +81,15 @@ def decode_csv(copy: Path, kind: FileKind, dialect: Csv, *, name: str, into: Pat
             csv.writer(written, lineterminator="\n").writerows(_decoded(source, written))
         finally:
             if source.is_undecodable and codecs.lookup(dialect.encoding).name in ("utf-8", "utf-8-sig"):
-                _refuse_other_encoding(copy, kind, name)
+                _refuse_other_encoding(copy, kind, dialect, name)
 
 
-def _refuse_other_encoding(copy: Path, kind: FileKind, name: str) -> None:
+def _refuse_other_encoding(copy: Path, kind: FileKind, dialect: Csv, name: str) -> None:
     other = OtherEncoding()
     with opened(copy, kind) as file:
         while chunk := file.read(_CHUNK_BYTES):
             other.add(chunk)
-    other.refuse(name)
+    other.refuse(name, dialect)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,8 +165,9 @@ class _Source:
         """The first line that is no banner; a line that names the delimiter for a spreadsheet is one."""
         line = self.read().removeprefix("\ufeff")
         if (named := _SEP.fullmatch(line)) is not None and named[1] != self.dialect.delimiter:
-            why = f"says in its first line that {named[1]!r} is between its values, not {self.dialect.delimiter!r}"
-            raise BadFile(path=self.name, fault=Fault.DELIMITER, why=why, near=named[1])
+            declared = declaration(replace(self.dialect, delimiter=named[1]))
+            why = f"says in its first line that {named[1]!r} is between its values: declare {declared}"
+            raise BadFile(path=self.name, fault=Fault.DELIMITER, why=why)
         for _ in range(max(self.dialect.skip, 1 if named else 0)):
             line = self.read()
         return line

@@ -16,6 +16,7 @@ from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import Csv, SourceTable
 from backfill_assets.landing.decoding.csv_rows import decode_csv
+from backfill_assets.landing.names import names_in_header
 
 DECODER_VERSION = 1
 """Raised whenever the same bytes in the same dialect become other records: imports were read by an earlier one then."""
@@ -56,7 +57,7 @@ def decode(copy: Path, kind: FileKind, source: SourceTable, *, name: str, into: 
         return None
     match source.reads:
         case Csv() as dialect:
-            decode_csv(copy, kind, dialect, name=name, into=into)
+            decode_csv(copy, kind, dialect, name=name, into=into, columns=names_in_header(source))
             return FileKind(format=Format.CSV, compression="")
         case _:
             raise AssertionError(f"{source.reads} decodes nothing")

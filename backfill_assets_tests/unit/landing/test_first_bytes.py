@@ -67,7 +67,10 @@ def zipped(*names: str) -> bytes:
 
 
 SAVE, SPLIT, UNPACK = "save it as UTF-8", "write one record per line", "unpack it, and land what is in it"
-SHEETS, COMMAS = "save each of its sheets as CSV in UTF-8", "write it with commas between its values"
+BANNER = "declare that, or remove the lines before its header"
+SEMICOLONS = 'has semicolons between its values: declare reads=Csv(delimiter=";")'
+TABS = r'has tabs between its values: declare reads=Csv(delimiter="\t")'
+SHEETS, COMMAS = "save each of its sheets as CSV in UTF-8", "declare that, or write it with commas between its values"
 OTHER, AGAIN = "land JSON lines, CSV or Parquet", "get the file again from its source"
 ITSELF = "get the file itself from its source, which may have answered with an error or a login"
 
@@ -114,10 +117,30 @@ def renamed(suffix: str) -> str:
         ("a.jsonl", CSV.encode(), "is CSV, not JSON lines", renamed(".csv")),
         ("a.parquet", b"", "is empty, and a Parquet file without records is not", AGAIN),
         ("a.jsonl.gz", b"", "is empty, and a gzip file without records is not", AGAIN),
-        ("a.csv", CSV.replace(",", ";").encode(), "has semicolons between its values", COMMAS),
-        ("a.csv", ("sep=;\n" + CSV.replace(",", ";")).encode(), "has semicolons between its values", COMMAS),
-        ("a.csv", CSV.replace(",", "\t").encode(), "has tabs between its values", COMMAS),
-        ("a.csv", f"Sales\n\n{CSV}".encode(), "has 2 lines before the header", "remove the lines before its header"),
+        (
+            "a.csv",
+            CSV.replace(",", ";").encode(),
+            'has semicolons between its values: declare reads=Csv(delimiter=";")',
+            COMMAS,
+        ),
+        (
+            "a.csv",
+            ("sep=;\n" + CSV.replace(",", ";")).encode(),
+            'has semicolons between its values: declare reads=Csv(delimiter=";")',
+            COMMAS,
+        ),
+        (
+            "a.csv",
+            CSV.replace(",", "\t").encode(),
+            r'has tabs between its values: declare reads=Csv(delimiter="\t")',
+            COMMAS,
+        ),
+        (
+            "a.csv",
+            f"Sales\n\n{CSV}".encode(),
+            "has 2 lines before the header",
+            "declare that, or remove the lines before its header",
+        ),
         (
             *("a.parquet", parquet("brotli"), "is compressed with Brotli, which Spark cannot read"),
             "write it with Snappy, gzip or Zstandard",

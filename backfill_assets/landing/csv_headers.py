@@ -1,0 +1,79 @@
+"""CSV headers: which dialect a file is written in whose first row does not have the columns that it has to have.
+
+Nothing is read by what is found here: the file is refused, with the declaration that would read it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Collection
+from dataclasses import fields, replace
+
+from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.domain import Csv
+
+_MOST_LINES = 20
+"""So many lines are looked at for the header."""
+
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars", ":": "colons"}
+_SEP = re.compile(r'"?sep=(.+?)"?', re.IGNORECASE)
+
+
+def declaration(dialect: Csv) -> str:
+    """A dialect as its author writes it."""
+    given = (field for field in fields(dialect) if getattr(dialect, field.name) != field.default)
+    return f"reads=Csv({', '.join(f'{each.name}={_literal(getattr(dialect, each.name))}' for each in given)})"
+
+
+def _literal(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+
+
+def names_of(line: str, delimiter: str, quote: str = '"') -> set[str]:
+    """The columns that a line names, if it is a header."""
+    pieces, between = (line, delimiter) if len(delimiter) == 1 else (line.replace(delimiter, "\ud800"), "\ud800")
+    if not quote:
+        return {each.strip() for each in pieces.split(between)}
+    rows = csv.reader([pieces], delimiter=between, quotechar=quote)
+    try:
+        return {each.strip() for each in next(rows, [])}
+    except csv.Error:
+        return set()
+
+
+def require_csv_header(text: str, name: str, columns: Collection[str], dialect: Csv | None = None) -> None:
+    """Refuses a CSV of which the first row is no header with these columns, where it is known why.
+
+    Args:
+        text: The first lines of the file.
+        columns: Those that a file has to have.
+        dialect: What it is declared to be written in; None for plain CSV.
+    """
+    wanted, given = set(columns), dialect or Csv()
+    lines = text.removeprefix("\ufeff").splitlines()[:_MOST_LINES]
+    if not wanted or not given.header or not lines:
+        return
+    named = dialect and _SEP.fullmatch(lines[0])
+    first = max(given.skip, 1 if named else 0)
+    body = [line for line in lines[first:] if line.strip() and not (given.comment and line.startswith(given.comment))]
+    if body and wanted <= names_of(body[0], given.delimiter, given.quote):
+        return
+    for delimiter in dict.fromkeys((given.delimiter, *_DELIMITERS)):
+        for before, line in enumerate(lines):
+            if wanted <= names_of(line, delimiter, given.quote):
+                raise _otherwise(lines, before, delimiter, given, name)
+
+
+def _otherwise(lines: list[str], before: int, delimiter: str, given: Csv, name: str) -> BadFile:
+    """The refusal of a file whose header is behind some lines, and has something between its columns."""
+    found = _SEP.fullmatch(lines[0])
+    is_named = before == 1 and found is not None and found[1] == delimiter
+    declared = declaration(replace(given, delimiter=delimiter, skip=0 if is_named else before))
+    if delimiter != given.delimiter:
+        why = f"has {_DELIMITERS[delimiter]} between its values: declare {declared}"
+        return BadFile(path=name, fault=Fault.DELIMITER, why=why)
+    lines_before = "no line" if before == 0 else "a line" if before == 1 else f"{before} lines"
+    why = f"has {lines_before} before the header with its columns: declare {declared}"
+    return BadFile(path=name, fault=Fault.BANNER, why=why)
