@@ -53,6 +53,7 @@ from backfill_assets.capture.streams import (
     new_scan,
 )
 from backfill_assets.core.identity import canonical_json
+from backfill_assets.core.wording import visible
 from backfill_assets.planning.local_days import LocalDays
 from backfill_assets.planning.partitions import DayRange
 
@@ -62,6 +63,8 @@ _SINCE_1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _INSTANT = "%Y-%m-%dT%H:%M:%SZ"
 _SECONDS = timedelta(seconds=1)
 _ONE_DAY = timedelta(days=1)
+_QUOTED = 80
+"""How many characters of an error of an API are quoted."""
 _MOST_EMPTY = 1_000
 """How many pages without records may follow each other."""
 _KEPT_HEADERS = ("content-type", "etag", "last-modified")
@@ -220,12 +223,22 @@ class HttpStream:
         def bad(why: str) -> BadAnswer:
             return self._bad(position, why)
 
-        page = page_of(answer.body, answer.headers, records=declared.records, empty=declared.empty, bad=bad)
-        for where in declared.errors:
-            is_records = f"{declared.records}.".startswith(f"{where}.")
-            if not is_records and page.found(where) not in (None, False, "", "0", [], {}):
-                raise bad(f"an error at {where!r}, although its status is {answer.status}")
-        return request, answer, page
+        def check(page: Page) -> None:
+            for where in declared.errors:
+                is_records = f"{declared.records}.".startswith(f"{where}.")
+                if not is_records and page.found(where) not in (None, False, "", "0", [], {}):
+                    said = self._said_in(page, where)
+                    raise bad(f"an error at {where!r}, although its status is {answer.status}{said}")
+
+        records, none = declared.records, declared.empty
+        return request, answer, page_of(answer.body, answer.headers, records=records, empty=none, bad=bad, check=check)
+
+    def _said_in(self, page: Page, where: str) -> str:
+        """The beginning of what an error says, unless it has a secret in it."""
+        paths = (where, f"{where}.message", f"{where}.0.message", f"{where}.0", f"{where}.detail", "message")
+        said = next((found for found in map(page.found, paths) if isinstance(found, str) and found.strip()), "")
+        is_open = self._asking.secret_in(said.encode(errors="replace")) is None
+        return f" ({visible(said[:_QUOTED])!r})" if said and is_open else ""
 
     def _request(self, place: _PlaceOf) -> Request:
         """What is asked for a page, without anything secret."""

@@ -77,6 +77,7 @@ def page_of(
     records: str,
     empty: Sequence[object],
     bad: Callable[[str], Exception],
+    check: Callable[[Page], None] = lambda _: None,
 ) -> Page:
     """The records of an answer, as they were written.
 
@@ -84,6 +85,7 @@ def page_of(
         records: Where the array of its records is.
         empty: What may be there instead, when there are none.
         bad: What refuses the answer, with a reason.
+        check: Called with the answer before its records are looked for, which one that failed does not have.
     """
     text = _text(body, headers, bad)
     if not text.strip() and "missing" in empty:
@@ -92,6 +94,7 @@ def page_of(
     if found is None:
         raise bad("what is not UTF-8" if re.search("[\udc80-\udcff]", text) else "content that is not JSON")
     document, masked, hidden = found
+    check(Page(document=document, headers=headers))
     outer, _, inner = records.partition("[]")
     path, inside = _path(document, outer), inner.removeprefix(".")
     members, is_there = _held(document, path)

@@ -133,7 +133,8 @@ class HttpApi:
         basic: The name and the password of HTTP Basic.
         token: Where a bearer token is had.
         requests_per_minute: The most requests in a minute; None for no limit.
-        attempts: How often a request is made that fails, or is answered with 429 or 500 and above.
+        attempts: How often a request is made that fails, or is answered with 408, 425, 429, 500 and above, or with 403
+            and a time to wait.
         answers_within: How long an answer may take.
         waits_at_most: The longest wait that an API may ask for; one that asks for more stops the capture.
     """

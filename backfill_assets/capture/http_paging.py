@@ -7,8 +7,11 @@ out what follows, without an error.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 from itertools import groupby
 from typing import Any
 from urllib.parse import unquote_plus, urljoin, urlsplit, urlunsplit
@@ -231,15 +234,44 @@ def ids_of(pages: IdRange, page: Page, at: str, bad: Bad) -> Sequence[str]:
     asked = at or pages.first
     if asked in found:
         raise bad(f"{named} {asked!r:.60}, behind which it was asked for records")
-    in_order = [asked, *found] if asked else found
-    is_sorted = in_order == sorted(in_order)
-    if not is_sorted and all(re.fullmatch(r"-?[0-9]{1,40}", each) for each in in_order):
-        is_sorted = in_order == sorted(in_order, key=int)
-    elif not is_sorted:  # texts have the order of the API
-        is_sorted = len([each for each, _ in groupby(found)]) == len(set(found))
-    if not is_sorted:
+    if not _are_in_order([*([asked] if asked else []), *found], found, is_pair=bool(pages.tie)):
         raise bad(f"records that are not in the order of {named}")
     return found
+
+
+def _are_in_order(in_order: Sequence[str], found: Sequence[str], *, is_pair: bool) -> bool:
+    """Whether ids rise behind the one asked for; of pairs the first ones, and the second ones of each of these."""
+    if not is_pair:
+        return _rise(in_order, found)
+    pairs = [as_written(each) for each in in_order]
+    by_first = [(first, [second for _, second in group]) for first, group in groupby(pairs, key=lambda pair: pair[0])]
+    firsts = [first for first, _ in by_first]
+    return _rise(firsts, firsts) and all(_rise(seconds, seconds) for _, seconds in by_first)
+
+
+_NUMBER = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
+
+
+def _rise(in_order: Sequence[str], found: Sequence[str]) -> bool:
+    """Whether ids are in an order: of numbers, of times, or of texts, which have that of the API."""
+    if list(in_order) == sorted(in_order):
+        return True
+    if all(map(_NUMBER.fullmatch, in_order)):
+        return list(in_order) == sorted(in_order, key=Decimal)
+    for times in (in_order, found):  # the one before the first may be any text
+        try:
+            return list(times) == sorted(times, key=datetime.fromisoformat)
+        except (ValueError, TypeError):  # no times, or some without their zone
+            continue
+    distinct = [each for each, _ in groupby(found)]
+    plain = [unicodedata.normalize("NFKD", each).casefold() for each in distinct]
+    # No API orders texts like this but from the last to the first, so that what is behind the last one is known.
+    is_falling = len(plain) > _FEW and plain == sorted(plain, reverse=True)
+    return len(distinct) == len(set(found)) and not is_falling
+
+
+_FEW = 2
+"""So many texts may be in any order by what an API makes of their accents and signs."""
 
 
 def _id_of(pages: IdRange, record: object) -> str:

@@ -233,7 +233,7 @@ class Asking:
             except _Broken as error:
                 trouble, seconds = error, None
             else:
-                if answer.status != HTTPStatus.TOO_MANY_REQUESTS and answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                if not _may_succeed_later(answer):
                     return answer
                 trouble, seconds = _Broken(f"it answered {_said(answer.status)}"), _asked_to_wait(answer.headers)
             if attempt + 1 < self._declared.attempts:
@@ -363,6 +363,15 @@ def _unpacked(body: bytes, encoding: str) -> bytes:
             return text
         raise _Broken("its answer broke off" if not unpacking.eof else "something follows its packed answer")
     raise _Broken("its answer is packed in another way than it says")
+
+
+_LATER = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
+
+
+def _may_succeed_later(answer: Answer) -> bool:
+    """Whether a request is worth another attempt; some limits are refusals that say how long to wait."""
+    is_limit = answer.status == HTTPStatus.FORBIDDEN and "retry-after" in answer.headers
+    return answer.status in _LATER or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR or is_limit
 
 
 def _said(status: int) -> str:

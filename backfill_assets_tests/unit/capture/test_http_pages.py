@@ -142,6 +142,10 @@ def test_every_record_behind_an_id_is_captured_once_or_its_page_is_refused(
     [
         ([3, 2, 1], "records that are not in the order of id"),
         (["b", "a", "b"], "records that are not in the order of id"),
+        (["2026-01-03", "2026-01-02"], "records that are not in the order of id"),  # the newest ones first
+        (["2026-01-03T10:00:00Z", "2026-01-03T09:59:59.5Z", "2026-01-01T00:00:00Z"], "not in the order of id"),
+        (["c", "B", "a"], "records that are not in the order of id"),
+        (["2.5", "10", "9.5"], "records that are not in the order of id"),
         ([1, None], "a record without 'id'"),
         (["0", "1"], "id '0', behind which it was asked for records"),
     ],
@@ -150,6 +154,55 @@ def test_ids_that_no_page_can_be_asked_behind_are_refused(tmp_path: Path, ids: S
     pages = IdRange(after="since", member="id", first="0")
     with pytest.raises(BadAnswer, match=says):
         Capture(tmp_path, lambda _: {"results": [{"id": each} for each in ids]}, pages=pages).run()
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["9", "10"],
+        ["9.5", "10.25"],
+        ["2026-01-03T10:00:00+02:00", "2026-01-03T09:00:00+00:00"],
+        ["a", "B", "c"],
+        ["ab", "a-c"],
+        ["Äpfel", "Birnen", "Zimt"],
+    ],
+)
+def test_ids_have_the_order_of_numbers_of_times_or_of_the_api(tmp_path: Path, ids: Sequence[str]) -> None:
+    def answer(parameters: Parameters) -> object:
+        after = ids.index(parameters["since"]) + 1 if "since" in parameters else 0
+        return {"results": [{"id": each, "n": n} for n, each in enumerate(ids)][after:]}
+
+    found = Capture(tmp_path, answer, pages=BY_ID)
+    found.run()
+    assert [each["id"] for each in found.records] == ids
+
+
+@pytest.mark.parametrize(
+    ("pairs", "is_right"),
+    [
+        ([("2026-01-01", 9), ("2026-01-01", 10), ("2026-01-02", 1)], True),
+        ([("2026-01-01", 2), ("2026-01-01", 1), ("2026-01-02", 1)], False),
+        ([("2026-01-02", 1), ("2026-01-01", 2), ("2026-01-01", 3)], False),
+        ([("2026-01-01", 1), ("2026-01-02", 2), ("2026-01-01", 3)], False),
+    ],
+)
+def test_records_of_two_keys_are_in_the_order_of_both(
+    tmp_path: Path, pairs: Sequence[tuple[str, int]], is_right: bool
+) -> None:
+    records = [{"at": at, "id": number, "n": n} for n, (at, number) in enumerate(pairs)]
+
+    def answer(parameters: Parameters) -> object:
+        after = (parameters.get("since", ""), int(parameters.get("since_id", "0")))
+        return {"results": [each for each in records if (each["at"], each["id"]) > after]}
+
+    pages = IdRange(after="since", member="at", tie="id", tie_after="since_id")
+    found = Capture(tmp_path, answer, pages=pages)
+    if is_right:
+        found.run()
+        assert numbers(found.records) == numbers(records)
+    else:
+        with pytest.raises(BadAnswer, match="records that are not in the order of at and id"):
+            found.run()
 
 
 def by_cursor(pages: Mapping[str, tuple[Sequence[int], object]]) -> Callable[[Parameters], object]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.capture.errors import AnswerHoldsSecret, BadAnswer, NextPageLoop, NoStream
 from backfill_assets.capture.http_requests import HttpSecrets
-from backfill_assets.capture.streams import Period
+from backfill_assets.capture.streams import Pace, Period
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import canonical_json
 from backfill_assets.domain import (
@@ -507,6 +507,35 @@ def test_an_error_in_an_answer_with_status_200_is_refused(
     with pytest.raises(BadAnswer, match=f"an error at '{where}', although its status is 200"):
         found.run()
     assert captured(api, tmp_path, lambda _: named(results=[record(1)], **{where: error}), errors=()).run() == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ([{"message": "no such field 'x'"}], "no such field"),
+        ({"code": 7, "message": "quota"}, r"\('quota'\)"),
+        ("not today\n" + "x" * 200, "not today.{0,4}xxx"),
+        ({"code": 7}, r"status is 200: the answer"),
+        ("the-secret-word is wrong", r"status is 200: the answer"),
+    ],
+)
+def test_what_an_error_says_is_quoted_unless_it_has_a_secret_in_it(
+    api: AnyApi, tmp_path: Path, error: object, said: str
+) -> None:
+    api.answer = lambda _: named(error=error)
+    declared = HttpApi(url=f"{api.url}/v1", secret_parameters={"key": "API_KEY"})
+    with pytest.raises(BadAnswer, match=said) as refused:
+        AnyCapture(tmp_path, declared, HttpSecrets(parameters={"key": "the-secret-word"})).run()
+    assert "secret" not in str(refused.value) and "\n" not in str(refused.value) and len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503, 403])
+def test_what_may_succeed_later_is_tried_again(api: AnyApi, tmp_path: Path, status: int) -> None:
+    waits: list[float] = []
+    late = Said(status=status, headers={"Retry-After": "7"})
+    found = captured(api, tmp_path, in_turn(api, late, named(results=[record(1)])))
+    assert found.run(pace=Pace(wait=waits.append)) == 1
+    assert waits == [7.0]
 
 
 @pytest.mark.parametrize("error", [None, False, 0, "", [], {}])
