@@ -1,0 +1,162 @@
+"""Texts of values as a source declares them: numbers with other marks, words for true and false, texts of no value."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from backfill_assets.core.clock import Clock
+from backfill_assets.core.settings import Settings
+from backfill_assets.domain import Csv, SourceTable
+from backfill_assets.landing.reading import Reading
+from backfill_assets.landing.values import typed
+from backfill_assets_tests.faults.landing_oracle import Wrong, from_text
+from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, landing_room, reasons
+
+MARKS = [(",", "."), (",", ""), (",", " "), (",", "\u202f"), (".", ","), (".", "'"), ("·", "")]
+KINDS = (T.LongType(), T.DecimalType(12, 2), T.DoubleType())
+
+
+def a_number(chance: random.Random) -> str:
+    """A number with some marks, whose groups are right as often as not."""
+    decimal, thousands = chance.choice(MARKS)
+    whole = str(chance.choice([0, 7, 12, 999, 1000, 12345, chance.randrange(10**9)]))
+    if thousands and chance.random() < 0.6:
+        whole = f"{int(whole):,}".replace(",", thousands)
+    text = chance.choice(["", "", "", "-", "+"]) + whole
+    if chance.random() < 0.5:
+        text += decimal + "".join(chance.choice("0125") for _ in range(chance.randrange(4)))
+    match chance.randrange(10):
+        case 0:
+            place = chance.randrange(len(text) + 1)
+            return text[:place] + chance.choice([".", ",", " ", "'", "0", "e2", "E+1"]) + text[place:]
+        case 1:
+            place = chance.randrange(len(text))
+            return text[:place] + text[place + 1 :]
+        case 2:
+            return chance.choice(
+                ["1.2.3", "0.125", "1,00,000", "NaN", "Infinity", ",", "-,5", "1e5", "", " ", "1 000 "]
+            )
+    return text
+
+
+def expected(text: str, decimal: str, thousands: str, kind: T.DataType) -> Any:
+    """The value of a number, by the rules for JSON of what is left when each mark is where it may be."""
+    if text in ("NaN", "Infinity") and isinstance(kind, T.DoubleType):
+        return from_text(text, kind)
+    mantissa, exponent, power = text.partition("e") if "e" in text else text.partition("E")
+    sign = mantissa[:1] if mantissa[:1] in ("+", "-") else ""
+    whole, point, fraction = mantissa.removeprefix(sign).partition(decimal)
+    if thousands and thousands in whole:
+        first, *groups = whole.split(thousands)
+        if not (1 <= len(first) <= 3 and first[0] != "0" and all(len(each) == 3 for each in groups)):
+            return None
+        whole = first + "".join(groups)
+    if not re.fullmatch("[0-9]*", whole + fraction):
+        return None
+    try:
+        return from_text(sign + whole + "." * len(point) + fraction + exponent + power, kind)
+    except Wrong:
+        return None
+
+
+def test_a_number_is_what_its_marks_make_it_or_none(spark: SparkSession) -> None:
+    chance = random.Random(59)
+    texts = sorted({a_number(chance) for _ in range(4_000)})
+    columns = [(decimal, thousands, kind) for decimal, thousands in MARKS for kind in KINDS]
+    read = (
+        typed(F.col("text"), T.StringType(), kind, Reading(decimal=decimal, thousands=thousands)).alias(str(n))
+        for n, (decimal, thousands, kind) in enumerate(columns)
+    )
+    frame = spark.createDataFrame([(text,) for text in texts], "text string").select("text", *read)
+    taken = 0
+    for row in frame.toArrow().to_pylist():
+        for n, (decimal, thousands, kind) in enumerate(columns):
+            wanted = expected(row["text"], decimal, thousands, kind)
+            assert repr(row[str(n)]) == repr(wanted), (row["text"], decimal, thousands, kind)
+            taken += wanted is not None
+    assert taken > 10_000
+
+
+SALES = replace(
+    EVENTS,
+    schema=T.StructType(
+        [
+            T.StructField("event_id", T.StringType(), nullable=False),
+            T.StructField("event_time", T.TimestampType(), nullable=False),
+            T.StructField("amount", T.DecimalType(10, 2)),
+            T.StructField("pieces", T.IntegerType()),
+            T.StructField("paid", T.BooleanType()),
+            T.StructField("note", T.StringType()),
+            T.StructField("due", T.DateType()),
+        ]
+    ),
+    json_columns=(),
+    reads=Csv(decimal=",", thousands=".", null=("NA", r"\N"), true=("Y", "yes"), false=("N",)),
+    formats={"event_time": "dd.MM.yyyy HH:mm", "due": "d.M.yyyy"},
+    timezone="Europe/Berlin",
+)
+
+
+@pytest.fixture
+def opened(spark: SparkSession, settings: Settings, clock: Clock) -> Any:
+    @contextmanager
+    def of(source: SourceTable) -> Iterator[LandingRoom]:
+        with landing_room(spark, settings, clock, source) as room:
+            yield room
+
+    return of
+
+
+def test_a_csv_lands_with_its_own_words_for_values(opened: Any) -> None:
+    lines = [
+        "event_id,event_time,amount,pieces,paid,note,due",
+        'e1,01.05.2024 12:00,"1.234,50",1.000,Y,Namibia,3.6.2024',
+        r"e2,01.05.2024 12:00,NA,\N,NA,NA,NA",
+        "e3,01.05.2024 12:00,1.5,7,yes,,",
+        "e4,01.05.2024 12:00,,12.34,N,,",
+        "e5,01.05.2024 12:00,,,true,,",
+        "e6,1.5.2024 12:00,,,,,",
+        "e7,31.03.2024 02:30,,,,,",
+        "e8,01.05.2024 12:00,,,,,31.6.2024",
+        "NA,01.05.2024 12:00,,,,,",
+        "e9,NA,,,,,",
+        'e10,01.05.2024 12:00,"12,345",,,,',
+    ]
+    with opened(SALES) as room:
+        rows = room.judge("\n".join(lines).encode(), "a.csv")
+    number = "a number with '.' between groups of three digits and ',' before its fraction"
+    assert reasons(rows) == [
+        None,
+        None,
+        f"amount is not {number}: '1.5'",
+        "pieces is not a whole number with '.' between groups of three digits: '12.34'",
+        "paid is not Y or yes or N: 'true'",
+        "event_time is not written as 'dd.MM.yyyy HH:mm': '1.5.2024 12:00'",
+        "event_time is a time that clocks in Europe/Berlin skip: '31.03.2024 02:30'",
+        "due is a date that does not exist: '31.6.2024'",
+        "event_id is missing",
+        "event_time is missing",
+        "amount does not fit decimal(10,2): '12,345'",
+    ]
+    first, second = ({name: row[name] for name in SALES.schema.fieldNames()[2:]} for row in rows[:2])
+    assert rows[0]["event_time"] == datetime(2024, 5, 1, 10)  # noqa: DTZ001
+    assert first == {
+        "amount": Decimal("1234.50"),
+        "pieces": 1000,
+        "paid": True,
+        "note": "Namibia",
+        "due": datetime(2024, 6, 3).date(),  # noqa: DTZ001
+    }
+    assert second == dict.fromkeys(first)
