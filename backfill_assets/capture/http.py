@@ -27,7 +27,7 @@ from backfill_assets.capture.errors import (
     NotSettled,
 )
 from backfill_assets.capture.http_answers import Page, digest_of, page_of
-from backfill_assets.capture.http_api import HttpApi, TimeForm, TimeWindow
+from backfill_assets.capture.http_api import HttpApi
 from backfill_assets.capture.http_paging import (
     Asked,
     asked_with,
@@ -38,7 +38,8 @@ from backfill_assets.capture.http_paging import (
 )
 from backfill_assets.capture.http_pagings import IdRange, InBody, InHeader, LinkHeader, NextUrl, Place
 from backfill_assets.capture.http_requests import Answer, Asking, HttpSecrets, Request
-from backfill_assets.capture.json_members import Digits, json_of, member_at
+from backfill_assets.capture.http_windows import TimeWindow
+from backfill_assets.capture.json_members import json_of, member_at
 from backfill_assets.capture.landed_files import Family, FileKind, Format
 from backfill_assets.capture.streams import (
     SCAN,
@@ -144,7 +145,7 @@ class HttpStream:
         window = self._declared.window
         assert window is not None
         settled = self._as_of - window.settles_after
-        until = self._begins(settled, _ONE_DAY) if window.form == "day" else _floor(settled, _SECONDS)
+        until = self._begins(settled, _ONE_DAY) if window.is_of_days else _floor(settled, _SECONDS)
         read = [] if period.is_whole else list(_windows_read(captured, "0"))
         if period.start is None and not read:
             raise NothingCaptured(source=self._declared.url)
@@ -262,19 +263,13 @@ class HttpStream:
             body=body,
         )
 
-    def _of_window(self, window: tuple[datetime, datetime] | None) -> dict[Place, Any]:
-        named = self._declared.window
-        if window is None or named is None:
-            return {}
-        start, end = window
-        return {
-            named.start: self._written(start, named.form, -named.overlap),
-            named.end: self._written(end, named.form, named.overlap),
-        }
+    def _of_window(self, window: tuple[datetime, datetime] | None) -> Mapping[Place, Any]:
+        declared = self._declared.window
+        return {} if window is None or declared is None else declared.asked_with(window, self._days)
 
     def _ends(self, at: datetime, window: TimeWindow) -> datetime:
         """Where the window ends that holds an instant: of an API of days, with a day."""
-        if window.form != "day":
+        if not window.is_of_days:
             return _floor(at, window.step) + window.step
         begins = self._days.of(self._begins(at, window.step))
         return self._days.instants(DayRange(begins, begins + window.step))[1]
@@ -284,19 +279,6 @@ class HttpStream:
         day = self._days.of(at)
         first = day - (day - _SINCE_1970.date()) % step
         return self._days.instants(DayRange(first, first + step))[0]
-
-    def _written(self, at: datetime, form: TimeForm, shift: timedelta) -> str:
-        """An instant as an API is asked with it, so much later; in a body, seconds are a number."""
-        if form == "day":
-            return (self._days.of(at) + shift).isoformat()
-        seconds = (at + shift - _SINCE_1970) // _SECONDS
-        match form:
-            case "iso":
-                return _position(at + shift)
-            case "seconds":
-                return Digits(seconds)
-            case _:
-                return Digits(seconds * 1000)
 
     def _next(self, piece: Span, place: _PlaceOf, request: Request, page: Page) -> tuple[str | None, bool]:
         """Where the page ends, and whether the next one is there; no position where it is the last of its piece."""

@@ -28,37 +28,9 @@ from backfill_assets.capture.http_pagings import (
     mistakes_of_places,
     places_of,
 )
-
-TimeForm = Literal["iso", "day", "seconds", "milliseconds"]
-TIME_FORMS: tuple[TimeForm, ...] = ("iso", "day", "seconds", "milliseconds")
+from backfill_assets.capture.http_windows import TimeWindow, mistakes_of_window
 
 _SECRET = re.compile(r"password|secret|token|api.?key|credential|authorization|cookie", re.IGNORECASE)
-_DAY = timedelta(days=1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeWindow:
-    """Records of a period, asked for in windows of the same length.
-
-    Attributes:
-        start: What is asked with the first instant of a window.
-        end: What is asked with the first instant behind it; that an API counts it to the window does no harm.
-        of: The member of a record whose time is in the window.
-        step: How long a window is.
-        form: How instants are written: `2026-01-31T00:00:00Z`, a `day` of the source's `timezone`, or seconds or
-            milliseconds since 1970.
-        settles_after: For how long records of a time may still come: nothing later than that ago is read.
-        overlap: How much before its start and behind its end a window is asked for, of an API whose clock or whose
-            rounding puts records into the window beside theirs; records that come twice are one by their key.
-    """
-
-    start: str | InBody | InHeader
-    end: str | InBody | InHeader
-    of: str
-    step: timedelta = _DAY
-    form: TimeForm = "iso"
-    settles_after: timedelta = timedelta(0)
-    overlap: timedelta = timedelta(0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +146,7 @@ class HttpApi:
     @property
     def places(self) -> tuple[str | InBody | InHeader, ...]:
         """Where a request has what differs from one to the next."""
-        window = (self.window.start, self.window.end) if self.window is not None else ()
+        window = self.window.places if self.window is not None else ()
         return (*window, *places_of(self.pages))
 
     def mistakes(self) -> Iterator[str]:
@@ -187,8 +159,7 @@ class HttpApi:
         yield from mistakes_of(self.pages)
         for url in others:
             yield from _mistakes_of_url(url, has_secrets=bool(secrets))
-        if not isinstance(self.window, TimeWindow | None):
-            yield f"the window of its API is {self.window!r:.60}, and has to be TimeWindow(...)"
+        yield from mistakes_of_window(self.window)
         yield from self._mistakes_of_numbers()
         yield from self._mistakes_of_body()
         yield from self._mistakes_of_names()
@@ -196,8 +167,6 @@ class HttpApi:
         yield from unnamed_secrets(secrets, of="API", such_as="API_TOKEN")
 
     def _mistakes_of_numbers(self) -> Iterator[str]:
-        if self.window is not None:
-            yield from _mistakes_of_window(self.window)
         for name in ("attempts", "requests_per_minute"):
             value = getattr(self, name)
             if value is not None and not is_number(value):
@@ -255,27 +224,11 @@ class HttpApi:
             yield f"its API is asked with the header {twice} twice"
 
 
-def _mistakes_of_window(window: TimeWindow) -> Iterator[str]:
-    whole = _DAY if window.form == "day" else timedelta(seconds=1)
-    of = "days" if whole is _DAY else "seconds"
-    if window.form not in TIME_FORMS:
-        forms = ", ".join(TIME_FORMS)
-        yield f"the form of its window is {window.form!r:.60}, and has to be one of {forms}"
-    if not isinstance(window.step, timedelta):
-        yield from wrong_time("step", window.step, of="window", positive=True)
-    elif window.step < whole or window.step % whole:
-        yield f"the step of its window is {window.step}, and has to be a number of {of}"
-    yield from wrong_time("settles_after", window.settles_after, of="window")
-    yield from wrong_time("overlap", window.overlap, of="window")
-    if isinstance(window.overlap, timedelta) and window.overlap % whole:
-        yield f"the overlap of its window is {window.overlap}, and has to be a number of {of}"
-
-
 EMPTY_WORDS = ("null", "missing")
 """What an answer may have in the place of an array without records."""
 _NEVER_EMPTY = frozenset({401, 403, 407, 408, 429})
 """Statuses that say something else: that something is not allowed, or not now."""
-_LATER = frozenset({"end", "ends_empty", "total", "more", "tie", "tie_after", "overlap"})
+_LATER = frozenset({"end", "ends_empty", "total", "more", "tie", "tie_after", "overlap", "both"})
 """What declarations were given later: a position has the same meaning as before where they have none of it."""
 
 

@@ -9,7 +9,7 @@ not examined by commands that only look.
 from __future__ import annotations
 
 from backfill_assets.capture.debezium import Debezium
-from backfill_assets.capture.http_api import Basic, HttpApi, TimeWindow, Token
+from backfill_assets.capture.http_api import Basic, HttpApi, Token
 from backfill_assets.capture.http_pagings import (
     Cursor,
     IdRange,
@@ -20,6 +20,7 @@ from backfill_assets.capture.http_pagings import (
     Offset,
     PageNumber,
 )
+from backfill_assets.capture.http_windows import TimeWindow
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
 from backfill_assets.capture.kinesis_stream import KinesisReplay, KinesisStream
 from backfill_assets.capture.lake_table import IcebergTable, LakeTable

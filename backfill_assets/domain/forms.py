@@ -15,7 +15,7 @@ from itertools import combinations
 from pyspark.sql import types as T
 
 from backfill_assets.domain.dialects import Epoch, Form
-from backfill_assets.domain.patterns import NoPattern, Pattern, patterns_of
+from backfill_assets.planning.patterns import NoPattern, Pattern, patterns_of
 
 Reader = Pattern | Epoch
 

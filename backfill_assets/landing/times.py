@@ -16,9 +16,9 @@ from pyspark.sql import types as T
 
 from backfill_assets.domain.dialects import Epoch
 from backfill_assets.domain.forms import Reader, named
-from backfill_assets.domain.patterns import Pattern
 from backfill_assets.landing.reading import REJECT, SECOND, Reading, quoting, shown
 from backfill_assets.landing.written_times import as_text, day_of, is_number, is_of, of_epoch, time_of
+from backfill_assets.planning.patterns import Pattern
 
 TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 

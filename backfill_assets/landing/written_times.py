@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.domain.dialects import Epoch
-from backfill_assets.domain.patterns import DAYS, MONTHS, SHORT, Field, Pattern
+from backfill_assets.planning.patterns import DAYS, MONTHS, SHORT, Field, Pattern
 
 _NUMBER = r"\A[+-]?([0-9]{1,19})(?:[.]([0-9]+))?\z"
 _DIGITS = {"s": 6, "ms": 3, "us": 0, "ns": -3}

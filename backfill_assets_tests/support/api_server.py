@@ -84,6 +84,11 @@ class Api:
             case "/v1/pages":
                 at = (int(parameters["page"]) - 1) * limit
                 return _json(found[at : at + limit])
+            case "/v1/offsets":
+                if not found:
+                    return 404, {}, b"nothing"
+                at = int(parameters["skip"])
+                return _json({"items": found[at : at + limit], "of": len(found)})
             case "/v1/ids":
                 after = parameters.get("since", "")
                 return _json({"items": [sale for sale in found if sale["sale_id"] > after][:limit]})

@@ -319,6 +319,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "form": 'form="day"',
         "settles_after": "settles_after=timedelta(hours=2)",
         "overlap": "overlap=timedelta(minutes=5)",
+        "both": 'both="at ge {start} and at lt {end}", start="$filter", end=""',
     },
     "Basic": {"secrets": 'secrets={"user": "SHOP_KEY"}, user=""', "user": 'user="reader"'},
     "Token": {

@@ -33,7 +33,7 @@ from backfill_assets.capture.errors import (
 )
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.errors import BackfillError, TakenOver
-from backfill_assets.domain import Cursor, IdRange, PageNumber, TimeWindow
+from backfill_assets.domain import Cursor, IdRange, Offset, PageNumber, TimeWindow
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.files.port import FileState
 from backfill_assets.landing.errors import WithdrawsTooMuch
@@ -212,6 +212,29 @@ def test_an_api_without_periods_is_read_as_a_whole_and_then_from_where_it_ended(
     found = shop.capture(None, None, builds=True, is_whole=True)
     assert found.landed is not None
     assert found.captured == 54
+    assert current(shop).keys() == api.sales.keys()
+
+
+@pytest.mark.long
+def test_windows_that_end_by_status_and_pages_by_a_total_are_captured_and_reconciled(shop_of: ShopOf, api: Api) -> None:
+    api.sell(23, days=2)  # of the four days two have no sales
+    shop = shop_of(
+        path="/v1/offsets",
+        records="items",
+        pages=Offset(parameter="skip", limit="limit", size=5, total="of"),
+        parameters={},
+        empty=(404, 204),
+    )
+    assert shop.capture(FIRST, LAST, builds=True).captured == 23
+    assert current(shop).keys() == api.sales.keys()
+    asked = len(api.asked)
+    assert asked == 3 + 3 + 1 + 1
+    assert (shop.capture(FIRST, LAST).captured, len(api.asked)) == (0, asked)
+    del api.sales["s000000"]
+    found = shop.capture(FIRST, LAST, builds=True, is_whole=True)
+    assert found.landed is not None
+    assert found.landed.extract is not None
+    assert (found.captured, found.landed.extract.withdrawn.keys) == (22, 1)
     assert current(shop).keys() == api.sales.keys()
 
 

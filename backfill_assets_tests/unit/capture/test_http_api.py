@@ -16,7 +16,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from backfill_assets import domain
 from backfill_assets.capture.http import HttpStream, _place_of
 from backfill_assets.capture.http_answers import page_of
-from backfill_assets.capture.http_api import Basic, HttpApi, TimeWindow, Token
+from backfill_assets.capture.http_api import Basic, HttpApi, Token
 from backfill_assets.capture.http_pagings import (
     Cursor,
     IdRange,
@@ -28,6 +28,7 @@ from backfill_assets.capture.http_pagings import (
     PageNumber,
 )
 from backfill_assets.capture.http_requests import HttpSecrets
+from backfill_assets.capture.http_windows import TimeWindow
 from backfill_assets.capture.streams import Captured, Period, Span
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.core.settings import PROJECT_ROOT
@@ -126,6 +127,13 @@ def declared(**changed: Any) -> SourceTable:
             {"token": Token(url="https://a.org/t", secrets={"client_secret": "A"}, client_in_header=True)},
             "sends its client in a header, and has no client_id",
         ),
+        ({"window": replace(WINDOW, form="yyyyMMdd", step=HOUR)}, "has to be a number of days"),
+        ({"window": replace(WINDOW, form="yyyy-MM-dd HH:mm")}, "which has no seconds"),
+        ({"window": replace(WINDOW, form="%Y%m%d")}, "letters stand for parts"),
+        ({"window": replace(WINDOW, form="yyyy[-MM-dd]")}, "a part in brackets may be missing"),
+        ({"window": replace(WINDOW, end="")}, "its window has no end"),
+        ({"window": replace(WINDOW, both="{start}..{end}")}, "is sent with start alone"),
+        ({"window": replace(WINDOW, end="", both="since {start}")}, "has to be like 'at ge {start} and at lt {end}'"),
         ({"attempts": 0}, "has to be a number of at least 1"),
         ({"answers_within": 3}, "has to be a timedelta of more than nothing"),
         ({"parameters": {"from": "x"}}, "is asked with from twice"),

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ from backfill_assets.domain import (
     PageNumber,
     TimeWindow,
 )
+from backfill_assets.planning.local_days import LocalDays
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.any_api import AnyApi, AnyCapture, Asked, Said, any_api
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
@@ -701,6 +703,43 @@ def test_an_overlap_of_days_is_one_of_the_calendar(api: AnyApi, tmp_path: Path, 
     assert asked.parameters == {"from": f"{whole - timedelta(days=1)}", "to": f"{whole + timedelta(days=2)}"}
 
 
+@pytest.mark.parametrize(
+    ("form", "zone", "asked"),
+    [
+        ("yyyyMMdd", "Europe/Amsterdam", [("20260101", "20260102"), ("20260102", "20260103")]),
+        ("d/M/yyyy", "UTC", [("1/1/2026", "2/1/2026"), ("2/1/2026", "3/1/2026")]),
+        (
+            "yyyy-MM-dd HH:mm:ss",
+            "America/New_York",
+            [("2025-12-31 19:00:00", "2026-01-01 19:00:00"), ("2026-01-01 19:00:00", "2026-01-02 19:00:00")],
+        ),
+        (
+            "yyyyMMdd'T'HHmmssXXX",
+            "America/New_York",
+            [("20260101T000000Z", "20260102T000000Z"), ("20260102T000000Z", "20260103T000000Z")],
+        ),
+    ],
+)
+def test_instants_are_written_as_an_api_reads_them(
+    api: AnyApi, tmp_path: Path, form: str, zone: str, asked: Sequence[tuple[str, str]]
+) -> None:
+    api.answer = lambda _: named(results=[])
+    window = replace(WINDOW, form=form)
+    capture = AnyCapture(tmp_path, HttpApi(url=f"{api.url}/v1", records="results", window=window), zone=zone)
+    first = LocalDays(zone).instants(DayRange(date(2026, 1, 1), date(2026, 1, 3))) if window.is_of_days else None
+    capture.run(Period(start=first[0] if first else FIRST, end=first[1] if first else FIRST + timedelta(days=2)))
+    assert [(each.parameters["from"], each.parameters["to"]) for each in api.asked] == asked
+
+
+def test_a_period_may_be_in_one_text(api: AnyApi, tmp_path: Path) -> None:
+    window = TimeWindow(start="$filter", both="at ge {start} and at lt {end}", of="at")
+    found = captured(api, tmp_path, lambda _: named(results=[]), window=window)
+    found.run(Period(start=FIRST, end=FIRST + timedelta(days=1)))
+    assert [each.parameters for each in api.asked] == [
+        {"$filter": "at ge 2026-01-01T00:00:00Z and at lt 2026-01-02T00:00:00Z"}
+    ]
+
+
 # ------------------------------------------------------------------------------------------------- what positions mean
 
 
@@ -743,6 +782,8 @@ def test_what_changes_which_records_a_position_means_is_another_stream() -> None
         {"pages": IdRange(after="since", member="at", tie="id", tie_after="since_id")},
         {"window": WINDOW},
         {"window": replace(WINDOW, overlap=timedelta(seconds=1))},
+        {"window": replace(WINDOW, form="yyyyMMdd")},
+        {"window": replace(WINDOW, end="", both="{start}..{end}")},
         {"method": "POST"},
         {"method": "POST", "body": {"a": 1.5}},
         {"method": "POST", "body": {"a": 1.25}},

@@ -15,7 +15,7 @@ from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import Epoch, SourceTable, daily
 from backfill_assets.domain.dialects import Form
 from backfill_assets.domain.forms import read_differently, readers_of
-from backfill_assets.domain.patterns import NoPattern, patterns_of
+from backfill_assets.planning.patterns import NoPattern, patterns_of
 from backfill_assets_tests.support.written_times import DATES, INSTANTS, LOCAL, a_time, expected
 
 AT = datetime(2020, 1, 22, 17, 5, 6, 123456)  # noqa: DTZ001
