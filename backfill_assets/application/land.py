@@ -57,10 +57,11 @@ def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, b
     return landed[0]
 
 
-def offered(table: SourceTable, files: Sequence[Path]) -> list[FileCapture]:
+def offered(table: SourceTable, files: Sequence[Path | FileCapture]) -> list[FileCapture]:
     """Files that a person offers as records of a source."""
     of_source = formats(table)
-    return [FileCapture(path, of_source) for path in files]
+    given = (each if isinstance(each, FileCapture) else FileCapture(each) for each in files)
+    return [replace(each, formats=of_source) for each in given]
 
 
 def landing(ws: Workspace, table: SourceTable, by: str, *, on_schedule: bool = False) -> Landing:
@@ -103,7 +104,7 @@ def quarantine_of(ws: Workspace, table: SourceTable) -> Quarantine:
 
 
 def land_files(
-    ws: Workspace, source: str, files: Sequence[Path], acting: Acting, *, on_duplicate: str, builds: bool
+    ws: Workspace, source: str, files: Sequence[Path | FileCapture], acting: Acting, *, on_duplicate: str, builds: bool
 ) -> LandReport:
     """Lands files in the given order, and builds the days that they touch.
 
@@ -178,7 +179,7 @@ def _land_each(
         land_in_order(landing(ws, table, acting.by), captures, on_duplicate, report)
     except BackfillError as error:
         behind = captures[len(landed) + 1 :]
-        not_tried = tuple(str(each.path) for each in behind) if is_about_a_file(error) else ()
+        not_tried = tuple(each.original or str(each.path) for each in behind) if is_about_a_file(error) else ()
         if not landed and not not_tried:
             raise
         raise StoppedAmongFiles(

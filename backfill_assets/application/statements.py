@@ -7,6 +7,7 @@ from pathlib import Path
 
 from backfill_assets.application.land import landed_report, landing, offered
 from backfill_assets.application.recorder import Acting
+from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.people import require_person, same_name
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.errors import NotConfirmed
@@ -27,7 +28,7 @@ def complete_extract(
 
 
 def land_as_extract(
-    ws: Workspace, source: str, files: Sequence[Path], extract: Extract, acting: Acting, *, builds: bool
+    ws: Workspace, source: str, files: Sequence[Path | FileCapture], extract: Extract, acting: Acting, *, builds: bool
 ) -> LandReport:
     """Lands files that are everything there is for some days, withdraws what they lack, and builds the touched days.
 
@@ -56,7 +57,9 @@ def require_another(table: SourceTable, confirmed_by: str | None, acting: Acting
             raise NotConfirmed(source=table.name, by=acting.by)
 
 
-def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: Extract, by: str) -> ExtractPreview:
+def preview_extract(
+    ws: Workspace, source: str, files: Sequence[Path | FileCapture], extract: Extract, by: str
+) -> ExtractPreview:
     """What `land_as_extract` would withdraw; nothing lands."""
     table = ws.domain.source_table(source)
     found = preview(landing(ws, table, by), offered(table, files), extract, now=ws.clock())

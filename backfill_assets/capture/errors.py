@@ -51,6 +51,11 @@ class Fault(StrEnum):
     NAMED_TWICE = "named twice"
     OTHER_DAYS = "other days"
     REJECTED_KEYS = "rejected keys"
+    ADDRESS = "address"
+    NO_ANSWER = "no answer"
+    DIGEST = "digest"
+    DELIVERY = "delivery"
+    MANIFEST = "manifest"
 
 
 @sentence

@@ -11,11 +11,12 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, BinaryIO
 
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused, NoFile
+from backfill_assets.capture.expected_files import NOTHING, Expected, digests_of
 from backfill_assets.capture.landed_files import Checked, Family, FileKind, Format, LandedFile, LandingPlace
 from backfill_assets.core.regular_files import NotRegular, open_regular
 from backfill_assets.core.wording import visible
@@ -41,10 +42,14 @@ class FileCapture:
 
     Attributes:
         formats: What it is, by the suffix of its name.
+        original: Where it was fetched from, without anything secret; empty where the path is its own.
+        expected: What its producer, or the person, says of it.
     """
 
     path: Path
     formats: Mapping[str, Format] = field(default_factory=lambda: FORMATS)
+    original: str = ""
+    expected: Expected = NOTHING
 
     @property
     def kind(self) -> FileKind:
@@ -57,7 +62,11 @@ class FileCapture:
 
     @property
     def record_count(self) -> int | None:
-        return None
+        return self.expected.records
+
+    @property
+    def is_offered(self) -> bool:
+        return True
 
     @property
     def size_bytes(self) -> int:
@@ -115,6 +124,7 @@ class FileCapture:
                 if size_bytes != after.st_size or before.st_mtime_ns != after.st_mtime_ns:
                     why = f"{self.path} changed while it was copied, so that what is in it is not known"
                     raise FileRefused(fault=Fault.CHANGING, path=str(self.path), why=why)
+                self._require_expected(size_bytes, sha256)
                 checked = check(copy, kind)
                 stored_path = place.keep(copy, f"{sha256[:2]}/{sha256}{kind.suffix}", sha256=sha256)
         except NotRegular as error:  # put in its place since it was looked at
@@ -129,13 +139,27 @@ class FileCapture:
             range_from="0",
             range_to=str(size_bytes),
             sha256=sha256,
-            original_path=str(self.path),
+            original_path=self.original or str(self.path),
             stored_path=stored_path,
             size_bytes=size_bytes,
             format=kind.format,
             compression=kind.compression,
         )
         yield landed, checked
+
+    def require_expected(self) -> None:
+        """Refuses a file that is not what is said of it, as far as that is known before its records are read."""
+        if self.expected.size_bytes is None and not (self.expected.sha256 or self.expected.md5):
+            return
+        try:
+            self.expected.require(self.path.stat().st_size, digests_of(self.path))
+        except OSError as error:
+            why = f"{self.path} cannot be read: {str(error.strerror).lower()}"
+            raise FileRefused(fault=Fault.RIGHTS, path=str(self.path), why=why) from error
+
+    def _require_expected(self, size_bytes: int, sha256: str) -> None:
+        """Refuses a file that is no longer what was compared; a digest of another kind was compared before."""
+        replace(self.expected, md5="").require(size_bytes, {"sha256": sha256})
 
 
 def kind_of(path: Path, formats: Mapping[str, Format] = FORMATS) -> FileKind:

@@ -202,7 +202,11 @@ class Capture(Protocol):
 
     @property
     def record_count(self) -> int | None:
-        """How many records each of its files has; None where only reading them tells."""
+        """How many records each of its files has, as its source or its producer says; None where nobody does."""
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether its files were written by others, so that they may be in any form."""
 
     def read(
         self, place: LandingPlace, check: Callable[[Path, FileKind], Checked]

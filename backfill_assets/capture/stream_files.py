@@ -89,6 +89,10 @@ class StreamCapture:
         return self.file.original_path
 
     @property
+    def is_offered(self) -> bool:
+        return False
+
+    @property
     def size_bytes(self) -> int:
         return self.file.size_bytes * (_GZIPPED if self.file.compression else 1)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,6 +32,8 @@ from backfill_assets.report.errors import NotGiven, NotTogether
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
+    from backfill_assets.capture.file_capture import FileCapture
+    from backfill_assets.cli.session import Session
     from backfill_assets.landing.extract import Extract
     from backfill_assets.report.landed import LandReport
     from backfill_assets.report.report import RunReport
@@ -40,7 +42,12 @@ if TYPE_CHECKING:
 @app.command()
 def land(
     source: SourceName,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="JSONL, CSV or Parquet, also gzipped.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE", help="JSONL, CSV or Parquet, also gzipped: a path, or an address of https, s3, gs or az."
+        ),
+    ],
     by: By = "",
     on_duplicate: Annotated[OnDuplicate, typer.Option(help="How to treat content that was landed before.")] = "ignore",
     load: Annotated[bool, typer.Option("--load/--no-load", help="Build the touched bronze partitions.")] = True,
@@ -66,6 +73,14 @@ def land(
         bool,
         typer.Option("--dry-run", help="With --replaces: show the keys that would be withdrawn, and land nothing."),
     ] = False,
+    sha256: Annotated[
+        list[str] | None,
+        texts(metavar="HEX", help="The digest that a file has to have, one option per file in their order."),
+    ] = None,
+    manifest: Annotated[
+        str,
+        text(metavar="FILE", help="Their producer's list of the files: names, records, sizes, digests."),
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Land files unchanged, and build the bronze days that they touch."""
@@ -73,24 +88,41 @@ def land(
         from backfill_assets.application.propose import step_after_landing
 
         extract = _extract(replaces, where or [], reason, confirmed_by, dry_run=dry_run, on_duplicate=on_duplicate)
-        with opened(quiet=as_json, begins=True) as session:
+        with (
+            opened(quiet=as_json, begins=True) as session,
+            _given(session, source, files, sha256 or [], manifest, by) as given,
+        ):
             if extract is not None and dry_run:
                 from backfill_assets.application.statements import preview_extract
 
-                preview = preview_extract(session.ws, source, files, extract, person(by))
+                preview = preview_extract(session.ws, source, given, extract, person(by))
                 answer(preview, failed=preview.withdrawn.is_elsewhere)
                 return
             acting = session.acting(person(by), on=source)
             if extract is None:
                 from backfill_assets.application.land import land_files
 
-                outcome = land_files(session.ws, source, files, acting, on_duplicate=on_duplicate, builds=load)
+                outcome = land_files(session.ws, source, given, acting, on_duplicate=on_duplicate, builds=load)
             else:
                 from backfill_assets.application.statements import land_as_extract
 
-                outcome = land_as_extract(session.ws, source, files, extract, acting, builds=load)
+                outcome = land_as_extract(session.ws, source, given, extract, acting, builds=load)
             following = step_after_landing(session.ws, source) if load else None
         answer(outcome, following=following, failed=outcome.needs_a_look)
+
+
+@contextmanager
+def _given(
+    session: Session, source: str, files: list[str], sha256: list[str], manifest: str, by: str
+) -> Iterator[list[FileCapture]]:
+    """The files that are named, fetched where they are named by an address."""
+    from backfill_assets.application.given_files import given_files
+    from backfill_assets.core.people import require_person
+
+    require_person("the one who lands", person(by))
+    session.ws.domain.source_table(source)
+    with given_files(session.ws.settings, files, sha256=sha256, manifest=manifest) as found:
+        yield found
 
 
 @app.command()

@@ -30,20 +30,22 @@ class InvalidSetting(Refused):
 
 @dataclass(frozen=True, slots=True)
 class StoreUrl:
-    """A prefix of a bucket in a store that speaks the protocol of S3.
+    """A prefix of a bucket in a store that speaks the protocol of S3; for files that are only fetched, of other stores.
 
     Attributes:
         prefix: The key below which everything is, without slashes at its ends; may be empty.
+        scheme: The store: `s3`, `gs` or `az`. A lake and a landing folder are in the first.
     """
 
     bucket: str
     prefix: str = ""
+    scheme: str = "s3"
 
     def __str__(self) -> str:
-        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
+        return f"{self.scheme}://{self.bucket}/{self.prefix}".rstrip("/")
 
     def __truediv__(self, name: str) -> StoreUrl:
-        return StoreUrl(self.bucket, f"{self.prefix}/{name}".strip("/"))
+        return StoreUrl(self.bucket, f"{self.prefix}/{name}".strip("/"), self.scheme)
 
     @property
     def name(self) -> str:

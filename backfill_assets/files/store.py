@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 from obstore import open_writer
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
-from obstore.store import S3Store
+from obstore.store import AzureStore, GCSStore, S3Store
 
 from backfill_assets.core.places import StoreUrl
 from backfill_assets.core.store_access import FIRST_PAUSE, LONGEST_PAUSE, MOST_RETRIES, PATIENCE, StoreAccess
@@ -25,6 +25,7 @@ from backfill_assets.files.port import FileState, NoAnswer, StoreUnusable
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
+    from obstore.store import RetryConfig
 
 _CHUNK_BYTES = 8 * 1024 * 1024
 _BUFFER_BYTES = 256 * 1024
@@ -42,12 +43,16 @@ _REFUSALS = {
 """What the codes of the protocol mean."""
 
 
+class FileTooLarge(Exception):
+    """A file is larger than it may be."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFiles:
     """The files below a prefix of a bucket."""
 
     place: StoreUrl
-    _store: S3Store = field(repr=False, compare=False)
+    _store: S3Store | GCSStore | AzureStore = field(repr=False, compare=False)
 
     @property
     def at_once(self) -> int:
@@ -64,12 +69,22 @@ class StoreFiles:
             prefix=place.prefix or None,
             config=options,  # type: ignore[arg-type] # its names may have the prefix aws_
             client_options={"allow_http": allow_http, "timeout": timedelta(seconds=300)},
-            retry_config={
-                "max_retries": MOST_RETRIES,
-                "retry_timeout": patience,
-                "backoff": {"init_backoff": FIRST_PAUSE, "max_backoff": LONGEST_PAUSE, "base": 2},
-            },
+            retry_config=_retrying(patience),
         )
+        return StoreFiles(place=place, _store=store)
+
+    @staticmethod
+    def of_others(place: StoreUrl, access: StoreAccess) -> StoreFiles:
+        """The files of a bucket that is only read; credentials of Google's and Azure's stores are those that their own
+        programs find in the environment."""
+        store: GCSStore | AzureStore
+        match place.scheme:
+            case "gs":
+                store = GCSStore(place.bucket, prefix=place.prefix or None, retry_config=_retrying(PATIENCE))
+            case "az":
+                store = AzureStore(place.bucket, prefix=place.prefix or None, retry_config=_retrying(PATIENCE))
+            case _:
+                return StoreFiles.at(place, access)
         return StoreFiles(place=place, _store=store)
 
     def listed(self, folder: str = "") -> Iterator[FileState]:
@@ -113,6 +128,23 @@ class StoreFiles:
     def read(self, path: str) -> bytes:
         with self._answering():
             return bytes(self._store.get(path).bytes())
+
+    def download(self, path: str, write: Callable[[bytes], int], *, most_bytes: int) -> int:
+        """Writes the bytes of a file, all of the one that is there when it begins, and returns how many they are.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            FileTooLarge: It has more bytes than it may; nothing was written.
+        """
+        found = self.stat(path)
+        if found is None:
+            raise FileNotFoundError(path)
+        if found.size_bytes > most_bytes:
+            raise FileTooLarge(found.size_bytes)
+        with self._answering():
+            # Of a file that was replaced in between, this asks for the one that was there, and is refused.
+            held = self._store.get(path, options={"if_match": f'"{found.stamp}"'} if found.stamp else {})
+            return sum(write(bytes(chunk)) for chunk in held.stream(min_chunk_size=_CHUNK_BYTES))
 
     def digest(self, path: str) -> str:
         """The sha256 of a file's bytes, which are all read."""
@@ -166,6 +198,14 @@ class StoreFiles:
             if isinstance(error, FileNotFoundError):
                 raise
             raise NoAnswer(place=str(self.place), why=_reason(text)) from error
+
+
+def _retrying(patience: timedelta) -> RetryConfig:
+    return {
+        "max_retries": MOST_RETRIES,
+        "retry_timeout": patience,
+        "backoff": {"init_backoff": FIRST_PAUSE, "max_backoff": LONGEST_PAUSE, "base": 2},
+    }
 
 
 class _Ranges(io.RawIOBase):

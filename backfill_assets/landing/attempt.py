@@ -17,7 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets.capture.errors import BadFile, Fault, RecordsMissing
-from backfill_assets.capture.landed_files import Capture, FileKind, LandedFile, LandingPlace, landing_place
+from backfill_assets.capture.expected_files import Expected
+from backfill_assets.capture.landed_files import Capture, Family, FileKind, LandedFile, LandingPlace, landing_place
 from backfill_assets.core.crash_points import Point, Reached
 from backfill_assets.core.errors import AmbiguousOrder, BackfillError, TakenOver, UnreadableFile
 from backfill_assets.core.lease import LeaseTerms, renewed
@@ -109,7 +110,8 @@ class Landing:
 
         def check(copy: Path, kind: FileKind) -> tuple[Probe, ToRead]:
             with to_read(place, self.lease.attempt, copy, kind, self.source, name=capture.name) as read:
-                probe = probe_versions(read.copy, read.kind, self.source, name=capture.name, counted=count is not None)
+                counted = not capture.is_offered
+                probe = probe_versions(read.copy, read.kind, self.source, name=capture.name, counted=counted)
             if read.stored_path:
                 self.reached(Point.LAND_DECODED)
             return probe, read
@@ -296,11 +298,13 @@ class Landing:
 
 
 def require_all(archived: Sequence[Archived], imports: Sequence[ImportRecord], found: Account) -> None:
-    """Refuses files of which other records were read than were captured."""
+    """Refuses files of which other records were read than were captured, or than their producer says."""
     for each, record in zip(archived, imports, strict=True):
         captured, landed = each.record_count, found.files[record.import_id].counts.landed
         landed += sum(many for _, many in each.probe.passed_over)
-        if captured not in (None, landed):
+        if each.file.family == Family.FILE:
+            Expected(name=each.file.name, records=captured, said_by="its manifest").require_records(landed)
+        elif captured not in (None, landed):
             raise RecordsMissing(path=each.file.stored_path, captured=captured, landed=landed)
 
 

@@ -209,9 +209,10 @@ def _look_at_lines(
     text: bytes, first: int, name: str, *, source: SourceTable | None, messages: Messages | None
 ) -> None:
     """Refuses lines that are not one record each, and change events that are none of their source."""
-    if messages is not None and (why := messages.look(text)):
-        raise BadFile(path=name, fault=Fault.EVENTS, why=why)
+    why = "" if messages is None else messages.look(text)
     if source is not None:
+        if why:
+            raise BadFile(path=name, fault=Fault.EVENTS, why=why)
         _refuse_other_json(text, first, name, source=source)
         if first == 1:
             require_members(source, text.splitlines(), name=name)

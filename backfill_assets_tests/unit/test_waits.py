@@ -24,6 +24,8 @@ SAID_OTHERWISE = {
     "capture/kafka.py::_messages": "`waiting` begins with the first silence, and ends with the next record",
     "capture/kinesis_client.py::_asked": "called within `waiting`",
     "capture/kinesis_client.py::records": "less than a second between two requests",
+    "application/given_files.py": "a lock that is not waited for, or is on a new file",
+    "capture/fetched_files.py::_from_web": "called within `waiting`",
     "candidates/stage.py::_keep_pace": "its progress says so before",
     "cli/console.py::break_silence": "this is what speaks",
     "cli/console.py::_broken_silence": "a second at most",

@@ -236,6 +236,11 @@ _ABOUT_A_FILE: dict[Fault, Advice] = {
     Fault.NAMED_TWICE: "rename all but one",
     Fault.OTHER_DAYS: step("name all its days with ", _REPLACES, ", or give it another name"),
     Fault.REJECTED_KEYS: "correct the files, and land all of them again",
+    Fault.ADDRESS: "give an address such as https://example.org/orders.csv or s3://bucket/orders.csv, or a file",
+    Fault.NO_ANSWER: "try again later, or get the file in another way and land that",
+    Fault.DIGEST: "give the digest that the source of the file says",
+    Fault.DELIVERY: "get the files again from who delivers them, or ask for a manifest of what was delivered",
+    Fault.MANIFEST: "correct the manifest: a list of files, each with name, records, size_bytes, sha256 or md5",
 }
 
 

@@ -376,6 +376,7 @@ class Positions:
     name = "topic-3"
     size_bytes = 0
     record_count = 2
+    is_offered = False
     records: tuple[bytes, ...]
 
     def require(self) -> None:

@@ -22,8 +22,9 @@ def parsed(name: str, *words: str) -> dict[str, object]:
 
 def test_a_value_that_is_no_text_is_converted_although_texts_beside_it_are_not() -> None:
     values = parsed("land", "sales", "one.csv", "two.csv", "--on-duplicate", "correct")
-    assert list(values["files"]) == [Path("one.csv"), Path("two.csv")]  # type: ignore[call-overload]
+    assert list(values["files"]) == ["one.csv", "two.csv"]  # type: ignore[call-overload]
     assert values["on_duplicate"] == "correct"
+    assert parsed("load", "sales", "--days", "days.txt", "--reason", "why")["days_file"] == Path("days.txt")
 
 
 def test_a_number_is_what_its_parser_returns() -> None:
