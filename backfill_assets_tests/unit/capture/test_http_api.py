@@ -289,3 +289,14 @@ def test_the_declaration_of_the_page_is_one(kind: str) -> None:
         exec(other, dict(known), alone)
         assert not list(alone.popitem()[1].mistakes())
     assert len(example.splitlines()) <= 15
+
+
+def test_the_time_of_a_record_with_a_date_is_where_the_date_begins_and_ends() -> None:
+    days = LocalDays("Asia/Tokyo", are_dates=True)
+    opened = HttpStream(API, secret=HttpSecrets(), event_time="at", as_of=FIRST, days=days)
+    begins = datetime(2026, 1, 1, 15, tzinfo=UTC)
+    assert opened._times_of({"at": "2026-01-02"}) == (begins, begins + 24 * HOUR - timedelta(microseconds=1))
+    for unknown in ("2026-13-01", "9999-12-31", "2026-01-02T00:00:00Z", 20260102, None):
+        assert opened._times_of({"at": unknown}) == (), unknown
+    of_times = HttpStream(API, secret=HttpSecrets(), event_time="at", as_of=FIRST, days=LocalDays())
+    assert of_times._times_of({"at": "2026-01-02"}) == ()

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 
 from dagster import PartitionKeyRange, PartitionsDefinition, partition_loading_context
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql.types import DateType, StructField, StructType
 
-from backfill_assets.domain import Domain, daily, derived_table, reads, reads_self
+from backfill_assets.domain import Domain, daily, derived_table, reads, reads_self, seconds
 from backfill_assets.orchestration.partitions import (
     GAPS_AHEAD,
     OfferedDays,
@@ -21,6 +22,7 @@ from backfill_assets.orchestration.partitions import (
 )
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import impact
+from backfill_assets.planning.local_days import LAST_PLANNED
 from backfill_assets.planning.partitions import DayRange, Grain, partition_of
 from backfill_assets.planning.windows import AnyWindow, Months, Window
 from backfill_assets_tests.domains.states import moves
@@ -216,3 +218,33 @@ def test_a_first_day_within_a_month_still_gives_that_month() -> None:
     assert months.get_first_partition_key() == "2020-01-01"
     ended = partitions_definition(Grain.MONTHLY, replace(OFFERED, last=date(2020, 3, 14)))
     assert ended.get_last_partition_key() == "2020-03-01"
+
+
+@given(beyond=st.integers(0, 800), today=st.dates(date(2026, 1, 1), date(2026, 12, 31)))
+def test_partitions_reach_as_far_beyond_today_as_events_are_planned(beyond: int, today: date) -> None:
+    last = today + timedelta(days=beyond)
+    noon = datetime.combine(today, time(12), tzinfo=UTC)
+    for days in (
+        OfferedDays(first=FIRST, asked_on=today, beyond=timedelta(days=beyond)),
+        OfferedDays(first=FIRST, asked_on=today).with_all(DayRange.inclusive(today, last)),
+    ):
+        for grain in Grain:
+            keys = partitions_definition(grain, days).get_partition_keys(current_time=noon)
+            assert keys[-1] == key_of(partition_of(grain, last))
+
+
+def test_plans_reach_as_far_beyond_today_as_events_of_a_source_can() -> None:
+    today = date(2026, 1, 15)
+
+    def last(**declared: object) -> date:
+        source = replace(moves, **declared)  # type: ignore[arg-type]
+        domain = Domain(name="few", package="few", sources=(source,), derived=())
+        return domain.graph({}, first_day=FIRST).days(today, moves.name).last
+
+    assert last() == today
+    assert last(ahead=seconds(60)) == today + timedelta(days=1)
+    assert last(ahead=timedelta(days=2)) == today + timedelta(days=2)
+    assert last(planned=True) == LAST_PLANNED
+    others = [each for each in moves.schema if each.name != moves.event_time]
+    of_dates = StructType([*others, StructField(moves.event_time, DateType(), nullable=False)])
+    assert last(schema=of_dates) == today + timedelta(days=1)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from backfill_assets.planning.local_days import LocalDays
+from backfill_assets.planning.local_days import LocalDays, newest_date
 from backfill_assets.planning.partitions import DayRange
 
 ONE_DAY = timedelta(days=1)
@@ -84,3 +84,20 @@ def test_the_days_of_a_year_follow_each_other_without_a_gap(zone: str) -> None:
 def test_the_first_and_the_last_days_of_the_calendar_are_days() -> None:
     assert LocalDays("Pacific/Kiritimati").instants(DayRange(date.min, date.max))[0].year == 1
     assert LocalDays("Pacific/Pago_Pago").instants(DayRange(date.min, date.max))[1].year == 9999
+
+
+@given(zone=st.sampled_from(ZONES), day=st.dates(date(1976, 1, 1), date(2035, 1, 1)), length=st.integers(1, 3))
+def test_dates_are_their_own_partitions_in_every_zone(zone: str, day: date, length: int) -> None:
+    days, clocks = DayRange(day, day + length * ONE_DAY), LocalDays(zone, are_dates=True)
+    assert clocks.partitions(days) == clocks.whole_partitions(days) == days
+    assert clocks.instants(days) == LocalDays(zone).instants(days)
+    begins, last = clocks.span(day)
+    assert begins == last or (clocks.of(begins), clocks.of(last)) == (day, day)
+
+
+@given(at=st.datetimes(datetime(1980, 1, 1), datetime(2035, 1, 1)).map(lambda each: each.replace(tzinfo=UTC)))  # noqa: DTZ001
+def test_a_date_begins_and_ends_with_the_first_and_the_last_clock_on_earth(at: datetime) -> None:
+    shown = {(at + timedelta(hours=hours)).date() for hours in range(-12, 15)}
+    dates = LocalDays(are_dates=True)
+    assert (newest_date(at), dates.over_before(at)) == (max(shown), min(shown))
+    assert LocalDays("Asia/Tokyo").over_before(at) == at.date()
