@@ -26,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
-from pyspark.sql.types import ArrayType, StructType
+from pyspark.sql.types import ArrayType, DateType, StructField, StructType
 
 from backfill_assets.core.errors import InvalidDeclaration, Refused
 from backfill_assets.core.settings import Settings
@@ -35,6 +35,7 @@ from backfill_assets.domain import SourceTable, daily
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.conformed import conformed_folder
 from backfill_assets.landing.imports import imports_for_days
+from backfill_assets_tests.faults.landing_clocks import Times
 from backfill_assets_tests.faults.landing_oracle import FileRefused, Record, Wrong, expected, plain
 from backfill_assets_tests.faults.landing_values import AT, FORMATS, ID, Generated, contract, file_of
 from backfill_assets_tests.support.landing_examples import LANDED_AT, LandingRoom, landing_room
@@ -87,8 +88,8 @@ def identical(one: Any, other: Any) -> bool:
 class Comparison:
     """The files of one room, and what they have to be."""
 
-    def __init__(self, room: LandingRoom, findings: Findings) -> None:
-        self._room = room
+    def __init__(self, room: LandingRoom, findings: Findings, *, times: Times | None = None) -> None:
+        self._room, self._times = room, times
         self._findings = findings
         self._accepted: dict[str, tuple[str, Record]] = {}
         self._rounds = bool(getattr(room.source, "rounds", False))
@@ -101,7 +102,7 @@ class Comparison:
         records: list[Record] | None = None
         refusal = ""
         try:
-            records = expected(file.content, file.name, schema, rounds=self._rounds)
+            records = expected(file.content, file.name, schema, rounds=self._rounds, times=self._times)
             self._findings.records += len(records)
         except FileRefused as refused:
             refusal = str(refused)
@@ -131,6 +132,7 @@ class Comparison:
 
     def _rows(self, table: pa.Table) -> list[dict[str, Any]]:
         names = self._room.source.schema.fieldNames()
+        names += [self._times.partition] if self._times else []
         return [dict(zip(names, row, strict=True)) for row in zip(*(plain(table[name]) for name in names), strict=True)]
 
     def _compare(self, kind: str, record: Record, reason: str | None, values: Mapping[str, Any]) -> None:
@@ -143,14 +145,17 @@ class Comparison:
             for name in culprits:
                 self._differs(kind, name, "accepted, and has to be rejected", record, found=values[name])
             if not culprits:
-                self._accepted[record.values[ID]] = (kind, record)
+                if self._times is None:
+                    self._accepted[record.values[ID]] = (kind, record)
                 for name in values:
                     self._findings.counts[kind, self._type(name)].update(("compared", "accepted"))
                 self._compare_values(kind, record, values)
         else:
             blamed = [name for name in culprits if re.match(rf"{name}(?![\w])", reason)]
             if not culprits:
-                named = next((name for name in record.values if re.match(rf"{name}(?![\w])", reason)), ID)
+                named = next(
+                    (name for name in record.values if re.match(rf"{name}(?![\w])", reason)), next(iter(values))
+                )
                 self._differs(kind, named, "rejected, and has to be accepted", record, found=reason)
             elif not blamed:
                 self._differs(kind, culprits[0], "another column is blamed", record, found=reason)
@@ -160,6 +165,8 @@ class Comparison:
 
     def _compare_reason(self, kind: str, name: str, record: Record, reason: str) -> None:
         """Of a value that is no array and no struct, a reason has the value, and the type if it has no room for it."""
+        if not record.values[name].quoted:
+            return
         type_of, written = self._room.source.schema[name].dataType, record.written.get(name)
         if isinstance(type_of, ArrayType | StructType):
             return
@@ -173,11 +180,15 @@ class Comparison:
             if not identical(value, values[name]):
                 self._differs(kind, name, f"another value{place}", record, found=values[name])
 
+    def _column(self, name: str) -> StructField:
+        is_partition = self._times is not None and name == self._times.partition
+        return StructField(name, DateType()) if is_partition else self._room.source.schema[name]
+
     def _type(self, name: str) -> str:
-        return self._room.source.schema[name].dataType.typeName()
+        return self._column(name).dataType.typeName()
 
     def _differs(self, kind: str, name: str, what: str, record: Record, *, found: Any) -> None:
-        column = self._room.source.schema[name]
+        column = self._column(name)
         value = record.values[name]
         should = ("no value that fits" if value.misfit else "no value") if isinstance(value, Wrong) else repr(value)
         self._findings.differs(

@@ -13,8 +13,8 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -24,6 +24,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import types as T
+
+from backfill_assets_tests.faults.landing_clocks import NoInstant, Times, has_zone, instant_of, judged, reading
 
 
 class FileRefused(Exception):
@@ -35,10 +37,11 @@ class Wrong(ValueError):
 
     Attributes:
         misfit: It has the right form, and the type has no room for it.
+        quoted: The reason ends with the value.
     """
 
-    def __init__(self, *, misfit: bool = False) -> None:
-        self.misfit = misfit
+    def __init__(self, *, misfit: bool = False, quoted: bool = True) -> None:
+        self.misfit, self.quoted = misfit, quoted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +66,9 @@ class Record:
         return tuple(name for name, value in self.values.items() if isinstance(value, Wrong))
 
 
-def expected(content: bytes, name: str, schema: T.StructType, *, rounds: bool = False) -> list[Record]:
+def expected(
+    content: bytes, name: str, schema: T.StructType, *, rounds: bool = False, times: Times | None = None
+) -> list[Record]:
     """Every record of a file, in order.
 
     Args:
@@ -71,31 +76,42 @@ def expected(content: bytes, name: str, schema: T.StructType, *, rounds: bool = 
         name: Its name, whose suffix is its format.
         schema: The contract.
         rounds: The source writes more digits than the contract keeps.
+        times: What the source declares of times; without it instants have an offset, and no record has a partition.
 
     Raises:
         FileRefused: The file is refused as a whole.
     """
     if name.endswith(".parquet"):
-        found = _parquet(content, schema, rounds)
+        with reading(times, ""):
+            found: Iterable[Record] = list(_parquet(content, schema, rounds))
     else:
         text = gzip.decompress(content) if name.endswith(".gz") else content
         if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise FileRefused("UTF-16")
         text = text.removeprefix(codecs.BOM_UTF8)
         found = _csv(text, schema) if name.removesuffix(".gz").endswith(".csv") else _json_lines(text)
-    return [_judged(record, schema, rounds) if record.broken is None else record for record in found]
+    records = list(found)
+    sound = [record for record in records if record.broken is None]
+    values = [_judged(record, schema, rounds, times) for record in sound]
+    if times is not None:
+        again = [_judged(record, schema, rounds, times, rule="second") for record in sound]
+        types = {column.name: column.dataType for column in schema}
+        judged(values, again, types, times, lambda: Wrong(quoted=False))
+    known = iter(values)
+    return [record if record.broken is not None else replace(record, values=next(known)) for record in records]
 
 
-def _judged(record: Record, schema: T.StructType, rounds: bool) -> Record:
+def _judged(record: Record, schema: T.StructType, rounds: bool, times: Times | None, rule: str = "") -> dict[str, Any]:
     values: dict[str, Any] = {}
     for column in schema:
         try:
-            value = value_of(record.written.get(column.name), column.dataType, rounds=rounds)
+            with reading(times, column.name, rule):
+                value = value_of(record.written.get(column.name), column.dataType, rounds=rounds)
             missing = value is None or (isinstance(value, str) and not value.strip(" "))
             values[column.name] = Wrong() if missing and not column.nullable else value
         except Wrong as wrong:
             values[column.name] = wrong
-    return Record(written=record.written, types=record.types, values=values)
+    return values
 
 
 def _require(columns: Sequence[str], schema: T.StructType) -> None:
@@ -108,6 +124,10 @@ def _require(columns: Sequence[str], schema: T.StructType) -> None:
 
 class Digits(str):
     """A JSON number as it was written."""
+
+
+class LocalTime(int):
+    """Nanoseconds of a timestamp of Parquet that has no zone."""
 
 
 class Field(str):
@@ -161,7 +181,8 @@ def value_of(written: Any, kind: T.DataType, *, rounds: bool = False) -> Any:
         case ((T.TimestampType() | T.TimestampNTZType()), int()):
             if written % 1_000 and not rounds:
                 raise Wrong(misfit=True)
-            return written // 1_000
+            is_local = isinstance(written, LocalTime) and isinstance(kind, T.TimestampType)
+            return _shown_at(written // 1_000) if is_local else written // 1_000
     return from_number(written, kind, rounds=rounds)
 
 
@@ -403,7 +424,7 @@ def _day(text: str) -> int:
 
 def _instant(text: str, *, rounds: bool, zoned: bool) -> int:
     found = _TIME.fullmatch(text)
-    if found is None or (found[6] is not None) != zoned:
+    if found is None or (not zoned and found[6] is not None) or (zoned and found[6] is None and not has_zone()):
         raise Wrong
     hours, minutes, seconds = int(found[2]), int(found[3]), int(found[4] or 0)
     offset = (found[6] or "Z").replace(":", "").replace("Z", "+0000").ljust(5, "0")
@@ -413,7 +434,15 @@ def _instant(text: str, *, rounds: bool, zoned: bool) -> int:
     fraction = (found[5] or "").ljust(9, "0")
     if int(fraction[6:]) and not rounds:
         raise Wrong(misfit=True)
-    return ((_day(found[1]) * 24 + hours) * 60 + minutes - ahead) * 60_000_000 + seconds * 10**6 + int(fraction[:6])
+    at = ((_day(found[1]) * 24 + hours) * 60 + minutes - ahead) * 60_000_000 + seconds * 10**6 + int(fraction[:6])
+    return _shown_at(at) if zoned and found[6] is None else at
+
+
+def _shown_at(local: int) -> int:
+    try:
+        return instant_of(local)
+    except NoInstant as error:
+        raise Wrong from error
 
 
 # ------------------------------------------------------------------------------------------------ Parquet
@@ -460,7 +489,10 @@ def _parquet(content: bytes, schema: T.StructType, rounds: bool) -> Iterator[Rec
             and any(_is_cut(row[place], types[n]) for place, n in enumerate(types) if n in schema.names)
         ):
             raise FileRefused("digits below the microsecond, as INT96")
-        yield Record(written={name: _typed(v, types[name]) for name, v in zip(types, row, strict=True)}, types=types)
+        written = {name: _typed(v, types[name]) for name, v in zip(types, row, strict=True)}
+        if int96:
+            written = {name: int(v) if isinstance(v, LocalTime) else v for name, v in written.items()}
+        yield Record(written=written, types=types)
 
 
 def _is_cut(value: Any, found: pa.DataType) -> bool:
@@ -475,7 +507,7 @@ def _is_cut(value: Any, found: pa.DataType) -> bool:
 
 
 def _refuse_local_time(name: str, found: pa.DataType, kind: T.DataType) -> None:
-    if isinstance(kind, T.TimestampType) and pa.types.is_timestamp(found) and found.tz is None:
+    if isinstance(kind, T.TimestampType) and pa.types.is_timestamp(found) and found.tz is None and not has_zone():
         raise FileRefused(name)
     if isinstance(kind, T.ArrayType) and pa.types.is_list(found):
         _refuse_local_time(name, found.value_type, kind.elementType)
@@ -493,7 +525,8 @@ def _typed(value: Any, found: pa.DataType) -> Any:
     if pa.types.is_struct(found):
         return Members((each.name, _typed(value[each.name], each.type)) for each in found)
     if pa.types.is_timestamp(found):
-        return value * {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}[found.unit]
+        nanoseconds = value * {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}[found.unit]
+        return nanoseconds if found.tz else LocalTime(nanoseconds)
     if pa.types.is_dictionary(found) or pa.types.is_string(found) or pa.types.is_large_string(found):
         return Field(value.decode("utf-8", "surrogateescape"))
     return value

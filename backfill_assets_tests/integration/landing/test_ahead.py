@@ -46,7 +46,9 @@ def rows(room: LandingRoom, *, from_raw: bool) -> list[str]:
     days = [date(2026, 1, 15) + timedelta(days=n) for n in range(40)]
     with room.ledger.read() as tx:
         imports = imports_for_days(tx, room.source, days)
-    found = bronze_rows(room.spark, room.settings, room.source, imports=imports, days=days, from_raw=from_raw)
+    found = bronze_rows(
+        room.spark, room.settings, room.source, imports=imports, days=days, raw_owner="read-1" if from_raw else ""
+    )
     return sorted(row["event_id"] for row in found.collect())
 
 

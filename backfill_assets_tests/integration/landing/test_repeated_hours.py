@@ -162,7 +162,7 @@ def test_both_hours_are_told_within_a_file_also_where_files_land_together(opened
         assert said == [f"{why} once, so that nothing tells which one it is: '{TWICE}'", f"{why} 3 times: '{TWICE}'"]
         with room.ledger.read() as tx:
             imports = imports_for_days(tx, room.source, [day])
-        raw = bronze_rows(room.spark, room.settings, room.source, imports=imports, days=[day], from_raw=True)
+        raw = bronze_rows(room.spark, room.settings, room.source, imports=imports, days=[day], raw_owner="read-1")
         assert sorted(
             (row["meter"], row["at"].hour, row["at"].minute, row["value"]) for row in raw.collect()
         ) == sorted(rows)
