@@ -305,6 +305,10 @@ class HttpStream:
         window, known = place.window, place.known
         ids = self._ids(pages, piece, place, page)
         step = f"{step_of(pages)}+{max(len(ids), place.longest)}"
+        if pages.inclusive and (found := page.only(range(len(ids)), known)).records:
+            # The next page begins with the records of the last id once more.
+            last = [record for id_, record in zip(ids, page.records, strict=True) if id_ == ids[-1]]
+            return found, self._position(piece, window, f"{step}:{_digests(last)}", ids[-1]), True
         if len(set(ids)) > 1:
             whole = [number for number, each in enumerate(ids) if each != ids[-1]]
             return page.only(whole, known), self._position(piece, window, step, ids[whole[-1]]), True
@@ -314,8 +318,7 @@ class HttpStream:
         if not found.records:
             return found, piece.range_from, False
         # The same is asked again when the capture goes on, for others of this id; what came of it is known by then.
-        digests = ",".join(sorted(map(digest_of, page.records)))
-        return found, self._position(piece, window, f"{step}:{digests}", place.at), False
+        return found, self._position(piece, window, f"{step}:{_digests(page.records)}", place.at), False
 
     def _has_room(self, pages: IdRange, piece: Span, place: _PlaceOf, page: Page, pace: Pace) -> bool:
         """Whether a page has room for others of its last id: it has another id, or an earlier one was longer.
@@ -325,6 +328,8 @@ class HttpStream:
         ids = self._ids(pages, piece, place, page)
         if len(set(ids)) != 1 or len(ids) < place.longest:
             return True
+        if pages.inclusive:
+            return len(ids) == 1 or ids[0] != place.at
         return len(ids) == 1 and not self._read(replace(place, at=ids[0]), piece.range_from, pace)[2].records
 
     def _require_room(self, pages: IdRange, piece: Span, page: Page, *, has_room: bool) -> None:
@@ -470,6 +475,10 @@ def _filled(body: object, values: Mapping[str, Any]) -> dict[str, Any]:
         here = {path.partition(".")[2]: value for path, value in values.items() if path.partition(".")[0] == name}
         found[name] = here[""] if "" in here else _filled(found.get(name), here)
     return found
+
+
+def _digests(records: Sequence[str]) -> str:
+    return ",".join(sorted(map(digest_of, records)))
 
 
 def _in_window(window: tuple[datetime, datetime] | None) -> str:

@@ -228,7 +228,7 @@ EMPTY_WORDS = ("null", "missing")
 """What an answer may have in the place of an array without records."""
 _NEVER_EMPTY = frozenset({401, 403, 407, 408, 429})
 """Statuses that say something else: that something is not allowed, or not now."""
-_LATER = frozenset({"end", "ends_empty", "total", "more", "tie", "tie_after", "overlap", "both"})
+_LATER = frozenset({"end", "ends_empty", "total", "more", "tie", "tie_after", "inclusive", "overlap", "both"})
 """What declarations were given later: a position has the same meaning as before where they have none of it."""
 
 

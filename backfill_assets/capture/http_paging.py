@@ -232,7 +232,7 @@ def ids_of(pages: IdRange, page: Page, at: str, bad: Bad) -> Sequence[str]:
     if not all(found):
         raise bad(f"a record without {named!r}")
     asked = at or pages.first
-    if asked in found:
+    if asked in found and not pages.inclusive:
         raise bad(f"{named} {asked!r:.60}, behind which it was asked for records")
     if not _are_in_order([*([asked] if asked else []), *found], found, is_pair=bool(pages.tie)):
         raise bad(f"records that are not in the order of {named}")

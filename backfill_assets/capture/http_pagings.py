@@ -109,6 +109,8 @@ class IdRange:
         first: The id behind which the first page begins; empty to ask for it without one.
         tie: The member that orders records of one id.
         tie_after: What is asked with the last value of that member.
+        inclusive: Whether a page begins with the records of the id that it is asked with, of which those that were read
+            are left out.
     """
 
     after: str | InBody | InHeader
@@ -116,6 +118,7 @@ class IdRange:
     first: str = ""
     tie: str = ""
     tie_after: str | InBody | InHeader = ""
+    inclusive: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -306,6 +306,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "first": 'first="0"',
         "tie": 'tie="number", tie_after="after_number"',
         "tie_after": 'tie_after="after_number", tie="number"',
+        "inclusive": "inclusive=True",
     },
     "NextUrl": {"next": 'next="@odata.nextLink"', "origins": 'origins=("https://eu.example.org",)'},
     "LinkHeader": {"rel": 'rel="next"', "origins": 'origins=("https://eu.example.org",)'},

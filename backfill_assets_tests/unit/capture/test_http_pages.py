@@ -6,6 +6,7 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -67,12 +68,16 @@ class Capture:
             self.captured.append(Span(partition=piece.partition, range_from=piece.range_from, range_to=range_to))
 
 
-def behind(records: Sequence[Record], page: int) -> Callable[[Parameters], object]:
-    """An API that gives the records behind an id, which it compares with `>`."""
+def behind(records: Sequence[Record], page: int, *, inclusive: bool = False) -> Callable[[Parameters], object]:
+    """An API that gives the records behind an id, which it compares with `>` or `>=`."""
 
     def answer(parameters: Parameters) -> object:
         after = parameters.get("since")
-        found = [each for each in records if after is None or str(each["id"]) > after]
+        found = [
+            each
+            for each in records
+            if after is None or str(each["id"]) > after or (inclusive and str(each["id"]) == after)
+        ]
         return {"results": sorted(found, key=lambda each: (str(each["id"]), each["n"]))[:page]}
 
     return answer
@@ -111,14 +116,22 @@ def test_a_page_that_has_no_room_for_more_than_one_id_is_refused(tmp_path: Path)
     more=st.lists(st.integers(0, 3).map(str), max_size=6),
     page=st.integers(2, 6),
     has_window=st.booleans(),
+    inclusive=st.booleans(),
 )
 def test_every_record_behind_an_id_is_captured_once_or_its_page_is_refused(
-    tmp_path_factory: pytest.TempPathFactory, ids: Sequence[str], more: Sequence[str], page: int, has_window: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    ids: Sequence[str],
+    more: Sequence[str],
+    page: int,
+    has_window: bool,
+    inclusive: bool,
 ) -> None:
     records = records_of(ids)
     window = TimeWindow(start="from", end="to", of="at") if has_window else None
     period = Period(start=datetime(2026, 1, 1, tzinfo=UTC), end=datetime(2026, 1, 2, tzinfo=UTC)) if window else None
-    found = Capture(tmp_path_factory.mktemp("pages"), behind(records, page), pages=BY_ID, window=window)
+    pages = replace(BY_ID, inclusive=inclusive)
+    answer = behind(records, page, inclusive=inclusive)
+    found = Capture(tmp_path_factory.mktemp("pages"), answer, pages=pages, window=window)
     try:
         found.run(period)
         assert numbers(found.records) == numbers(records)
