@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableSequence
 from datetime import date, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import IO, Any
 
 from backfill_assets.capture.schema_sources import BrokenValue, Decode, Schema
 from backfill_assets.core.errors import PackageMissing
 
-_OURS = "backfill-"
+_OURS, _OF_FILES = "backfill-", "backfill-file-"
 _CONNECT: Mapping[str, str] = {
     "io.debezium.time.Date": "date",
     "io.debezium.time.Timestamp": "local-timestamp-millis",
@@ -65,6 +65,46 @@ def avro_decoder(schema: Schema, schema_id: int) -> Decode:
     return decode
 
 
+def avro_reader(schema: str, problems: MutableSequence[str]) -> Callable[[IO[bytes]], Any]:
+    """How records of a file are read, one behind the other.
+
+    Args:
+        schema: The one that the file has.
+        problems: Takes why a value cannot be read of which the end is known: the record has it as a number then.
+
+    Raises:
+        BrokenValue: It is no schema.
+    """
+    try:
+        import fastavro
+        from fastavro.read import LOGICAL_READERS
+    except ImportError:
+        raise PackageMissing(what="a file of Avro", package="fastavro", extra="formats") from None
+
+    def noting(read: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(value: Any, *schemas: Any) -> Any:
+            try:
+                return read(value, *schemas)
+            except BrokenValue as error:
+                problems.append(str(error))
+                return value
+
+        return noted
+
+    try:
+        found = json.loads(schema)
+        parsed = fastavro.parse_schema(_named(found, _OF_FILES))
+    except Exception as error:  # noqa: BLE001 - whatever the library says of it, records of it cannot be read
+        raise BrokenValue(f"its schema is not an Avro schema: {type(error).__name__}") from None
+    of_file = {name.replace(_OURS, _OF_FILES): noting(read) for name, read in _READERS.items()}
+
+    def record(stream: IO[bytes]) -> Any:
+        LOGICAL_READERS.update(of_file)
+        return fastavro.schemaless_reader(stream, parsed, None)
+
+    return record
+
+
 def _with_inner(schema: Schema) -> list[Schema]:
     """A schema behind those that it refers to, each once."""
     found: dict[str, Schema] = {}
@@ -73,21 +113,21 @@ def _with_inner(schema: Schema) -> list[Schema]:
     return [*found.values(), schema]
 
 
-def _named(schema: Any) -> Any:
+def _named(schema: Any, ours: str = _OURS) -> Any:
     """A schema whose logical types have the names that are ours."""
     if isinstance(schema, list):
-        return [_named(each) for each in schema]
+        return [_named(each, ours) for each in schema]
     if not isinstance(schema, dict):
         return schema
     found = dict(schema)
     logical = found.pop("logicalType", None) or _CONNECT.get(str(found.get("connect.name")))
     if isinstance(found.get("type"), str) and f"{found['type']}-{_OURS}{logical}" in _READERS:
-        found["logicalType"] = f"{_OURS}{logical}"
+        found["logicalType"] = f"{ours}{logical}"
     for name in ("type", "items", "values"):
         if name in found:
-            found[name] = _named(found[name])
+            found[name] = _named(found[name], ours)
     if isinstance(found.get("fields"), list):
-        found["fields"] = [_named(each) for each in found["fields"]]
+        found["fields"] = [_named(each, ours) for each in found["fields"]]
     return found
 
 

@@ -30,6 +30,8 @@ class Fault(StrEnum):
     PAGE = "page"
     DELIMITER = "delimiter"
     BANNER = "banner"
+    DIALECT = "dialect"
+    FORMULA = "formula"
     CODEC = "codec"
     NULLS = "nulls"
     LINE_ENDS = "line ends"

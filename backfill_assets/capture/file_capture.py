@@ -12,28 +12,37 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, BinaryIO
 
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused, NoFile
 from backfill_assets.capture.expected_files import NOTHING, Expected, digests_of
-from backfill_assets.capture.landed_files import Checked, Family, FileKind, Format, LandedFile, LandingPlace
+from backfill_assets.capture.gzip_text import NotWhole
+from backfill_assets.capture.landed_files import PACKED, Checked, Family, FileKind, Format, LandedFile, LandingPlace
+from backfill_assets.capture.packed import is_of_people, open_archive
 from backfill_assets.core.regular_files import NotRegular, open_regular
 from backfill_assets.core.wording import visible
 
 _CHUNK_BYTES = 1 << 20
 _MOST_SHOWN = 200
-_OF_GZIP = 8
-"""A gzipped file counts as so many times its size."""
+_OF_PACKED = 8
+"""A packed file counts as so many times its size."""
 
 FORMATS = {
     ".jsonl": Format.JSONL,
     ".ndjson": Format.JSONL,
     ".json": Format.JSONL,
+    ".geojson": Format.JSONL,
     ".csv": Format.CSV,
     ".parquet": Format.PARQUET,
 }
 """What a file is, by the suffix of its name, where its source declares nothing else."""
+
+_COMPRESSIONS = {suffix: compression for compression, suffix in PACKED.items()}
+_NEVER_PACKED = frozenset({Format.PARQUET, Format.XLSX})
+"""They are packed inside; an archive may hold them."""
+
+_MOST_NAMES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,7 @@ class FileCapture:
     @property
     def size_bytes(self) -> int:
         try:
-            return self.path.stat().st_size * (_OF_GZIP if self.path.suffix.lower() == ".gz" else 1)
+            return self.path.stat().st_size * (_OF_PACKED if self.path.suffix.lower() in _COMPRESSIONS else 1)
         except (OSError, ValueError):
             return 0  # it is refused when it is read
 
@@ -163,27 +172,50 @@ class FileCapture:
 
 
 def kind_of(path: Path, formats: Mapping[str, Format] = FORMATS) -> FileKind:
-    """The format that a file's name declares.
+    """The format that a file's name declares. What a plain `.zip` holds, the names of its members do.
 
     Args:
-        formats: The formats by suffix.
+        formats: The formats by suffix; by an empty one the format of every other name.
 
     Raises:
         UnreadableFile: The name does not end in a supported suffix.
     """
     suffixes = [suffix.lower() for suffix in path.suffixes]
-    compressed = suffixes[-1:] == [".gz"]
-    ending = suffixes[-2:-1] if compressed else suffixes[-1:]
-    file_format = formats.get(ending[0]) if ending else None
-    if file_format is None or (compressed and file_format is Format.PARQUET):
-        found = "".join(suffixes[-2:]) or "no suffix"
-        packed = [suffix for suffix in formats if formats[suffix] is not Format.PARQUET]
-        known = f"{', '.join(packed)} (each with or without .gz) and .parquet"
-        why = f"ends in {found}; files that can be landed end in {known}"
+    compression = _COMPRESSIONS.get(suffixes[-1], "") if suffixes else ""
+    ending = suffixes[-2:-1] if compression else suffixes[-1:]
+    found = formats.get(ending[0] if ending else "", formats.get(""))
+    if compression == "zip" and (not ending or ending[0] not in formats) and path.is_file():
+        return FileKind(format=_format_inside(path, formats), compression=compression)
+    if found is None or (compression not in ("", "zip") and found in _NEVER_PACKED):
+        shown = "".join(suffixes[-2:]) or "no suffix"
+        texts = [suffix for suffix in formats if suffix and formats[suffix] not in _NEVER_PACKED]
+        others = [suffix for suffix in formats if formats[suffix] in _NEVER_PACKED]
+        packed = ", ".join(_COMPRESSIONS)
+        known = f"{', '.join(texts)} (each with or without {packed}) and {', '.join(others)}"
+        why = f"ends in {shown}; files that can be landed end in {known}"
         if dialect := _DIALECTS.get(ending[0] if ending else ""):
-            why = f"ends in {found}: declare reads={dialect} on its source, if that is what it is"
+            why = f"ends in {shown}: declare reads={dialect} on its source, if that is what it is"
         raise BadFile(path=path.name, fault=Fault.SUFFIX, why=why)
-    return FileKind(format=file_format, compression="gzip" if compressed else "")
+    return FileKind(format=found, compression=compression)
+
+
+def format_of(member: str, formats: Mapping[str, Format]) -> Format | None:
+    """What a member of an archive is, by its name."""
+    return formats.get(PurePosixPath(member).suffix.lower(), formats.get(""))
+
+
+def _format_inside(path: Path, formats: Mapping[str, Format]) -> Format:
+    try:
+        with open_archive(path) as archive:
+            names = [name for name in archive.names if not is_of_people(name)]
+    except NotWhole as error:
+        raise BadFile(path=path.name, fault=Fault.DAMAGED, why=f"is not a complete zip file: {error}") from error
+    found = {format_of(name, formats) for name in names}
+    if len(found) == 1 and (only := found.pop()) is not None:
+        return only
+    shown = ", ".join(visible(name[:_MOST_SHOWN]) for name in names[:_MOST_NAMES]) or "nothing"
+    why = f"holds {shown}; a zip file that can be landed holds files of one format, such as .csv"
+    raise BadFile(path=path.name, fault=Fault.SUFFIX, why=why)
 
 
 _DIALECTS = {
@@ -192,6 +224,9 @@ _DIALECTS = {
     ".txt": r'Csv(delimiter="\t")',
     ".dat": 'Csv(delimiter=";")',
     ".psv": 'Csv(delimiter="|")',
+    ".avro": "Avro()",
+    ".xlsx": "Xlsx()",
+    ".xlsm": "Xlsx()",
 }
 """What is to be declared of files with these suffixes."""
 

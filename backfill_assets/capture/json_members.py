@@ -17,7 +17,7 @@ quoted = json.JSONEncoder(ensure_ascii=False).encode
 _SPACE = b" \t\r\n"
 """What JSON allows between its tokens."""
 
-PROBLEM, KINESIS_PROBLEM = "kafka_problem", "kinesis_problem"
+PROBLEM, KINESIS_PROBLEM, FILE_PROBLEM = "kafka_problem", "kinesis_problem", "file_problem"
 """The members that say why the value of a landed record could not be read."""
 
 

@@ -39,11 +39,17 @@ class Format(StrEnum):
     JSONL = "jsonl"
     CSV = "csv"
     PARQUET = "parquet"
+    AVRO = "avro"
+    XLSX = "xlsx"
+
+
+PACKED = {"gzip": ".gz", "zstd": ".zst", "bzip2": ".bz2", "xz": ".xz", "zip": ".zip"}
+"""What a file is packed by, with what its name ends in then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileKind:
-    """Format and compression (`gzip` or empty)."""
+    """Format, and what it is packed by: one of `PACKED`, or nothing."""
 
     format: Format
     compression: str
@@ -51,7 +57,7 @@ class FileKind:
     @property
     def suffix(self) -> str:
         """What the name of a landed file of this kind ends in."""
-        return f".{self.format}{'.gz' if self.compression else ''}"
+        return f".{self.format}{PACKED.get(self.compression, '')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +75,7 @@ class LandedFile:
         stored_path: Relative to the landing place, with forward slashes.
         size_bytes: How large it is.
         format: A `Format`, or `statement`; `answer` of what a source said, which is kept beside its records.
-        compression: `gzip`, or empty.
+        compression: What it is packed by, one of `PACKED`; or empty.
     """
 
     source: str

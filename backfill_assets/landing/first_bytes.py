@@ -7,14 +7,15 @@ they are rejected, and the others land.
 from __future__ import annotations
 
 import codecs
+import json
 import re
 import zipfile
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from backfill_assets.capture.errors import BadFile, Fault
-from backfill_assets.capture.landed_files import FileKind, Format
+from backfill_assets.capture.landed_files import PACKED, FileKind, Format
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import Csv
 from backfill_assets.landing.csv_headers import declaration, names_of
@@ -42,17 +43,34 @@ _OTHERS = {
     b"SQLite format 3\x00": "a SQLite database",
 }
 _PARQUET = (b"PAR1", b"PARE")
+_MAGIC = {
+    "gzip": (b"\x1f\x8b",),
+    "zstd": (b"\x28\xb5\x2f\xfd", *(bytes([first]) + b"\x2a\x4d\x18" for first in range(0x50, 0x60))),
+    "bzip2": (b"BZh",),
+    "xz": (b"\xfd7zXZ\x00",),
+    "zip": (b"PK\x03\x04", b"PK\x05\x06"),
+}
+"""What a packed file begins with."""
 _READABLE = frozenset({b"BZh", b"ORC", *_PARQUET})
 """Beginnings that a header of a CSV may have too, such as `ORCHARD`: what follows is binary then."""
 
 _OFFICE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_BINARY = {Format.PARQUET: _PARQUET, Format.AVRO: (b"Obj\x01",), Format.XLSX: (b"PK\x03\x04", _OFFICE)}
+"""What a file that is no text begins with."""
+
 _OF_OFFICE = {"[Content_Types].xml", "content.xml"}
 """Members of the files of office programs, which are archives."""
 
 _MARKUP = re.compile(rb"\s*<(?:!doctype\s|html[\s>]|\?xml\s|!--)", re.IGNORECASE)
 _UTF_32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_NAMES = {Format.JSONL: "JSON lines", Format.CSV: "CSV", Format.PARQUET: "Parquet"}
+_NAMES = {
+    Format.JSONL: "JSON lines",
+    Format.CSV: "CSV",
+    Format.PARQUET: "Parquet",
+    Format.AVRO: "Avro",
+    Format.XLSX: "Excel",
+}
 _SUFFIXES = {Format.JSONL: ".jsonl", Format.CSV: ".csv", Format.PARQUET: ".parquet"}
 
 
@@ -64,24 +82,25 @@ def require_kind(path: Path, kind: FileKind, name: str, *, dialect: Csv | None =
     """
     with path.open("rb") as file:
         head = file.read(SAMPLE_BYTES)
-    if not head and (kind.compression or kind.format is Format.PARQUET):
-        what = "gzip" if kind.compression else "Parquet"
-        why = f"is empty, and a {what} file without records is not: it was not written to its end"
+    what = kind.compression or _NAMES[kind.format]
+    if not head and (kind.compression or kind.format in _BINARY):
+        a = "an" if what[0].lower() in "aex" else "a"
+        why = f"is empty, and {a} {what} file without records is not: it was not written to its end"
         raise BadFile(path=name, fault=Fault.DAMAGED, why=why)
     if kind.compression:
-        if not head.startswith(b"\x1f\x8b"):
+        if not head.startswith(_MAGIC[kind.compression]):
             _require_no_other(head, path, name, kind)
             if not is_binary(head):
-                unpacked = name[: -len(".gz")] if name.lower().endswith(".gz") else name
-                raise renamed(name, "is not packed by gzip", Path(unpacked).suffix)
+                unpacked = name.rpartition(".")[0] if path_suffix(name) == PACKED[kind.compression] else name
+                raise renamed(name, f"is not packed by {kind.compression}", Path(unpacked).suffix)
         return
-    if kind.format is not Format.PARQUET:
+    if kind.format not in _BINARY:
         require_text(head, path, name, kind, dialect)
-    elif not head.startswith(_PARQUET):
+    elif not head.startswith(_BINARY[kind.format]):
         _require_no_other(head, path, name, kind)
         if not is_binary(head):
             other = Format.JSONL if head.lstrip().startswith(b"{") else Format.CSV
-            raise renamed(name, "is text, not Parquet", _SUFFIXES[other])
+            raise renamed(name, f"is text, not {what}", _SUFFIXES[other])
 
 
 def require_text(head: bytes, path: Path, name: str, kind: FileKind, dialect: Csv | None = None) -> None:
@@ -113,16 +132,21 @@ def _require_no_other(head: bytes, path: Path, name: str, kind: FileKind, dialec
         )
         raise BadFile(path=name, fault=Fault.ENCODING, why=f"is {found} text{wanted}")
     if head.startswith(_OFFICE) or (head.startswith(b"PK") and _is_workbook(path)):
-        raise BadFile(path=name, fault=Fault.WORKBOOK, why=f"is an Excel or Office file, {said}")
+        near = "reads=Xlsx()" if head.startswith(b"PK") else None
+        wanted = f": declare {near}, and name it .xlsx" if near else ""
+        raise BadFile(path=name, fault=Fault.WORKBOOK, why=f"is an Excel or Office file, {said}{wanted}", near=near)
     for start, what in _PACKED.items():
         if _begins(head, start):
-            if what == "gzip" and kind.format is not Format.PARQUET:
-                raise renamed(name, "holds gzip, not text", f"{path_suffix(name)}.gz")
+            if what in PACKED and kind.format not in _BINARY and not kind.compression:
+                raise renamed(name, f"holds {what}, not text", f"{path_suffix(name)}{PACKED[what]}")
             raise BadFile(path=name, fault=Fault.PACKED, why=f"holds {what}, {said}")
     if any(_begins(head, start) for start in _PARQUET) and kind.format is not Format.PARQUET:
         raise renamed(name, "holds Parquet, not text", ".parquet")
     for start, what in _OTHERS.items():
         if _begins(head, start):
+            if what == "Avro":
+                why = f"is Avro, {said}: declare reads=Avro(), and name it .avro"
+                raise BadFile(path=name, fault=Fault.DIALECT, why=why)
             raise BadFile(path=name, fault=Fault.NOT_TEXT, why=f"is {what}, {said}")
     if _MARKUP.match(head):
         what = "XML" if head.lstrip()[:5].lower() == b"<?xml" else "an HTML page"
@@ -171,23 +195,130 @@ def _is_workbook(path: Path) -> bool:
         return False
 
 
-def require_json_lines(text: bytes, name: str, columns: Collection[str]) -> None:
+def require_json_lines(head: bytes, name: str, columns: Collection[str]) -> str:
     """Refuses a text that is something else than JSON lines from its first line on.
 
     Args:
-        text: The first whole lines of the file.
+        head: Its first bytes.
         columns: Those that a file has to have.
+
+    Returns:
+        How it would be declared if it was a document, which is known when a line turns out to be too long.
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    declared = json_declaration(head.decode("utf-8", "replace"), columns)
+    lines = [line.strip() for line in head.splitlines() if line.strip()]
+    if lines and _is_document(lines, is_whole=len(head) < SAMPLE_BYTES):
+        what = "array" if lines[0].startswith(b"[") else "object"
+        raise not_as_lines(f"is one JSON {what} over several lines{_OBJECT_A_LINE}", declared, name)
     if not lines or any(line.startswith(b"{") for line in lines):
-        return
+        return declared
     if all(line.startswith(b"[") for line in lines):
-        why = "is a JSON array, and each record has to be an object on a line of its own"
-        if len(lines) > 1:
-            why = "has an array in each line, and each record has to be an object"
-        raise BadFile(path=name, fault=Fault.LONG_LINE, why=why)
+        why = "is a JSON array" if len(lines) == 1 else "has an array in each line"
+        raise not_as_lines(
+            f"{why}{_OBJECT_A_LINE}", declared if all(_OF_OBJECTS.match(line) for line in lines) else "", name
+        )
     if columns and set(columns) <= names_of(lines[0].decode("utf-8", "replace"), ","):
         raise renamed(name, "is CSV, not JSON lines", ".csv")
+    return declared
+
+
+def not_as_lines(why: str, declared: str, name: str) -> BadFile:
+    """The refusal of a file that is not JSON lines.
+
+    Args:
+        declared: What reads it, if it is known.
+    """
+    said = f"{why}: declare {declared}" if declared else why
+    return BadFile(path=name, fault=Fault.LONG_LINE, why=said, near=declared or None)
+
+
+_OBJECT_A_LINE = ", and each record has to be an object on a line of its own"
+_OF_OBJECTS = re.compile(rb"\[\s*[{\]]")
+
+
+def _is_document(lines: Sequence[bytes], *, is_whole: bool) -> bool:
+    """Whether the first line begins a document of JSON that goes on in the next ones, and is no record that was cut.
+
+    Args:
+        is_whole: Whether the last one of them is all there.
+    """
+    first = lines[0]
+    if first in (b"{", b"["):
+        return True
+    if len(lines) > 1 and first.startswith(b"[") and _OF_OBJECTS.match(first) and not first.endswith(b"]"):
+        return True
+    if first[:1] not in (b"{", b"[") or len(lines) < (2 if is_whole else 3):
+        return False
+    found = [each[0] for each in _TOKENS.finditer(first.decode("utf-8", "replace"))]
+    is_open = sum(each in ("{", "[") for each in found) > sum(each in ("}", "]") for each in found)
+    return is_open and not _is_object(lines[1])
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+_TOKENS = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"|[{}\[\]:]', re.DOTALL)
+_BLANKS = re.compile(r"[ \t\r\n]*+")
+
+
+def json_declaration(text: str, columns: Collection[str] = ()) -> str:
+    """How a source declares that its files are documents of JSON such as this one.
+
+    Args:
+        text: The first characters of the document.
+        columns: Those that a record may have.
+    """
+    if text.lstrip().startswith("["):
+        return "reads=Json(array=True)"
+    place = list_at(text, columns)
+    return records_at(place) if place else "reads=Json()"
+
+
+def records_at(place: str) -> str:
+    """The declaration of a list at a place."""
+    return f"reads=Json(records={json.dumps(place, ensure_ascii=False)})"
+
+
+def list_at(text: str, columns: Collection[str] = ()) -> str:
+    """Where the object at the beginning of a text has its first list of objects, as `Json(records=...)` has it; empty
+    when it has none, or is a record.
+
+    Args:
+        text: The first characters of a document.
+        columns: Those that a record may have.
+    """
+    names: list[str] = []
+    last, in_lists = "", 0
+    for token in _TOKENS.finditer(text):
+        what = token[0]
+        if in_lists:
+            in_lists += (what in "{[") - (what in "]}")
+        elif what == "[" and _begins_list_of_objects(text, token.end()):
+            return "" if any("." in each or not each for each in names) else ".".join(names)
+        elif what == "[":
+            in_lists = 1
+        elif what == "{":
+            names.append("")
+        elif what == "}" and len(names) < 2:
+            return ""
+        elif what == "}":
+            names.pop()
+        elif what == ":" and names:
+            names[-1] = last
+            if last in columns:
+                return ""
+        else:
+            last = token[1] or ""
+    return ""
+
+
+def _begins_list_of_objects(text: str, at: int) -> bool:
+    match = _BLANKS.match(text, at)
+    return match is not None and text[match.end() : match.end() + 1] == "{"
 
 
 _NOT_ASCII = re.compile(rb"[\x80-\xff]+")

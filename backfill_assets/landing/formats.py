@@ -14,10 +14,10 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from backfill_assets.capture.json_members import KINESIS_PROBLEM, PROBLEM
+from backfill_assets.capture.json_members import FILE_PROBLEM, KINESIS_PROBLEM, PROBLEM
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.core.columns import in_sql
-from backfill_assets.domain import Csv, SourceTable, Xlsx
+from backfill_assets.domain import Avro, Csv, SourceTable, Xlsx
 from backfill_assets.landing import debezium, reading
 from backfill_assets.landing.decoding.csv_rows import REASON_ENDS
 from backfill_assets.landing.json_text import has_half_pair, members, plain
@@ -83,6 +83,8 @@ def records(
             return _csv(spark, stored, probe, source)
         case Format.PARQUET:
             return _parquet(spark, stored, probe, source)
+        case _:
+            raise AssertionError(f"a file of {kind.format} is decoded before it is read")
 
 
 def _json_lines(
@@ -101,15 +103,16 @@ def _json_lines(
     problem = F.lit(None).cast(StringType()) if source.envelope is None else debezium.complaint(source)
     twice = (F.size(NAMES) > F.size(F.array_distinct(NAMES))) | line.names_twice
     unknown = unknown_members(line, F.col(NAMES), source)
+    what = "line" if source.reads is None else "record"
     frame = parsed.select(
         *(_value(column, line, source).alias(column) for column in source.file_columns),
         F.col(ROW),
         F.col("value").alias(RAW),
-        F.when(text.isNull(), "the line is not valid UTF-8")
-        .when(record.isNull(), "the line is not a JSON object")
-        .when(has_half_pair(text), "the line holds half of a surrogate pair")
-        .when(twice, "the line names a column twice")
-        .otherwise(F.coalesce(F.col(debezium.LINE)[PROBLEM], F.col(debezium.LINE)[KINESIS_PROBLEM], problem))
+        F.when(text.isNull(), f"the {what} is not valid UTF-8")
+        .when(record.isNull(), f"the {what} is not a JSON object")
+        .when(has_half_pair(text), f"the {what} holds half of a surrogate pair")
+        .when(twice, f"the {what} names a column twice")
+        .otherwise(F.coalesce(*(record[name] for name in _problems(source)), problem))
         .alias(BROKEN),
         F.when(F.size(unknown) > 0, unknown).alias(IGNORED),
         *_which(stored),
@@ -137,6 +140,11 @@ def _value(column: str, line: Line, source: SourceTable) -> Column:
     if source.envelope is None:
         return joined([line.value(part) for part in parts])
     return joined([debezium.value(part, column, line.value(part), source) for part in parts])
+
+
+def _problems(source: SourceTable) -> Sequence[str]:
+    """The members of a line that say why its record could not be read."""
+    return (FILE_PROBLEM,) if isinstance(source.reads, Avro) else (PROBLEM, KINESIS_PROBLEM)
 
 
 def _of_files(frame: DataFrame, stored: Sequence[str]) -> DataFrame:

@@ -24,20 +24,23 @@ from pyspark.sql.types import DataType, NumericType, TimestampType
 
 from backfill_assets.capture.debezium_messages import Messages
 from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.capture.gzip_text import NotWhole
 from backfill_assets.capture.json_members import objects_of
 from backfill_assets.capture.landed_files import FileKind, Format
+from backfill_assets.capture.packed import open_packed
 from backfill_assets.core.wording import visible
-from backfill_assets.domain import Csv, SourceTable
+from backfill_assets.domain import Csv, Json, SourceTable
 from backfill_assets.landing.csv_headers import names_of, require_csv_header
 from backfill_assets.landing.first_bytes import (
     SAMPLE_BYTES,
     OtherEncoding,
+    not_as_lines,
+    records_at,
     renamed,
     require_json_lines,
     require_kind,
     require_text,
 )
-from backfill_assets.landing.gzip_text import NotWhole, open_gzip
 from backfill_assets.landing.names import (
     ignored,
     missing,
@@ -73,7 +76,6 @@ _BLANK = b" \t\r\n"
 _FOREIGN_CODECS = {"BROTLI", "LZO"}
 _MAY_BE_SEVERAL = re.compile(rb"\}[ \t]*,?[ \t]*\{")
 """What is between two objects of a line; also where they are elements of an array that is a member."""
-_IN_ARRAY = re.compile(rb"\[[ \t]*\{")
 _FIRST_MEMBER = re.compile(r'[ \t]*\{[ \t]*"([^"\\]*)"')
 _OF_EVENTS = ("payload", "op", "before", "after", "source", "status", "ts_ms")
 """Members of change events of Debezium, and of the messages beside them."""
@@ -129,29 +131,33 @@ def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str, counted
         case Format.JSONL:
             require_members_have_names(source, name=name)
             messages = None if source.envelope is None else Messages(source.envelope.connector)
-            look = partial(_look_at_lines, source=None if counted else source, messages=messages)
+            own = None if counted else source
+            look = partial(_look_at_lines, source=own, messages=messages)
+            begin = None if own is None or not _are_lines(own) else partial(_require_lines, name=name, source=own)
             with text_errors(name):
                 empty, valid_utf8 = _scan_text(
-                    path, kind, name, None if counted and messages is None else look, is_offered=not counted
+                    path, kind, name, look if own or messages else None, begin, is_offered=not counted
                 )
             is_small = path.stat().st_size <= _BYTES_OF_A_TASK
             passed_over = () if messages is None else tuple(sorted(messages.beside.items()))
             return Probe(empty=empty, valid_utf8=valid_utf8, is_small=is_small, passed_over=passed_over)
+        case _:
+            raise AssertionError(f"a file of {kind.format} is decoded before it is probed")
 
 
 @contextmanager
 def text_errors(name: str) -> Iterator[None]:
-    """Refuses a gzipped file that is not whole."""
+    """Refuses a packed file that is not whole."""
     try:
         yield
     except NotWhole as error:
         fault = Fault.PADDED if error.is_padded else Fault.DAMAGED
-        raise BadFile(path=name, fault=fault, why=f"is not a complete gzip file: {error}") from error
+        raise BadFile(path=name, fault=fault, why=f"is not a complete {error.what} file: {error}") from error
 
 
 def opened(path: Path, kind: FileKind) -> IO[bytes]:
     """The bytes of a text file, unpacked."""
-    return open_gzip(path) if kind.compression else path.open("rb")
+    return open_packed(path, kind.compression) if kind.compression else path.open("rb")
 
 
 def _scan_text(
@@ -159,6 +165,7 @@ def _scan_text(
     kind: FileKind,
     name: str,
     look: Callable[[bytes, int, str], None] | None = None,
+    begin: Callable[[bytes], str] | None = None,
     *,
     is_offered: bool = True,
 ) -> tuple[bool, bool]:
@@ -166,23 +173,25 @@ def _scan_text(
 
     Args:
         look: Called with whole lines, the number of the first of them, and the name of the file.
+        begin: Called with its first bytes; gives what would be declared of it if a line is too long for a record.
         is_offered: Somebody else has written it, perhaps in another encoding.
     """
     decoder = codecs.getincrementaldecoder("utf-8")()
     other = OtherEncoding() if is_offered else None
     empty = valid_utf8 = True
-    first = True
+    first, near = True, ""
     lines, run, rest = 1, 0, b""
     with opened(path, kind) as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             if first:
                 require_text(chunk[:SAMPLE_BYTES], path, name, kind)
                 chunk, first = chunk.removeprefix(codecs.BOM_UTF8), False
+                near = "" if begin is None else begin(chunk[:SAMPLE_BYTES])
             empty = empty and not chunk.strip(_BLANK)
             if other is not None:
                 other.add(chunk)
             began = lines
-            lines, run = _longest(chunk, lines, run, name)
+            lines, run = _longest(chunk, lines, run, name, near)
             if look is not None:
                 whole = max(0, len(chunk) - run)
                 if whole:
@@ -213,21 +222,25 @@ def _look_at_lines(
     if source is not None:
         if why:
             raise BadFile(path=name, fault=Fault.EVENTS, why=why)
-        _refuse_other_json(text, first, name, source=source)
+        if _are_lines(source):
+            _refuse_other_json(text, first, name, source)
         if first == 1:
             require_members(source, text.splitlines(), name=name)
 
 
-def _refuse_other_json(text: bytes, first: int, name: str, *, source: SourceTable) -> None:
-    """Refuses lines of several records, which would count as one rejected record each, and JSON over several lines."""
+def _require_lines(head: bytes, *, name: str, source: SourceTable) -> str:
+    return require_json_lines(head, name, names_in_header(source))
+
+
+def _are_lines(source: SourceTable) -> bool:
+    """Whether each line is expected to be an object, and not the element of an array, which may be anything."""
+    return source.reads in (None, Json())
+
+
+def _refuse_other_json(text: bytes, first: int, name: str, source: SourceTable) -> None:
+    """Refuses lines of several records, which would count as one rejected record each."""
     lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
     begin = next((line.strip(_BLANK) for line in lines if line.strip(_BLANK)), b"") if first == 1 else b""
-    if first == 1 and begin not in (b"[", b"{"):
-        require_json_lines(text[:SAMPLE_BYTES], name, names_in_header(source))
-    if begin in (b"[", b"{") or (_IN_ARRAY.match(begin) and not begin.endswith(b"]")):
-        what = "array" if begin.startswith(b"[") else "object"
-        why = f"is one JSON {what} over several lines, and each record has to be an object on a line of its own"
-        raise BadFile(path=name, fault=Fault.LONG_LINE, why=why)
     members = {*top_members(source), *(_OF_EVENTS if source.envelope else ())}
     if begin and begin == text.strip(_BLANK):
         _refuse_envelope(begin.decode("utf-8", "replace"), members, name, number=1, least=1)
@@ -238,19 +251,22 @@ def _refuse_other_json(text: bytes, first: int, name: str, *, source: SourceTabl
             continue
         decoded = line.decode("utf-8", "replace")
         if count := len(objects_of(decoded)):
-            raise _several(count, number, "", name)
+            near = "reads=Json(array=True)" if decoded.lstrip().startswith("[") else "reads=Json()"
+            raise _several(count, number, "", name, near)
         _refuse_envelope(decoded, members, name, number=number, least=2)
 
 
-def _several(count: int, number: int, where: str, name: str) -> BadFile:
+def _several(count: int, number: int, where: str, name: str, declared: str) -> BadFile:
     why = f"holds {count_of(count, 'JSON object')} in line {number:,}{where}, and each has to be on a line of its own"
-    return BadFile(path=name, fault=Fault.LONG_LINE, why=why)
+    # Where other lines are records themselves, only objects in a row are one form.
+    return not_as_lines(why, declared if number == 1 or declared == "reads=Json()" else "", name)
 
 
 def _refuse_envelope(line: str, members: Set[str], name: str, *, number: int, least: int) -> None:
-    count, where = _listed(line, members, least)
+    count, place = _listed(line, members, least)
     if count:
-        raise _several(count, number, where, name)
+        where = f" at {visible(place[:_MOST_CHARACTERS])!r}"
+        raise _several(count, number, where, name, records_at(place))
 
 
 def _listed(line: str, members: Set[str], least: int) -> tuple[int, str]:
@@ -273,11 +289,11 @@ def _listed(line: str, members: Set[str], least: int) -> tuple[int, str]:
         if isinstance(value, dict):
             inner += [(f"{path}.{name}", each) for name, each in value.items()]
         elif isinstance(value, list) and (count := sum(isinstance(each, dict) for each in value)) >= least:
-            return count, f" at {visible(path[:_MOST_CHARACTERS])!r}"
+            return count, path
     return 0, ""
 
 
-def _longest(chunk: bytes, lines: int, run: int, name: str) -> tuple[int, int]:
+def _longest(chunk: bytes, lines: int, run: int, name: str, near: str) -> tuple[int, int]:
     """Counts on: lines begun so far, and bytes of the last one. No line may be longer than a record can be.
 
     A chunk is shorter than that, so only its first line, as the end of an earlier one, can be too long.
@@ -285,7 +301,7 @@ def _longest(chunk: bytes, lines: int, run: int, name: str) -> tuple[int, int]:
     ends = [place for place in (chunk.find(b"\n"), chunk.find(b"\r")) if place >= 0]
     if run + min(ends, default=len(chunk)) > MOST_RECORD_BYTES:
         why = f"has a line of more than {MOST_RECORD_BYTES >> 20} MiB (line {lines:,}), which is not a record"
-        raise BadFile(path=name, fault=Fault.LONG_LINE, why=why)
+        raise not_as_lines(why, near, name)
     if not ends:
         return lines, run + len(chunk)
     last = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))

@@ -36,6 +36,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "json_columns": 'json_columns=("payload",)',
         "rounds": "rounds=True",
         "timezone": 'timezone="Europe/Amsterdam"',
+        "reads": 'reads=Json(records="features")',
         "columns": 'columns={"ID": "event_id", "properties.time": "at", ("amount", 2): "amount"}',
         "earlier_columns": (
             f'earlier_columns={{1: {{"Id": "event_id"}}}}, columns={{"ID": "event_id"}}, earlier={{1: {_SCHEMA}}}, '

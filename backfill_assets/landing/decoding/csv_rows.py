@@ -265,9 +265,9 @@ def _below(
             elif is_ended or len(row) != width:
                 row = f"the row does not have the {width} values of the header"
         if isinstance(row, str):
-            written.write(_as_unreadable(row, source.taken(), width))
+            written.write(as_unreadable(row, source.taken(), width))
         elif source.is_odd or len(source.raw) > 1:
-            written.write(_as_csv([_restored(value, delimiter) for value in row]))
+            written.write(as_csv([_restored(value, delimiter) for value in row]))
             source.forget()
         else:
             yield row
@@ -294,13 +294,14 @@ def _restored(value: str, delimiter: str) -> str:
     return value.replace(_DELIMITER, delimiter)
 
 
-def _as_unreadable(reason: str, text: str, width: int) -> str:
+def as_unreadable(reason: str, text: str, width: int) -> str:
     """A row that the readers take for one of another width, with the reason and its text."""
     both = f"{reason}{REASON_ENDS}{text}".replace('"', '""')
     return f'"{both}"{"," if width == 1 else ""}\n'
 
 
-def _as_csv(row: Sequence[str]) -> str:
+def as_csv(row: Sequence[str]) -> str:
+    """A row as the readers take it."""
     return ",".join(map(_quoted, row)) + "\n" if row != [""] else '""\n'
 
 

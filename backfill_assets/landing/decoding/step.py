@@ -7,6 +7,7 @@ afterwards. So the landed file stays what came, and another declaration gives ot
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,28 +15,54 @@ from typing import Any
 from backfill_assets.capture.file_capture import FORMATS
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.core.identity import document_digest
-from backfill_assets.domain import Csv, SourceTable
+from backfill_assets.domain import Avro, Csv, Json, SourceTable, Xlsx
+from backfill_assets.domain.dialects import Dialect
+from backfill_assets.landing.decoding.archives import decode_archive
+from backfill_assets.landing.decoding.avro_files import avro_records
 from backfill_assets.landing.decoding.csv_rows import decode_csv
+from backfill_assets.landing.decoding.json_documents import json_records
+from backfill_assets.landing.decoding.workbooks import decode_workbook
+from backfill_assets.landing.first_bytes import SAMPLE_BYTES, require_kind, require_text
 from backfill_assets.landing.names import names_in_header
+from backfill_assets.landing.probe import opened, text_errors
 
+_CHUNK_BYTES = 1 << 20
 DECODER_VERSION = 1
 """Raised whenever the same bytes in the same dialect become other records: imports were read by an earlier one then."""
 
 _CSV_NAMES = (".csv", ".tsv", ".tab", ".psv", ".txt", ".dat")
+_FORMATS: Mapping[type[Dialect], Format] = {
+    Csv: Format.CSV,
+    Json: Format.JSONL,
+    Avro: Format.AVRO,
+    Xlsx: Format.XLSX,
+}
+_READ_PACKED = ("", "gzip")
+"""What the readers unpack themselves."""
 
 
 def formats(source: SourceTable) -> Mapping[str, Format]:
-    """What a file of the source is, by the suffix of its name."""
+    """What a file of the source is, by the suffix of its name; by an empty one, what one of any other name is."""
     match source.reads:
         case Csv():
             return FORMATS | dict.fromkeys(_CSV_NAMES, Format.CSV)
+        case Json():  # what a delivery stream writes has no suffix
+            return FORMATS | {"": Format.JSONL}
+        case Avro():
+            return FORMATS | {".avro": Format.AVRO, "": Format.AVRO}
+        case Xlsx():
+            return FORMATS | {".xlsx": Format.XLSX, ".xlsm": Format.XLSX}
         case _:
             return FORMATS
 
 
 def is_decoded(kind: FileKind, source: SourceTable) -> bool:
     """Whether files of this kind are read by way of a decoded one."""
-    return isinstance(source.reads, Csv) and kind.format is Format.CSV
+    return kind.compression not in _READ_PACKED or _is_of_dialect(kind, source)
+
+
+def _is_of_dialect(kind: FileKind, source: SourceTable) -> bool:
+    return source.reads is not None and _FORMATS[type(source.reads)] is kind.format
 
 
 def decode(copy: Path, kind: FileKind, source: SourceTable, *, name: str, into: Path) -> FileKind | None:
@@ -53,14 +80,50 @@ def decode(copy: Path, kind: FileKind, source: SourceTable, *, name: str, into: 
     Raises:
         BadFile: It is not in the declared dialect.
     """
+    if kind.compression != "zip":
+        return _decoded(copy, kind, source, name, into)
+    require_kind(copy, kind, name)
+
+    def member(copy: Path, kind: FileKind, name: str, into: Path) -> FileKind | None:
+        return _decoded(copy, kind, source, name, into)
+
+    return decode_archive(copy, kind, formats(source), member, name=name, into=into)
+
+
+def _decoded(copy: Path, kind: FileKind, source: SourceTable, name: str, into: Path) -> FileKind | None:
     if not is_decoded(kind, source):
         return None
-    match source.reads:
-        case Csv() as dialect:
+    dialect = source.reads if _is_of_dialect(kind, source) else None
+    if not isinstance(dialect, Csv):
+        require_kind(copy, kind, name)
+    match dialect:
+        case Csv():
             decode_csv(copy, kind, dialect, name=name, into=into, columns=names_in_header(source))
             return FileKind(format=Format.CSV, compression="")
-        case _:
-            raise AssertionError(f"{source.reads} decodes nothing")
+        case Xlsx():
+            with text_errors(name):
+                decode_workbook(copy, dialect, name=name, into=into)
+            return FileKind(format=Format.CSV, compression="")
+        case Json() | Avro():
+            _write_lines(copy, kind, dialect, name=name, into=into)
+            return FileKind(format=Format.JSONL, compression="")
+        case None:
+            with text_errors(name), opened(copy, kind) as stream, into.open("wb") as written:
+                shutil.copyfileobj(stream, written, _CHUNK_BYTES)
+            return FileKind(format=kind.format, compression="")
+
+
+def _write_lines(copy: Path, kind: FileKind, dialect: Json | Avro, *, name: str, into: Path) -> None:
+    with text_errors(name):
+        if isinstance(dialect, Json):
+            with opened(copy, kind) as stream:
+                require_text(stream.read(SAMPLE_BYTES), copy, name, kind)
+        with opened(copy, kind) as stream, into.open("wb") as written:
+            if isinstance(dialect, Json):
+                records = json_records(stream, dialect, name=name)
+            else:
+                records = avro_records(stream, name=name)
+            written.writelines(record + b"\n" for record in records)
 
 
 def reading_of(source: SourceTable) -> str:

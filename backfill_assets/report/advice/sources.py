@@ -155,6 +155,10 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step("name one by its sha256: ", Option("reference", f"{reference}={first}"))
         case BadFile(fault=Fault.RENAMED, near=suffix):
             return f"rename it, so that its name ends in {suffix}"
+        case BadFile(fault=Fault.LONG_LINE, near=str()):
+            return f"declare that, or {_ABOUT_A_FILE[Fault.LONG_LINE]}"
+        case BadFile(fault=Fault.WORKBOOK, near=str()):
+            return f"declare that, or {_ABOUT_A_FILE[Fault.WORKBOOK]}"
         case BadFile(column=str()):
             return _of_a_column(error)
         case BadFile() | NoFile() | FileRefused():
@@ -219,6 +223,8 @@ _ABOUT_A_FILE: dict[Fault, Advice] = {
     Fault.DELIMITER: "declare that, or write it with commas between its values",
     Fault.BANNER: "declare that, or remove the lines before its header",
     Fault.EVENTS: "land it as the source whose events they are, or declare what they are: envelope=Debezium(...)",
+    Fault.DIALECT: "correct its declaration, or the file",
+    Fault.FORMULA: "open it in a program for spreadsheets, which computes it, and save it",
     Fault.CODEC: "write it with Snappy, gzip or Zstandard",
     Fault.ENCODING: "save it as UTF-8",
     Fault.COLUMNS: "split its rows, or land it as Parquet",

@@ -83,6 +83,11 @@ def test_the_same_content_is_kept_once_and_left_alone(tmp_path: Path) -> None:
         ("a.b.JSON.GZ", Format.JSONL, "gzip", ".jsonl.gz"),
         ("2024.05.csv.gz", Format.CSV, "gzip", ".csv.gz"),
         ("a.parquet", Format.PARQUET, "", ".parquet"),
+        ("a.geojson", Format.JSONL, "", ".jsonl"),
+        ("a.json.zst", Format.JSONL, "zstd", ".jsonl.zst"),
+        ("a.csv.bz2", Format.CSV, "bzip2", ".csv.bz2"),
+        ("a.csv.xz", Format.CSV, "xz", ".csv.xz"),
+        ("a.csv.zip", Format.CSV, "zip", ".csv.zip"),
     ],
 )
 def test_the_name_declares_the_format(name: str, file_format: Format, compression: str, suffix: str) -> None:
@@ -90,7 +95,7 @@ def test_the_name_declares_the_format(name: str, file_format: Format, compressio
     assert (kind.format, kind.compression, kind.suffix) == (file_format, compression, suffix)
 
 
-@pytest.mark.parametrize("name", ["events", "events.xlsx", "events.gz", "events.parquet.gz", ".jsonl"])
+@pytest.mark.parametrize("name", ["events", "events.xls", "events.gz", "events.parquet.gz", ".jsonl"])
 def test_a_name_that_declares_no_format_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(UnreadableFile, match="files that can be landed end in"):
         offer(tmp_path, json_lines(event()), name)
@@ -222,37 +227,46 @@ SALE = '{"event_id": "1", "event_time": "2024-05-01T10:00:00Z", "place": "}{ [{}
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "says", "declares"),
     [
-        (f"{SALE}\n{SALE}{SALE}{SALE}\n", "holds 3 JSON objects in line 2"),
-        (f"{SALE}\r\n\r\n{SALE}, {SALE}\r\n", "holds 2 JSON objects in line 3"),
-        (f"[{SALE},{SALE}]", "is a JSON array"),
-        (f"{SALE}\n [ {SALE} , {SALE} ]\n", "holds 2 JSON objects in line 2"),
-        (f"{SALE}{SALE[:-20]}", "holds 2 JSON objects in line 1"),
-        (f"{SALE} \t{SALE} and more\n", "holds 2 JSON objects in line 1"),
-        (f"{SALE}\n" * 20_000 + f"{SALE}{SALE}\n", "holds 2 JSON objects in line 20,001"),
-        (f"[\n{SALE},\n{SALE}\n]\n", "is one JSON array over several lines"),
-        (f"\n[{SALE},\n{SALE}]\n", "is one JSON array over several lines"),
-        (f"{{\n{SALE[1:-1]}\n}}\n", "is one JSON object over several lines"),
+        (f"{SALE}\n{SALE}{SALE}{SALE}\n", "holds 3 JSON objects in line 2", "Json()"),
+        (f"{SALE}\r\n\r\n{SALE}, {SALE}\r\n", "holds 2 JSON objects in line 3", "Json()"),
+        (f"[{SALE},{SALE}]", "is a JSON array", "Json(array=True)"),
+        (f"[{SALE},{SALE}]\n[{SALE}, {SALE}]", "has an array in each line", "Json(array=True)"),
+        (f'{{"n":{{"all":[{SALE},\n{SALE},\n{SALE}]}}}}', "is one JSON object over several", 'Json(records="n.all")'),
+        (f"{SALE}\n [ {SALE} , {SALE} ]\n", "holds 2 JSON objects in line 2", ""),
+        (f"{SALE}{SALE[:-20]}", "holds 2 JSON objects in line 1", "Json()"),
+        (f"{SALE} \t{SALE} and more\n", "holds 2 JSON objects in line 1", "Json()"),
+        (f"{SALE}\n" * 20_000 + f"{SALE}{SALE}\n", "holds 2 JSON objects in line 20,001", "Json()"),
+        (f"[\n{SALE},\n{SALE}\n]\n", "is one JSON array over several lines", "Json(array=True)"),
+        (f"\n[{SALE},\n{SALE}]\n", "is one JSON array over several lines", "Json(array=True)"),
+        (f"{{\n{SALE[1:-1]}\n}}\n", "is one JSON object over several lines", "Json()"),
+        (f'{{\n"n":{{"all":[\n{SALE}]}}}}', "is one JSON object over several lines", 'Json(records="n.all")'),
+        (f"[{f'{SALE},' * 90_000}{SALE}]", "is a JSON array", "Json(array=True)"),
+        (f'{{"n":[{f"{SALE}," * 90_000}{SALE}]}}', "has a line of more than 8 MiB", 'Json(records="n")'),
         (
             f'{{"type": "FeatureCollection", "features": [{SALE},{SALE}]}}',
             "holds 2 JSON objects in line 1 at 'features'",
+            'Json(records="features")',
         ),
         (
             f'{{"of":{{"a":[1]}},"data":{{"items":[{SALE}, {SALE}, {SALE}]}}}}\n',
             "3 JSON objects in line 1 at 'data.items'",
+            'Json(records="data.items")',
         ),
-        (f'{SALE}\n{{"next": null, "value":[{SALE},{SALE}]}}\n', "holds 2 JSON objects in line 2 at 'value'"),
+        (f'{SALE}\n{{"next": null, "value":[{SALE},{SALE}]}}\n', "holds 2 JSON objects in line 2 at 'value'", ""),
     ],
+    ids=lambda text: text[:20],
 )
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json.gz"])
 def test_several_records_on_one_line_or_one_on_several_are_refused_whole(
-    tmp_path: Path, text: str, says: str, name: str
+    tmp_path: Path, text: str, says: str, declares: str, name: str
 ) -> None:
     content = text.encode()
     with pytest.raises(UnreadableFile, match=says) as refusal:
         offer(tmp_path, gzip.compress(content) if name.endswith(".gz") else content, name)
-    assert str(next_step_of(refusal.value)) == "write one record per line"
+    assert refusal.value.message.endswith(f": declare reads={declares}.") is bool(declares)
+    assert str(next_step_of(refusal.value)) == f"{'declare that, or ' if declares else ''}write one record per line"
     assert kept(tmp_path) == []
 
 

@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.gzip_text import open_gzip
 from backfill_assets.capture.landed_files import FileKind, LandingPlace
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.landing.file_versions import probe_versions
-from backfill_assets.landing.gzip_text import open_gzip
 from backfill_assets.landing.probe import Probe
 from backfill_assets_tests.support.landing_examples import EVENTS
 

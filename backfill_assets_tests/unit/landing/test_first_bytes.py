@@ -71,6 +71,9 @@ BANNER = "declare that, or remove the lines before its header"
 SEMICOLONS = 'has semicolons between its values: declare reads=Csv(delimiter=";")'
 TABS = r'has tabs between its values: declare reads=Csv(delimiter="\t")'
 SHEETS, COMMAS = "save each of its sheets as CSV in UTF-8", "declare that, or write it with commas between its values"
+DIALECT = "correct its declaration, or the file"
+DECLARED, WORKBOOK = f"declare that, or {SPLIT}", f"declare that, or {SHEETS}"
+ARRAY, LIST = (f"a line of its own: declare reads=Json({said})" for said in ("array=True", 'records="features"'))
 OTHER, AGAIN = "land JSON lines, CSV or Parquet", "get the file again from its source"
 ITSELF = "get the file itself from its source, which may have answered with an error or a login"
 
@@ -82,12 +85,12 @@ def renamed(suffix: str) -> str:
 @pytest.mark.parametrize(
     ("name", "content", "says", "advises"),
     [
-        ("a.jsonl", f"[{LINE}]".encode(), "is a JSON array, and each record", SPLIT),
-        ("a.jsonl", f"[{LINE.strip()},{LINE.strip()}]\n".encode(), "is a JSON array, and each record", SPLIT),
-        ("a.jsonl.gz", gzip.compress(b"\n[]\n"), "is a JSON array, and each record", SPLIT),
+        ("a.jsonl", f"[{LINE}]".encode(), ARRAY, DECLARED),
+        ("a.jsonl", f"[{LINE.strip()},{LINE.strip()}]\n".encode(), "is a JSON array, and each record", DECLARED),
+        ("a.jsonl.gz", gzip.compress(b"\n[]\n"), "is a JSON array, and each record", DECLARED),
         ("a.jsonl", b'["1","x"]\n["2","y"]\n', "has an array in each line", SPLIT),
-        ("a.jsonl", f"[\n{LINE}]\n".encode(), "is one JSON array over several lines", SPLIT),
-        ("a.jsonl", json.dumps({"features": [{"type": "Feature"}]}).encode(), "1 JSON object in line 1 at", SPLIT),
+        ("a.jsonl", f"[\n{LINE}]\n".encode(), ARRAY, DECLARED),
+        ("a.jsonl", json.dumps({"features": [{"type": "Feature"}]}).encode(), LIST, DECLARED),
         ("a.jsonl", HTML.encode(), "is an HTML page, not JSON lines: it begins with '<!DOCTYPE html>'", ITSELF),
         ("a.csv.gz", gzip.compress(HTML.encode()), "is an HTML page, not CSV", ITSELF),
         ("a.parquet", b" \n<html><body>404</body></html>", "is an HTML page, not Parquet", ITSELF),
@@ -100,15 +103,15 @@ def renamed(suffix: str) -> str:
         ("a.csv", CSV.encode("utf-32"), "is UTF-32 text", SAVE),
         ("a.jsonl.gz", LINE.encode(), "is not packed by gzip", renamed(".jsonl")),
         ("a.csv", gzip.compress(CSV.encode()), "holds gzip, not text", renamed(".csv.gz")),
-        ("a.jsonl", zipped("a.jsonl"), "holds zip, not JSON lines", UNPACK),
+        ("a.jsonl", zipped("a.jsonl"), "holds zip, not text", renamed(".jsonl.zip")),
         ("a.jsonl.gz", zipped("a.jsonl"), "holds zip, not JSON lines", UNPACK),
-        ("a.csv", bz2.compress(CSV.encode()), "holds bzip2, not CSV", UNPACK),
-        ("a.csv", lzma.compress(CSV.encode()), "holds xz, not CSV", UNPACK),
+        ("a.csv", bz2.compress(CSV.encode()), "holds bzip2, not text", renamed(".csv.bz2")),
+        ("a.csv", lzma.compress(CSV.encode()), "holds xz, not text", renamed(".csv.xz")),
         ("a.parquet", gzip.compress(parquet()), "holds gzip, not Parquet", UNPACK),
-        ("a.csv", zipped("[Content_Types].xml", "xl/workbook.xml"), "is an Excel or Office file, not CSV", SHEETS),
+        ("a.csv", zipped("[Content_Types].xml", "xl/workbook.xml"), "is an Excel or Office file, not CSV", WORKBOOK),
         ("a.csv", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), "is an Excel or Office file, not CSV", SHEETS),
         ("a.csv", b"%PDF-1.7\nx\n", "is PDF, not CSV", OTHER),
-        ("a.jsonl", b"Obj\x01avro.schema", "is Avro, not JSON lines", OTHER),
+        ("a.jsonl", b"Obj\x01avro.schema", "is Avro, not JSON lines: declare reads=Avro()", DIALECT),
         ("a.csv", parquet(), "holds Parquet, not text", renamed(".parquet")),
         ("a.csv.gz", parquet(), "holds Parquet, not text", renamed(".parquet")),
         ("a.parquet", CSV.encode(), "is text, not Parquet", renamed(".csv")),

@@ -18,15 +18,16 @@ _WITH_TRAILER = 31
 
 
 class NotWhole(Exception):
-    """A gzipped file is cut, damaged, or has something behind its text.
+    """A packed file is cut, damaged, or has something behind its text.
 
     Args:
         is_padded: Whether only zeros follow, as tapes and block devices add them.
+        what: What the file is packed by.
     """
 
-    def __init__(self, why: str, *, is_padded: bool = False) -> None:
+    def __init__(self, why: str, *, is_padded: bool = False, what: str = "gzip") -> None:
         super().__init__(why)
-        self.is_padded = is_padded
+        self.is_padded, self.what = is_padded, what
 
 
 def open_gzip(path: Path) -> IO[bytes]:
