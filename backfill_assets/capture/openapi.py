@@ -10,9 +10,18 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
-Document = Mapping[str, Any]
+from backfill_assets.capture.openapi_schemas import (
+    Document,
+    kinds_of,
+    listed,
+    mapping,
+    plain,
+    properties_of,
+    resolved,
+    schema_of,
+)
 
 _MOST_DEPTH = 4
 """How deep an answer is looked through for its records."""
@@ -70,14 +79,18 @@ def proposed_apis(document: Document, *, origin: str = "") -> tuple[ProposedApi,
         document: The document, read from JSON or YAML.
         origin: The address that it was had from, for one that names its servers by a path alone.
     """
-    found: list[ProposedApi] = []
-    for path, item in _mapping(document.get("paths")).items():
+    found: dict[str, ProposedApi] = {}
+    for path, item in mapping(document.get("paths")).items():
+        path = str(path).partition("#")[0].partition("?")[0]  # some documents tell operations apart like this
+        if path.rstrip("/").endswith("}"):  # one record
+            continue
         for method in ("get", "post"):
-            operation = _mapping(_resolved(document, _mapping(_resolved(document, item)).get(method)))
+            operation = mapping(resolved(document, mapping(resolved(document, item)).get(method)))
             is_search = method == "get" or re.search(r"search|query|list|find", path, re.IGNORECASE)
-            if operation and is_search and "{" not in path:
-                found += _of_operation(_Of(document, str(path), method, _mapping(item), operation), origin)
-    return tuple(found)
+            if operation and is_search and path not in found:
+                of = _Of(document, path, method, mapping(resolved(document, item)), operation)
+                found.update({each.path: each for each in _of_operation(of, origin)})
+    return tuple(sorted(found.values(), key=lambda each: each.path.count("{")))
 
 
 class _Of:
@@ -85,21 +98,44 @@ class _Of:
 
     def __init__(self, document: Document, path: str, method: str, item: Document, operation: Document) -> None:
         self.document, self.path, self.method, self.operation = document, path, method, operation
-        given = [*_list(item.get("parameters")), *_list(operation.get("parameters"))]
-        named = [_mapping(_resolved(document, each)) for each in given]
+        given = [*listed(item.get("parameters")), *listed(operation.get("parameters"))]
+        named = [mapping(resolved(document, each)) for each in given]
         self.parameters = {str(each["name"]): each for each in named if "name" in each and each.get("in") == "query"}
+        self.in_body = self._of_body() if method == "post" else {}
+        self.parameters |= {name: each for name, each in self.in_body.items() if name not in self.parameters}
         self.notes: list[str] = []
         self.arguments: dict[str, str] = {}
         self.names = {"HttpApi"}
         self.sent: dict[str, str] = {}
+        self.secrets: dict[str, dict[str, str]] = {}
+
+    def _of_body(self) -> dict[str, Document]:
+        """The members of the body of a search, as if they were parameters."""
+        body = mapping(resolved(self.document, self.operation.get("requestBody")))
+        content = next(
+            (mapping(each) for name, each in mapping(body.get("content")).items() if "json" in str(name)), {}
+        )
+        schema = self.schema(content.get("schema"))
+        required = listed(schema.get("required"))
+        return {
+            name: {"name": name, "schema": given, "required": name in required}
+            for name, given in properties_of(schema).items()
+        }
+
+    def place(self, name: str) -> _Text | str:
+        """What is asked with a parameter, as it is declared."""
+        if name not in self.in_body:
+            return name
+        self.names.add("InBody")
+        return _Text(f"InBody({_q(name)})")
 
     def schema(self, schema: object) -> Document:
-        return _schema(self.document, schema)
+        return schema_of(self.document, schema)
 
     def parameter(self, *names: str) -> str:
         """The first of these parameters that there is, however it is written."""
-        plain = {_plain(name): name for name in self.parameters}
-        return next((plain[_plain(name)] for name in names if _plain(name) in plain), "")
+        by_plain = {plain(name): name for name in self.parameters}
+        return next((by_plain[plain(name)] for name in names if plain(name) in by_plain), "")
 
     def of_parameter(self, name: str, *facts: str) -> Any:
         parameter = self.parameters.get(name, {})
@@ -123,11 +159,15 @@ def _of_operation(of: _Of, origin: str) -> Iterator[ProposedApi]:
     members = dict(_members(of, answer, "", _MOST_DEPTH, records))
     _page(of, members, headers, key)
     _window(of, event_time, columns)
-    if of.sent:
-        of.arguments["parameters"] = _pairs(of.sent)
+    sent = {name: value for name, value in of.sent.items() if name not in of.in_body}
+    if sent:
+        of.arguments["parameters"] = _pairs(sent)
     if of.method == "post":
         of.arguments["method"] = '"POST"'
-        of.notes.append("what a search is asked with is in its body: declare body={...}")
+        body = {name: int(value) for name, value in of.sent.items() if name in of.in_body}
+        if body:
+            of.arguments["body"] = "{" + ", ".join(f"{_q(name)}: {value}" for name, value in body.items()) + "}"
+        of.notes.append("a search is asked with what is in its body: add it to body={...}")
     _login(of)
     asked = " ".join(of.arguments.values())
     required = [name for name, each in of.parameters.items() if each.get("required") and _q(name) not in asked]
@@ -152,14 +192,14 @@ def _of_operation(of: _Of, origin: str) -> Iterator[ProposedApi]:
 
 def _answer(of: _Of) -> tuple[Document, Document]:
     """The schema and the headers of an answer that went well."""
-    answers = _mapping(of.operation.get("responses"))
+    answers = mapping(of.operation.get("responses"))
     by_status = {str(status): each for status, each in answers.items()}  # YAML reads them as numbers
     well = next((by_status[each] for each in ("200", "2XX", "201", "default") if each in by_status), None)
-    answer = _mapping(_resolved(of.document, well))
-    content = _mapping(answer.get("content"))
-    media = next((_mapping(value) for name, value in content.items() if "json" in str(name)), {})
+    answer = mapping(resolved(of.document, well))
+    content = mapping(answer.get("content"))
+    media = next((mapping(value) for name, value in content.items() if "json" in str(name)), {})
     schema = media.get("schema", answer.get("schema"))
-    return of.schema(schema), _mapping(answer.get("headers"))
+    return of.schema(schema), mapping(answer.get("headers"))
 
 
 _ARRAYS = ("items", "data", "results", "records", "value", "values", "entries", "content", "hits", "list", "rows")
@@ -169,10 +209,10 @@ def _records(of: _Of, schema: Document, at: str, depth: int) -> tuple[str, Docum
     """Where the array of records is, and the schema of one; of several the one whose name is usual, then the first."""
     if "items" in schema or schema.get("type") == "array":
         record = of.schema(schema.get("items"))
-        return (at, record) if _properties(record) else None
+        return (at, record) if properties_of(record) else None
     if not depth:
         return None
-    properties = _properties(schema)
+    properties = properties_of(schema)
     ordered = sorted(properties, key=lambda name: _ARRAYS.index(name.lower()) if name.lower() in _ARRAYS else 99)
     of_each = [_records(of, of.schema(properties[name]), f"{at}.{name}".lstrip("."), depth - 1) for name in ordered]
     found = [each for each in of_each if each is not None]
@@ -186,19 +226,19 @@ def _columns(
     of: _Of, record: Document, at: str = "", depth: int = 3, *, is_held: bool = True
 ) -> Iterator[ProposedColumn]:
     """The members of a record, and those of the objects in it."""
-    required = {str(each) for each in _list(record.get("required"))}
-    for name, given in _properties(record).items():
+    required = {str(each) for each in listed(record.get("required"))}
+    for name, given in properties_of(record).items():
         schema = of.schema(given)
         kind, is_json = _type(schema)
         is_there = is_held and name in required and not _is_nullable(schema)
-        if _properties(schema) and depth:
+        if properties_of(schema) and depth:
             yield from _columns(of, schema, f"{at}{name}.", depth - 1, is_held=is_there)
         else:
             yield ProposedColumn(name=f"{at}{name}", kind=kind, nullable=not is_there, is_json=is_json)
 
 
 def _type(schema: Document) -> tuple[str, bool]:
-    kinds = [each for each in _list_of(schema.get("type")) if each != "null"]
+    kinds = [each for each in kinds_of(schema.get("type")) if each != "null"]
     match (kinds[0] if len(kinds) == 1 else "", schema.get("format")):
         case ("integer", _):
             return "LONG", False
@@ -216,39 +256,44 @@ def _type(schema: Document) -> tuple[str, bool]:
             return "STRING", False
         case ("object" | "array", _):
             return "STRING", True
-    return "STRING", bool(_properties(schema))
+    return "STRING", bool(properties_of(schema))
 
 
 def _is_nullable(schema: Document) -> bool:
-    return schema.get("nullable") is True or schema.get("x-nullable") is True or "null" in _list_of(schema.get("type"))
+    return schema.get("nullable") is True or schema.get("x-nullable") is True or "null" in kinds_of(schema.get("type"))
 
 
-_TIMES = ("occurred_at", "event_time", "timestamp", "time", "at", "created_at", "created", "date", "updated_at")
+_TIMES = (
+    *("occurred_at", "event_time", "timestamp", "time", "at", "created_at", "date_created", "created_on", "created"),
+    *("creation_date", "received_at", "started_at", "start_time", "date", "updated_at", "date_updated", "modified_at"),
+)
 
 
 def _times(columns: Sequence[ProposedColumn]) -> list[str]:
     """The members that are times: those that are always there first, and dates last."""
     found = [each for each in columns if each.kind in ("TIMESTAMP", "DATE")]
-    return [each.name for each in sorted(found, key=lambda each: (each.nullable, each.kind == "DATE"))]
+    # Those of an object in a record are about something else.
+    ordered = sorted(found, key=lambda each: (each.name.count("."), each.nullable, each.kind == "DATE"))
+    return [each.name for each in ordered if "." not in each.name] or [each.name for each in ordered]
 
 
 def _key(columns: Sequence[ProposedColumn], path: str) -> tuple[str, ...]:
     """The member that is likely the key: `id`, or that of what the path names."""
     names = [each.name for each in columns]
     thing = re.sub(r"ies$", "y", path.rstrip("/").rpartition("/")[2]).removesuffix("s")
-    found = _first(names, ("id", "uuid", "_id", f"{thing}_id", f"{thing}id", f"{thing}_uuid", "key", "guid"))
+    found = _first(names, ("id", "uuid", "_id", "sid", f"{thing}_id", f"{thing}id", f"{thing}_uuid", "key", "guid"))
     return (found,) if found else ()
 
 
 def _first(names: Sequence[str], wanted: Sequence[str]) -> str:
-    plain = {_plain(name): name for name in reversed(names)}
-    return next((plain[_plain(each)] for each in wanted if _plain(each) in plain), "")
+    by_plain = {plain(name): name for name in reversed(names)}
+    return next((by_plain[plain(each)] for each in wanted if plain(each) in by_plain), "")
 
 
 def _members(of: _Of, schema: Document, at: str, depth: int, records: str) -> Iterator[tuple[str, Document]]:
     """The members of an answer beside its records, by where they are, the outer ones first."""
     inner: list[tuple[str, Document]] = []
-    for name, given in _properties(schema).items():
+    for name, given in properties_of(schema).items():
         where, held = f"{at}.{name}".lstrip("."), of.schema(given)
         if where != records:
             yield where, held
@@ -263,11 +308,13 @@ def _members(of: _Of, schema: Document, at: str, depth: int, records: str) -> It
 _CURSORS = (
     *("cursor", "page_token", "next_token", "continuation_token", "continuation", "next_cursor", "page_cursor"),
     *("starting_after", "after", "marker", "scroll_id", "nextpagetoken", "start_cursor", "bookmark", "since_id"),
+    *("after_id", "last_id", "id_after"),
 )
 _NEXTS = (
     *("next_cursor", "next_page_token", "next_token", "end_cursor", "continuation_token", "continuation"),
     *("cursor", "cursors_next", "next_page", "next_marker", "bookmark", "scroll_id", "page_token", "after", "next"),
 )
+_AFTERS = ("starting_after", "after", "since_id", "after_id", "last_id", "id_after")
 _URLS = ("next", "nexturl", "nextlink", "nextpageurl", "odatanextlink", "nexthref")
 _LIMITS = ("limit", "per_page", "page_size", "size", "top", "take", "count", "max_results", "rows", "results_per_page")
 _MORES = ("has_more", "has_next", "has_next_page", "more", "next_page_exists", "has_more_items", "is_truncated")
@@ -277,24 +324,28 @@ def _page(of: _Of, members: Mapping[str, Document], headers: Document, key: Sequ
     """How the answers go on, as parameters and answers say."""
     limit = of.parameter(*_LIMITS)
     size = of.of_parameter(limit, "maximum", "default") if limit else None
-    cursor, offset = of.parameter(*_CURSORS), of.parameter("offset", "skip", "start", "start_index", "first_result")
+    cursor, offset = of.parameter(*_CURSORS), of.parameter("offset", "skip", "start_index", "first_result", "start")
+    if offset and "integer" not in kinds_of(
+        of.schema(of.parameters[offset].get("schema") or of.parameters[offset]).get("type")
+    ):
+        offset = ""
     page, more = of.parameter("page", "page_number", "page_no", "page_index", "p"), _where(members, _MORES, "boolean")
     following = _where(members, _NEXTS, "string", "integer")
     url, likely_url = _next_url(members, is_sure=True), _next_url(members, is_sure=False)
     link = next((name for name in headers if str(name).lower() == "link"), "")
     if cursor and following and following != url:
-        _declare(of, "Cursor", parameter=cursor, next=following, more=more)
+        _declare(of, "Cursor", parameter=of.place(cursor), next=following, more=more)
     elif url:
         _declare(of, "NextUrl", next=url)
     elif link:
         _declare(of, "LinkHeader")
     elif offset:
         total = _total(members, headers, _TOTALS)
-        given = {"limit": limit, "size": size} if limit and size else {}
+        given = {"limit": of.place(limit), "size": size} if limit and size else {}
         _declare(
             of,
             "Offset",
-            parameter=offset,
+            parameter=of.place(offset),
             **given,
             first=_first_of(of, offset, 0),
             total=total,
@@ -303,12 +354,19 @@ def _page(of: _Of, members: Mapping[str, Document], headers: Document, key: Sequ
         limit = "" if given else limit
     elif page:
         total = _total(members, headers, _PAGES)
-        _declare(of, "PageNumber", parameter=page, first=_first_of(of, page, 1), total=total, more=more and not total)
+        _declare(
+            of,
+            "PageNumber",
+            parameter=of.place(page),
+            first=_first_of(of, page, 1),
+            total=total,
+            more=more and not total,
+        )
     elif likely_url:
         _declare(of, "NextUrl", next=likely_url)
         of.notes.append(f"{likely_url} is taken to be an address")
-    elif cursor and key:
-        _declare(of, "IdRange", after=cursor, member=key[0])
+    elif cursor and key and plain(cursor) in map(plain, _AFTERS):
+        _declare(of, "IdRange", after=of.place(cursor), member=key[0])
         of.notes.append(f"{cursor} is taken to be asked with the last {key[0]}: records have to come in its order")
     else:
         of.notes.append("the document does not say how answers are paged: one is taken to have everything")
@@ -328,7 +386,7 @@ _PAGES = ("total_pages", "page_count", "last_page", "pages", "num_pages", "total
 
 def _total(members: Mapping[str, Document], headers: Document, names: Sequence[str]) -> str | _Text:
     found = _where(members, names, "integer", "number")
-    header = next((str(each) for each in headers if _plain(str(each)).removeprefix("x") in map(_plain, names)), "")
+    header = next((str(each) for each in headers if plain(str(each)).removeprefix("x") in map(plain, names)), "")
     return found or (_Text(f"InHeader({_q(header)})") if header else "")
 
 
@@ -340,7 +398,7 @@ class _Text(str):
 
 def _declare(of: _Of, kind: str, **given: str | int | bool | None) -> None:
     of.names.add(kind)
-    of.names |= {"InHeader" for each in given.values() if isinstance(each, _Text)}
+    of.names |= {each.partition("(")[0] for each in given.values() if isinstance(each, _Text)}
     said = [
         f"{name}={value if isinstance(value, _Text) else _q(value)}"
         for name, value in given.items()
@@ -351,10 +409,10 @@ def _declare(of: _Of, kind: str, **given: str | int | bool | None) -> None:
 
 def _where(members: Mapping[str, Document], names: Sequence[str], *kinds: str) -> str:
     """Where an answer has the first of these members, of one of these types."""
-    for name in map(_plain, names):
+    for name in map(plain, names):
         for where, schema in members.items():
-            is_named = name in (_plain(where.rpartition(".")[2]), _plain("".join(where.split(".")[-2:])))
-            if is_named and set(_list_of(schema.get("type"))) & set(kinds):
+            is_named = name in (plain(where.rpartition(".")[2]), plain("".join(where.split(".")[-2:])))
+            if is_named and set(kinds_of(schema.get("type"))) & set(kinds):
                 return where
     return ""
 
@@ -362,10 +420,10 @@ def _where(members: Mapping[str, Document], names: Sequence[str], *kinds: str) -
 def _next_url(members: Mapping[str, Document], *, is_sure: bool) -> str:
     """Where an answer has the address of the next page, as the form or the name of a member says."""
     for where, schema in members.items():
-        own, path = _plain(where.rpartition(".")[2]), _plain(where)
+        own, path = plain(where.rpartition(".")[2]), plain(where)
         is_named = own in _URLS or path.endswith(("nexthref", "nexturl"))
         says_so = schema.get("format") in ("uri", "url", "uri-reference") or own != "next" or "link" in path
-        if is_named and "string" in _list_of(schema.get("type")) and (says_so or not is_sure):
+        if is_named and "string" in kinds_of(schema.get("type")) and (says_so or not is_sure):
             return where
     return ""
 
@@ -382,29 +440,31 @@ _PAIRS = (
 def _window(of: _Of, event_time: str, columns: Sequence[ProposedColumn]) -> None:
     """How a period is asked for."""
     pairs = ((of.parameter(start), of.parameter(end)) for start, end in _PAIRS)
-    start, end = next(((a, b) for a, b in pairs if a and b and _is_time(of, a)), ("", ""))
+    pages = of.arguments.get("pages", "")
+    start, end = next(((a, b) for a, b in pairs if a and b and _is_time(of, a) and _q(a) not in pages), ("", ""))
     if not start:
         return
     times = _times(columns)
-    by = next((each for each in ("updated", "created") if _plain(start).startswith(each)), "")
-    member = next((each for each in times if by and _plain(each).startswith(by)), event_time)
+    by = next((each for each in ("updated", "created") if plain(start).startswith(each)), "")
+    member = next((each for each in times if by and plain(each).startswith(by)), event_time)
     if not member:
         return
     of.names.add("TimeWindow")
     parameter = of.parameters[start]
     form = {**parameter, **of.schema(parameter.get("schema"))}
     is_day = form.get("format") == "date"
-    written = "day" if is_day else "seconds" if "integer" in _list_of(form.get("type")) else ""
+    written = "day" if is_day else "seconds" if "integer" in kinds_of(form.get("type")) else ""
     more = f", form={_q(written)}" if written else ""
-    of.arguments["window"] = f"TimeWindow(start={_q(start)}, end={_q(end)}, of={_q(member)}{more})"
+    places = [each if isinstance(each, _Text) else _q(each) for each in (of.place(start), of.place(end))]
+    of.arguments["window"] = f"TimeWindow(start={places[0]}, end={places[1]}, of={_q(member)}{more})"
     of.notes.append(f"{start} and {end} are taken to be about {member}")
 
 
 def _is_time(of: _Of, name: str) -> bool:
     parameter = of.parameters[name]
     schema = {**parameter, **of.schema(parameter.get("schema"))}
-    is_text = "string" in _list_of(schema.get("type", "string"))
-    return schema.get("format") in ("date", "date-time", "datetime") or is_text or "time" in _plain(name)
+    is_text = "string" in kinds_of(schema.get("type", "string"))
+    return schema.get("format") in ("date", "date-time", "datetime") or is_text or "time" in plain(name)
 
 
 # ------------------------------------------------------------------------------------------------------- address, login
@@ -413,60 +473,86 @@ def _is_time(of: _Of, name: str) -> bool:
 def _url(of: _Of, origin: str) -> str:
     document = of.document
     if "swagger" in document:
-        schemes = _list(document.get("schemes"))
+        schemes = listed(document.get("schemes"))
         scheme = "http" if schemes and "https" not in schemes else "https"
         server = f"{scheme}://{document['host']}" if document.get("host") else ""
         base = f"{server}{str(document.get('basePath', '')).rstrip('/')}"
     else:
-        servers = [_mapping(each) for each in _list(of.operation.get("servers")) or _list(document.get("servers"))]
+        servers = [mapping(each) for each in listed(of.operation.get("servers")) or listed(document.get("servers"))]
         first = servers[0] if servers else {}
-        variables = _mapping(first.get("variables"))
+        variables = mapping(first.get("variables"))
         base = re.sub(
             r"\{(\w+)\}",
-            lambda each: str(_mapping(variables.get(each[1])).get("default", each[0])),
+            lambda each: str(mapping(variables.get(each[1])).get("default", each[0])),
             str(first.get("url", "")),
         )
     base = urljoin(origin, base) if origin else base
     if not base.startswith(("http://", "https://")):
         of.notes.append("the document does not name its server: replace https://api.example.org")
         base = f"https://api.example.org/{base.strip('/')}"
-    return f"{base.rstrip('/')}{of.path}".split("?")[0]
+    places = re.findall(r"\{([^{}]*)\}", of.path)
+    if places:
+        of.notes.append(
+            f"{', '.join(map(_stands_for, places))} in the address stands for what is asked about: replace it"
+        )
+    path = re.sub(r"\{([^{}]*)\}", lambda each: _stands_for(each[1]), of.path)
+    return f"{base.rstrip('/')}{quote(path, safe=_SAFE)}".split("?")[0]
+
+
+_SAFE = "/:@!$&'()*+,;=-._~%"
+
+
+def _stands_for(name: str) -> str:
+    return re.sub(r"\W+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)).upper()
 
 
 def _login(of: _Of) -> None:
     """Who asks, by the first scheme of the operation that a declaration has a form for."""
     document = of.document
-    components = _mapping(document.get("components"))
-    schemes = _mapping(components.get("securitySchemes", document.get("securityDefinitions")))
-    required = of.operation.get("security", document.get("security"))
-    named = [str(name) for each in _list(required) for name in _mapping(each)] if required is not None else []
-    title = _mapping(document.get("info")).get("title", "API")
-    env = re.sub(r"\W+", "_", str(title).upper(), flags=re.ASCII).strip("_")
-    env = env if re.match(r"[A-Z]", env) else "API"
-    for name in named:
-        scheme = _mapping(_resolved(document, schemes.get(name)))
-        scopes = next((_list(_mapping(each)[name]) for each in _list(required) if name in _mapping(each)), [])
-        if _logs_in(of, scheme, env, " ".join(map(str, scopes))):
-            return
-    if named:
-        of.notes.append(f"the API is asked by {', '.join(named)}, for which there is no declaration")
+    components = mapping(document.get("components"))
+    schemes = mapping(components.get("securitySchemes", document.get("securityDefinitions")))
+    ways = [mapping(each) for each in listed(of.operation.get("security", document.get("security")))]
+    title = mapping(document.get("info")).get("title", "API")
+    env = _variable(str(title)) or "API"
+    for way in ways:  # all that one names are sent together
+        before = dict(of.arguments)
+        held = [(mapping(resolved(document, schemes.get(name))), name) for name in way]
+        several = sum(scheme.get("type") == "apiKey" for scheme, _ in held) > 1
+        envs = [(_variable(f"{env} {scheme.get('name')}") if several else env) or env for scheme, _ in held]
+        scopes = [" ".join(map(str, listed(way[name]))) for name in way]
+        if all(_logs_in(of, held[n][0], envs[n], scopes[n]) for n in range(len(held))):
+            break
+        of.arguments = before
+        of.secrets.clear()
+    else:
+        if named := sorted({str(name) for way in ways for name in way}):
+            of.notes.append(f"the API is asked by {', '.join(named)}, for which there is no declaration")
+    of.arguments |= {argument: _pairs(secrets) for argument, secrets in of.secrets.items()}
+
+
+def _variable(text: str) -> str:
+    """A name of an environment variable; empty where a text makes none."""
+    return re.sub(r"^[^A-Z]+", "", re.sub(r"\W+", "_", text.upper(), flags=re.ASCII).strip("_"))
 
 
 def _logs_in(of: _Of, scheme: Document, env: str, scopes: str) -> bool:
-    flows = _mapping(scheme.get("flows"))
-    flow = _mapping(flows.get("clientCredentials")) or (scheme if scheme.get("flow") == "application" else {})
+    flows = mapping(scheme.get("flows"))
+    flow = mapping(flows.get("clientCredentials")) or (scheme if scheme.get("flow") == "application" else {})
     match (scheme.get("type"), scheme.get("in"), str(scheme.get("scheme", "")).lower()):
         case ("apiKey", "header", _):
-            of.arguments["secret_headers"] = _pairs({str(scheme.get("name")): f"{env}_KEY"})
+            of.secrets.setdefault("secret_headers", {})[str(scheme.get("name"))] = f"{env}_KEY"
         case ("apiKey", "query", _):
-            of.arguments["secret_parameters"] = _pairs({str(scheme.get("name")): f"{env}_KEY"})
+            of.secrets.setdefault("secret_parameters", {})[str(scheme.get("name"))] = f"{env}_KEY"
         case ("basic", _, _) | ("http", _, "basic"):
             of.names.add("Basic")
             of.arguments["basic"] = f"Basic(secrets={_pairs({'user': f'{env}_USER', 'password': f'{env}_PASSWORD'})})"
         case ("http", _, "bearer"):
-            of.arguments["secret_headers"] = _pairs({"Authorization": f"{env}_TOKEN"})
+            of.secrets.setdefault("secret_headers", {})["Authorization"] = f"{env}_TOKEN"
             of.notes.append(f"the value of {env}_TOKEN begins with Bearer")
-        case ("oauth2", _, _) if flow.get("tokenUrl"):
+        case ("oauth2" | "openIdConnect", _, _) if not flow.get("tokenUrl"):
+            of.secrets.setdefault("secret_headers", {})["Authorization"] = f"{env}_TOKEN"
+            of.notes.append(f"the value of {env}_TOKEN begins with Bearer, and a person has to be given it")
+        case ("oauth2", _, _):
             of.names.add("Token")
             secrets = _pairs({"client_id": f"{env}_ID", "client_secret": f"{env}_SECRET"})
             form = _pairs({"grant_type": "client_credentials", **({"scope": scopes} if scopes else {})})
@@ -478,42 +564,6 @@ def _logs_in(of: _Of, scheme: Document, env: str, scopes: str) -> bool:
     return True
 
 
-# ------------------------------------------------------------------------------------------------------------- schemas
-
-
-def _schema(document: Document, schema: object, depth: int = 12) -> Document:
-    """A schema with its references followed, and with those put together that all hold."""
-    found = _mapping(_resolved(document, schema))
-    if not depth:
-        return found
-    for each in _list(found.get("allOf")):
-        part = _schema(document, each, depth - 1)
-        properties = {**_properties(found), **_properties(part)}
-        required = [*_list(found.get("required")), *_list(part.get("required"))]
-        found = {**part, **found, "properties": properties, "required": required}
-    kinds = [_schema(document, each, depth - 1) for each in _list(found.get("anyOf")) + _list(found.get("oneOf"))]
-    real = [each for each in kinds if each.get("type") != "null"]
-    if len(real) == 1:  # one that may be null
-        return {**real[0], "nullable": len(kinds) > 1 or real[0].get("nullable", False)}
-    return found
-
-
-def _resolved(document: Document, held: object) -> object:
-    seen: set[str] = set()
-    while isinstance(held, Mapping) and isinstance(held.get("$ref"), str) and held["$ref"] not in seen:
-        seen.add(held["$ref"])
-        target: object = document
-        names = held["$ref"].removeprefix("#/").split("/") if held["$ref"].startswith("#/") else ["", ""]
-        for name in names:
-            target = _mapping(target).get(name.replace("~1", "/").replace("~0", "~"))
-        held = target
-    return held
-
-
-def _properties(schema: Document) -> Document:
-    return {str(name): each for name, each in _mapping(schema.get("properties")).items()}
-
-
 def _q(value: object) -> str:
     """A value as Python, with texts in double quotes unless these have some."""
     found = repr(value)
@@ -523,19 +573,3 @@ def _q(value: object) -> str:
 
 def _pairs(texts: Mapping[str, str]) -> str:
     return "{" + ", ".join(f"{_q(name)}: {_q(value)}" for name, value in texts.items()) + "}"
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
-
-
-def _mapping(held: object) -> Document:
-    return held if isinstance(held, Mapping) else {}
-
-
-def _list(held: object) -> list[Any]:
-    return list(held) if isinstance(held, list | tuple) else []
-
-
-def _list_of(held: object) -> list[Any]:
-    return _list(held) if isinstance(held, list | tuple) else [held] if held is not None else []

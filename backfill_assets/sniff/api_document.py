@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from backfill_assets.domain.declarations import TABLE_NAME
 from backfill_assets.sniff.names import RESERVED, contract_name, leaves, table_name
 from backfill_assets.sniff.proposal import Doubt, DoubtKind, Looked, Proposal, ProposedColumn
 
-_HEAD_BYTES = 1 << 16
+_MOST_BYTES = 32 << 20
+_MARK = re.compile(rb"""["']?\b(openapi|swagger)["']?[ \t]*:""")
 _SUFFIXES = (".json", ".yaml", ".yml")
 _KEYS = ("id", "number", "code", "key", "name")
 
@@ -26,15 +28,13 @@ def document_in(path: Path) -> Mapping[str, Any] | None:
     """
     if not path.name.lower().endswith(_SUFFIXES):
         return None
-    with path.open("rb") as file:
-        head = file.read(_HEAD_BYTES)
-    if b"openapi" not in head and b"swagger" not in head:
+    if path.stat().st_size > _MOST_BYTES or _MARK.search(content := path.read_bytes()) is None:
         return None
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = content.decode("utf-8-sig")
         document = json.loads(text) if path.suffix.lower() == ".json" else _yaml(text)
     except (ValueError, RecursionError) as error:
-        if path.suffix.lower() == ".json" and head.lstrip()[:1] in (b"{", b"["):
+        if path.suffix.lower() == ".json" and content.lstrip()[:1] in (b"{", b"["):
             return None  # lines, or records that only mention it
         raise BadFile(path=str(path), fault=Fault.DAMAGED, why="is neither JSON nor YAML") from error
     return document if isinstance(document, Mapping) and is_openapi(document) else None
@@ -44,7 +44,8 @@ def _yaml(text: str) -> object:
     import yaml
 
     try:
-        return yaml.safe_load(text)
+        # The safe loader, in C where that is there, because documents of APIs are long.
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
     except yaml.YAMLError as error:
         raise ValueError("not YAML") from error
 

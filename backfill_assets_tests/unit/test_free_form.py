@@ -16,7 +16,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "capture/http_requests.py Request.body",
     ),
     "a document that describes an API, as JSON has it": (
-        "capture/openapi.py Document",
+        "capture/openapi_schemas.py Document",
         "sniff/api_document.py document_in",
         "sniff/api_document.py propose_api",
     ),

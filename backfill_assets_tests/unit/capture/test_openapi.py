@@ -165,7 +165,13 @@ def test_columns_have_the_types_of_the_schema_and_a_key_and_a_time_are_proposed(
                 )
             },
         ),
-        ({"type": "openIdConnect"}, [], {}),
+        ({"type": "openIdConnect"}, [], {"secret_headers": {"Authorization": "SHOP_API_TOKEN"}}),
+        (
+            {"type": "oauth2", "flows": {"authorizationCode": {"tokenUrl": "https://a.org/t"}}},
+            [],
+            {"secret_headers": {"Authorization": "SHOP_API_TOKEN"}},
+        ),
+        ({"type": "mutualTLS"}, [], {}),
     ],
 )
 def test_who_asks_is_declared_by_the_names_of_secrets(
@@ -180,6 +186,20 @@ def test_who_asks_is_declared_by_the_names_of_secrets(
         )
     if not expected:
         assert "the API is asked by login, for which there is no declaration" in found.notes
+
+
+def test_keys_that_are_sent_together_are_declared_together() -> None:
+    schemes = {
+        "client": {"type": "apiKey", "in": "header", "name": "X-Client-Id"},
+        "secret": {"type": "apiKey", "in": "header", "name": "X-Client-Secret"},
+        "unknown": {"type": "mutualTLS"},
+    }
+    security: list[Any] = [{"client": [], "unknown": []}, {"client": [], "secret": []}]
+    found = proposed(document({}, [], security=security, components={"securitySchemes": schemes}))
+    assert declared(found).secret_headers == {
+        "X-Client-Id": "SHOP_API_X_CLIENT_ID_KEY",
+        "X-Client-Secret": "SHOP_API_X_CLIENT_SECRET_KEY",
+    }
 
 
 @pytest.mark.parametrize(
@@ -239,7 +259,49 @@ def test_several_lists_required_parameters_and_a_search_are_said() -> None:
     paths = {"/v1/sales/search": {"post": document({}, [])["paths"]["/v1/sales"]["get"]}}
     search = proposed({**document({}, []), "paths": paths})
     assert declared(search).method == "POST"
-    assert "declare body=" in str(search.notes)
+    assert "add it to body=" in str(search.notes)
+
+
+def test_a_search_is_paged_by_what_its_body_has() -> None:
+    operation = document({"next_cursor": NULL_TEXT}, [])["paths"]["/v1/sales"]["get"]
+    properties = {
+        "cursor": {"type": "string"},
+        "count": {"type": "integer", "maximum": 500},
+        "start_date": {"type": "string", "format": "date"},
+        "end_date": {"type": "string", "format": "date"},
+    }
+    schema = {"type": "object", "required": ["region"], "properties": {**properties, "region": {"type": "string"}}}
+    operation["requestBody"] = {"content": {"application/json": {"schema": schema}}}
+    found = proposed({**document({}, []), "paths": {"/sales/list": {"post": operation}}})
+    api = declared(found)
+    assert (api.method, api.body) == ("POST", {"count": 500})
+    assert api.pages == domain.Cursor(parameter=domain.InBody("cursor"), next="next_cursor")
+    assert api.window is not None
+    assert (api.window.start, api.window.end) == (domain.InBody("start_date"), domain.InBody("end_date"))
+    assert "region has to be sent" in str(found.notes)
+
+
+def test_a_record_of_one_of_several_kinds_has_what_each_of_them_may_have() -> None:
+    kinds = [{"$ref": "#/components/schemas/Buyer"}, {"properties": {"id": {"type": "integer"}}, "required": ["id"]}]
+    found = proposed(document({}, [], components={"schemas": {"Sale": {"oneOf": kinds}, "Buyer": BUYER}}))
+    assert {each.name: each.nullable for each in found.columns} == {"name": True, "id": True}
+
+
+def test_what_an_address_is_about_is_left_to_the_author() -> None:
+    paths = document({}, [], path="/v1/shops/{shopId}/sales")["paths"]
+    paths |= {"/v1/sales/{id}": paths["/v1/shops/{shopId}/sales"], "/v1/sales#all": paths["/v1/shops/{shopId}/sales"]}
+    first, second = proposed_apis({**document({}, []), "paths": paths})
+    assert (declared(first).url, declared(second).url) == (
+        "https://eu.example.org/api/v1/sales",
+        "https://eu.example.org/api/v1/shops/SHOP_ID/sales",
+    )
+    assert "SHOP_ID in the address stands for what is asked about: replace it" in second.notes
+
+
+def test_a_cursor_of_which_no_answer_tells_is_not_guessed() -> None:
+    found = proposed(document({}, [parameter("cursor", "string")]))
+    assert declared(found).pages is None
+    assert "does not say how answers are paged" in str(found.notes)
 
 
 json_values = st.recursive(
