@@ -49,11 +49,11 @@ from backfill_assets.transforms.schemas import require_follows
 from backfill_assets.workspace import Workspace
 
 
-def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, by: str) -> Landed:
+def land(ws: Workspace, source: str, file: Path | FileCapture, *, on_duplicate: OnDuplicate, by: str) -> Landed:
     """Lands one file: archived unchanged, checked, counted, with its rejected records quarantined."""
     landed: list[Landed] = []
     table = ws.domain.source_table(source)
-    land_in_order(landing(ws, table, by), offered(table, [path]), on_duplicate, landed.append)
+    land_in_order(landing(ws, table, by), offered(table, [file]), on_duplicate, landed.append)
     return landed[0]
 
 

@@ -15,9 +15,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
+from backfill_assets.capture.expected_files import NOTHING, Expected
 from backfill_assets.core.wording import visible
 
 LANDED = "landed"
+MANIFESTS = (".manifest.json", ".manifest.csv")
+"""What the names of manifests end in."""
 SETTLED_AFTER = timedelta(seconds=60)
 """A file is not taken before it has been left alone for so long."""
 
@@ -39,6 +42,8 @@ class DroppedFile:
         mark: Changes whenever the file is written or replaced, also when its size and its time are restored.
         changed_at: When it was written, renamed or moved here last.
         unfit: Why it cannot be landed, whatever is in it; empty for a file.
+        expected: What the manifest of its delivery says of it.
+        delivery: The manifest of its delivery, as people are shown it; empty where there is none.
     """
 
     source: str
@@ -47,6 +52,13 @@ class DroppedFile:
     mark: str
     changed_at: datetime
     unfit: str = ""
+    expected: Expected = NOTHING
+    delivery: str = ""
+
+    @property
+    def is_manifest(self) -> bool:
+        """Whether it says what a delivery is, and holds no records."""
+        return self.path.name.endswith(MANIFESTS)
 
     def is_settled(self, at: datetime) -> bool:
         """Whether it can be landed, and has been left alone for long enough."""
@@ -137,9 +149,14 @@ def _renamed_where_free(source: Path, target: Path) -> None:
         raise OSError(found, os.strerror(found), str(source), None, str(target))
 
 
+def is_finished(name: str) -> bool:
+    """Whether a name is none that programs give to what they are still writing."""
+    return not name.startswith(".") and not name.endswith(_UNFINISHED)
+
+
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
     with os.scandir(folder) as entries:
-        yield from (each for each in entries if not each.name.startswith(".") and not each.name.endswith(_UNFINISHED))
+        yield from (each for each in entries if is_finished(each.name))
 
 
 def _dropped(drop: Path, source: str, entry: os.DirEntry[str], *, unfit: str) -> DroppedFile:

@@ -72,7 +72,8 @@ class Expected:
     def require_records(self, records: int) -> None:
         """Refuses a file with another number of records."""
         if self.records not in (None, records):
-            raise self._differs(f"has {records:,} records, and {self.said_by} says {self.records:,}")
+            many = f"{records:,} record{'' if records == 1 else 's'}"
+            raise self._differs(f"has {many}, and {self.said_by} says {self.records:,}")
 
     def _differs(self, why: str) -> FileRefused:
         return FileRefused(fault=Fault.DELIVERY, path=self.name, why=f"{self.name} {why}")
@@ -189,13 +190,14 @@ def matched(manifest: str, expected: Iterable[Expected], names: Iterable[str]) -
         raise FileRefused(fault=Fault.NAMED_TWICE, path=twice[0], why=f"two files of the delivery are named {twice[0]}")
     missing, more = sorted(known.keys() - set(there)), sorted(set(there) - known.keys())
     if missing or more:
-        said = [f"names {_some(missing)}, which {_is(missing)} missing"] * bool(missing)
-        said += [f"does not name {_some(more)}"] * bool(more)
+        said = [f"names {some_of(missing)}, which {_is(missing)} missing"] * bool(missing)
+        said += [f"does not name {some_of(more)}"] * bool(more)
         raise FileRefused(fault=Fault.DELIVERY, path=manifest, why=f"{manifest} {', and '.join(said)}")
     return known
 
 
-def _some(names: Sequence[str]) -> str:
+def some_of(names: Sequence[str]) -> str:
+    """The first of some names, and how many others there are."""
     more = f" and {len(names) - _MOST_NAMED:,} others" if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more
 

@@ -6,9 +6,15 @@ is behind its `?`, where credentials may be.
 
 from __future__ import annotations
 
+import fcntl
 import ipaddress
+import os
 import re
+import shutil
+import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.cookiejar import DefaultCookiePolicy
@@ -29,6 +35,7 @@ STORES = ("s3", "s3a", "gs", "az")
 MOST_BYTES = 50 << 30
 """A larger file is not fetched: whoever has that is asked for parts, or lands it from a folder."""
 
+_FOLDER, _LOCK = ".fetched", ".lock"
 _MOST_REDIRECTS = 5
 _ATTEMPTS = 3
 _SECONDS = (30, 120)
@@ -181,6 +188,49 @@ class Address:
                     raise _refused(self.recorded, f"has more than {MOST_BYTES >> 30} GiB")
         if length.isdigit() and size != int(length):
             raise _Broken(f"{size:,} of {int(length):,} bytes came")
+
+
+@contextmanager
+def fetching(home: Path) -> Iterator[Callable[[], Path]]:
+    """Gives new folders of this machine for what is fetched, which are removed afterwards."""
+    parent: Path | None = None
+
+    def new_folder() -> Path:
+        nonlocal parent
+        parent = parent or _new_folder(home / "landing_in_progress" / _FOLDER)
+        return Path(tempfile.mkdtemp(dir=parent))
+
+    try:
+        yield new_folder
+    finally:
+        if parent is not None:
+            shutil.rmtree(parent, ignore_errors=True)
+
+
+def _new_folder(parent: Path) -> Path:
+    """A folder that is locked while this process lives, with those of processes that are gone removed."""
+    parent.mkdir(parents=True, exist_ok=True)
+    for left in parent.iterdir():
+        if _is_free(left / _LOCK):
+            shutil.rmtree(left, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(dir=parent))
+    # Never closed: the lock ends with the process.
+    fcntl.flock(os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX)
+    return folder
+
+
+def _is_free(lock: Path) -> bool:
+    try:
+        held = os.open(lock, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(held)
+    return True
 
 
 class _Broken(Exception):

@@ -84,7 +84,7 @@ class Settings:
         spark_conf: Further Spark settings that only tune, as `key=value` separated by `;` (`BACKFILL_SPARK_CONF`).
         desk_url: Where `backfill desk` is served for readers of Dagster's pages (`BACKFILL_DESK_URL`); empty when it
             is not.
-        drop: The folder that the sensor `drop` watches, with a folder per source (`BACKFILL_DROP`); None for none.
+        drop: What the sensor `drop` watches, with a folder per source (`BACKFILL_DROP`); None for none.
         sensors: The sensors that may act (`BACKFILL_SENSORS`, names separated by commas); None for all. It
             switches none on: that is done in Dagster.
         live_at: When the schedule `live` takes the newest days on, every day, in UTC (`BACKFILL_LIVE_AT`).
@@ -117,7 +117,7 @@ class Settings:
     spark_remote: str
     spark_memory: str
     spark_shuffle_partitions: int
-    drop: Path | None = None
+    drop: Place | None = None
     sensors: frozenset[Sensor] | None = None
     live_at: time = DEFAULT_LIVE_AT
     tariff: Tariff = ONE_CORE
@@ -304,14 +304,11 @@ def _as_written(name: str, place: P) -> P:
     return place
 
 
-def _drop(given: Mapping[str, str], home: Path) -> Path | None:
+def _drop(given: Mapping[str, str], home: Path) -> Place | None:
     """Files leave it when they have landed: nothing else may live in it, nor may it lie in what others write."""
     if not given.get("BACKFILL_DROP"):
         return None
     drop = place_of(given["BACKFILL_DROP"], variable="BACKFILL_DROP")
-    if not isinstance(drop, Path):
-        why = f"is {drop}, and files are watched, and moved away when they have landed, in a folder only"
-        raise InvalidSetting(setting="BACKFILL_DROP", why=why, wanted="a folder")
     for name, usual in (
         ("BACKFILL_LANDING", "landing"),
         ("BACKFILL_LAKE", "lake"),
@@ -319,10 +316,16 @@ def _drop(given: Mapping[str, str], home: Path) -> Path | None:
         ("BACKFILL_REFERENCE_ARCHIVE", ARCHIVE),
     ):
         other = _place(given, name, home / usual)
-        if isinstance(other, Path) and (drop.is_relative_to(other) or other.is_relative_to(drop)):
+        if _lies_in(drop, other) or _lies_in(other, drop):
             why = f"is {drop}, and {name} is {other}: one lies in the other"
             raise InvalidSetting(setting="BACKFILL_DROP", why=why, wanted="a folder of its own")
     return drop
+
+
+def _lies_in(place: Place, other: Place) -> bool:
+    if isinstance(place, Path) and isinstance(other, Path):
+        return place.is_relative_to(other)
+    return isinstance(place, StoreUrl) and isinstance(other, StoreUrl) and f"{place}/".startswith(f"{other}/")
 
 
 def _access(given: Mapping[str, str]) -> StoreAccess:

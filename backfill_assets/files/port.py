@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -24,11 +25,13 @@ class FileState:
     Attributes:
         path: Relative to the place.
         stamp: Differs after any write to the file; the store's ETag, or inode and change time of a local file.
+        changed_at: When an object of a store was written.
     """
 
     path: str
     size_bytes: int
     stamp: str
+    changed_at: datetime | None = field(default=None, compare=False)
 
 
 @sentence

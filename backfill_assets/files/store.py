@@ -100,6 +100,19 @@ class StoreFiles:
             if each.size_bytes or (each.path not in folders and self.stat(each.path)):
                 yield each
 
+    def within(self, folder: str = "") -> tuple[list[FileState], list[str]]:
+        """The files directly in a folder, and the names of the folders in it; what is in these is not listed."""
+        with self._answering():
+            found = self._store.list_with_delimiter(folder or None)
+        files = [_state(meta) for meta in found["objects"] if meta["size"] or self.stat(meta["path"])]
+        return files, [each.rstrip("/").rpartition("/")[2] for each in found["common_prefixes"]]
+
+    def move(self, path: str, target: str) -> None:
+        """Gives a file another path, at which there is none; while it is moved it has both."""
+        with self._answering():
+            self._store.copy(path, target)
+            self._store.delete(path)
+
     def stat(self, path: str) -> FileState | None:
         with self._answering():
             try:
@@ -264,7 +277,7 @@ def _parents(path: str) -> Iterator[str]:
 
 def _state(meta: ObjectMeta) -> FileState:
     stamp = (meta["e_tag"] or "").strip('"')
-    return FileState(path=meta["path"], size_bytes=meta["size"], stamp=stamp)
+    return FileState(path=meta["path"], size_bytes=meta["size"], stamp=stamp, changed_at=meta["last_modified"])
 
 
 def _reason(text: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import assert_never
 
-from backfill_assets.capture.drop_folder import dropped_files
-from backfill_assets.core.errors import Refused
+from backfill_assets.capture.drop_places import drop_place
+from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.outbox import StuckWork
 from backfill_assets.ledger.states import UNFINISHED, ImportState, PublicationState, RunState, SetState
@@ -53,11 +53,12 @@ def _is_open(tx: ReadTransaction, work: StuckWork, dropped: AbstractSet[tuple[st
 
 def _dropped(ws: Workspace) -> set[tuple[str, str]]:
     """What is in the drop folder now, by name and mark."""
-    if ws.settings.drop is None:
+    place = drop_place(ws.settings)
+    if place is None:
         return set()
     try:
-        found = dropped_files(ws.settings.drop, (source.short_name for source in ws.domain.sources))
-    except OSError:
+        found = place.listed(source.short_name for source in ws.domain.sources)
+    except (OSError, BackfillError):
         return set()
     return {(each.subject, each.mark) for each in found}
 

@@ -40,7 +40,7 @@ def watched(month: Shop, tmp_path: Path) -> Iterator[tuple[Shop, Ticks]]:
 
 
 def dropped(shop: Shop, ticks: Ticks, name: str, day: date) -> None:
-    assert shop.ws.settings.drop is not None
+    assert isinstance(shop.ws.settings.drop, Path)
     path = shop.ws.settings.drop / "sales" / name
     path.write_text(json.dumps(sale(day, amount=5, sale_id=name)) + "\n", encoding="utf-8")
     assert ticks.asked("drop") == ()

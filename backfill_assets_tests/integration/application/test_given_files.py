@@ -295,7 +295,7 @@ def test_a_file_with_another_number_of_records_than_its_manifest_says_does_not_c
         return landed
 
     with landing_room(spark, settings, lambda: LANDED_AT) as room:
-        with pytest.raises(FileRefused, match=r"b\.jsonl has 1 records, and its manifest says 2"):
+        with pytest.raises(FileRefused, match=r"b\.jsonl has 1 record, and its manifest says 2"):
             land(a=2, b=2)
         assert {each.state for each in room.imports()} == {ImportState.FAILED}
         assert [each.record.counts.accepted for each in land(a=2, b=1)] == [2, 1]

@@ -71,9 +71,12 @@ def test_the_archive_of_references_in_a_folder_is_in_the_home(tmp_path: Path) ->
     assert settings.reference_archive == tmp_path / "reference_archive"
 
 
-def test_the_drop_folder_is_no_store() -> None:
-    with pytest.raises(Refused, match=r"BACKFILL_DROP is s3://bucket/x, and files are watched.*in a folder only"):
-        Settings.from_environment({"BACKFILL_DROP": "s3://bucket/x"})
+def test_a_drop_prefix_of_a_store_is_its_own() -> None:
+    lake = {"BACKFILL_LAKE": "s3://bucket/lake"}
+    assert Settings.from_environment({**lake, "BACKFILL_DROP": "s3://bucket/lakes"}).drop == StoreUrl("bucket", "lakes")
+    for drop in ("s3://bucket/lake", "s3://bucket/lake/drop", "s3://bucket"):
+        with pytest.raises(Refused, match=rf"BACKFILL_DROP is {drop}, and BACKFILL_LAKE is .*one lies in the other"):
+            Settings.from_environment({**lake, "BACKFILL_DROP": drop})
 
 
 def test_one_block_reaches_delta_and_spark() -> None:
