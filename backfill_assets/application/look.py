@@ -59,6 +59,7 @@ def status(ws: Workspace, name: str | None) -> StatusDocument | NamedDocument:
 def stale(ws: Workspace, table: str | None, days: Days | None) -> StaleDocument:
     """What is stale, and why."""
     from backfill_assets.report.not_known import not_known_of
+    from backfill_assets.report.read_before import read_before
     from backfill_assets.report.stale import stale_document
     from backfill_assets.staleness.find import stale_tables
 
@@ -66,7 +67,8 @@ def stale(ws: Workspace, table: str | None, days: Days | None) -> StaleDocument:
     found = stale_tables(ws, table=name, days=days)
     read = {edge.table for edge in ws.graph.table(name).inputs} | {name} if name else None
     with ws.ledger.read() as tx:
-        unknown = not_known_of(tx, [each for each in ws.domain.sources if read is None or each.name in read])
+        sources = [each for each in ws.domain.sources if read is None or each.name in read]
+        unknown, earlier = not_known_of(tx, sources), read_before(tx, sources)
     return stale_document(
         found,
         table=name,
@@ -76,6 +78,7 @@ def stale(ws: Workspace, table: str | None, days: Days | None) -> StaleDocument:
             each.name for each in ws.graph.tables.values() if each.only_adds or (each.is_beside and each.name != name)
         },
         unknown=unknown,
+        read_before=earlier,
     )
 
 

@@ -79,10 +79,10 @@ def _kept(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamCapture:
-    """A piece of a stream that is a file of the landing place already: it lands without the stream."""
+    """A file of the landing place: it lands without the stream, or the person, that it came from."""
 
     file: LandedFile
-    record_count: int
+    record_count: int | None
 
     @property
     def name(self) -> str:

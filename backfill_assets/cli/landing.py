@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +10,7 @@ import typer
 
 from backfill_assets.cli.answers import (
     OF_THE_SOURCE,
+    Answer,
     By,
     DaysFile,
     EveryFrom,
@@ -43,11 +44,11 @@ if TYPE_CHECKING:
 def land(
     source: SourceName,
     files: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="FILE", help="JSONL, CSV or Parquet, also gzipped: a path, or an address of https, s3, gs or az."
         ),
-    ],
+    ] = None,
     by: By = "",
     on_duplicate: Annotated[OnDuplicate, typer.Option(help="How to treat content that was landed before.")] = "ignore",
     load: Annotated[bool, typer.Option("--load/--no-load", help="Build the touched bronze partitions.")] = True,
@@ -71,7 +72,11 @@ def land(
     ] = "",
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="With --replaces: show the keys that would be withdrawn, and land nothing."),
+        typer.Option(
+            "--dry-run",
+            help="With --replaces: show the keys that would be withdrawn, and land nothing. With --again-as-declared: "
+            "show what the landed files would give.",
+        ),
     ] = False,
     sha256: Annotated[
         list[str] | None,
@@ -81,12 +86,38 @@ def land(
         str,
         text(metavar="FILE", help="Their producer's list of the files: names, records, sizes, digests."),
     ] = "",
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again-as-declared",
+            "--again-as",
+            help="Instead of files: read those that have landed anew from their stored bytes, as the source is "
+            "declared now (default: those that were read by another declaration).",
+        ),
+    ] = False,
+    imports: Annotated[
+        list[str] | None, texts(metavar="IMPORT", help="With --again-as-declared: only these imports.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Land files unchanged, and build the bronze days that they touch."""
     with answering(as_json) as answer:
         from backfill_assets.application.propose import step_after_landing
 
+        if again or imports:
+            others = {
+                "FILE": files,
+                "--manifest": manifest,
+                "--replaces": replaces,
+                "--where": where,
+                "--reason": reason,
+            }
+            _require_again_alone(again, {**others, "--on-duplicate": on_duplicate != "ignore"})
+            some = [each.strip() for given in imports or [] for each in given.split(",") if each.strip()]
+            _land_again(answer, source, some, by, load=load, dry_run=dry_run, quiet=as_json)
+            return
+        if not files:
+            raise NotGiven(why="there is nothing to land", add="the files, or --again-as-declared")
         extract = _extract(replaces, where or [], reason, confirmed_by, dry_run=dry_run, on_duplicate=on_duplicate)
         with (
             opened(quiet=as_json, begins=True) as session,
@@ -123,6 +154,32 @@ def _given(
     session.ws.domain.source_table(source)
     with given_files(session.ws.settings, files, sha256=sha256, manifest=manifest) as found:
         yield found
+
+
+def _require_again_alone(again: bool, others: Mapping[str, object]) -> None:
+    if not again:
+        raise NotGiven(why="--imports is about landed files that are read anew", add="--again-as-declared")
+    if given := next((name for name, value in others.items() if value), None):
+        raise NotTogether(
+            why="landed files are read anew from their stored bytes, in the place that they have",
+            leave=given,
+            instead="land other files without --again-as-declared",
+        )
+
+
+def _land_again(
+    answer: Answer, source: str, imports: Sequence[str], by: str, *, load: bool, dry_run: bool, quiet: bool
+) -> None:
+    from backfill_assets.application.land_again import land_again, preview_again
+    from backfill_assets.application.propose import step_after_landing
+
+    with opened(quiet=quiet) as session:
+        if dry_run:
+            answer(preview_again(session.ws, source, imports))
+            return
+        outcome = land_again(session.ws, source, imports, session.acting(person(by), on=source), builds=load)
+        following = step_after_landing(session.ws, source) if load else None
+    answer(outcome, following=following, failed=outcome.needs_a_look)
 
 
 @app.command()

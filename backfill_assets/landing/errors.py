@@ -239,3 +239,10 @@ class SparkStopped(Because, errors.ContractBroken):
     """Spark stopped while it landed files of {source}: {why}"""
 
     source: str
+
+
+@sentence
+class NotAFileOf(OfTable, errors.Refused):
+    """{import_id} is no landed file of {table}, so there is nothing to read anew."""
+
+    import_id: str

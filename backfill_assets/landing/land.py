@@ -12,15 +12,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from itertools import islice
 
-from backfill_assets.capture.errors import Fault, FileRefused
-from backfill_assets.capture.landed_files import Capture, LandedFile
+from backfill_assets.capture.errors import Fault, FileRefused, NotAsCaptured
+from backfill_assets.capture.landed_files import Capture, Family, LandedFile
+from backfill_assets.capture.stream_files import StreamCapture
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.attempt import Landing, is_about_a_file, require_all
 from backfill_assets.landing.batches import batches
 from backfill_assets.landing.classify import Account, recount
+from backfill_assets.landing.errors import RawFileChanged
 from backfill_assets.landing.file_versions import Archived
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.landing.turn import new_lease
@@ -70,6 +73,43 @@ def land_files(
         own = replace(work, lease=new_lease(work.settings))
         with own.turn():
             _land_batch(own, batch, on_duplicate, landed)
+
+
+def land_again(work: Landing, imports: Sequence[ImportRecord], landed: Callable[[Landed], None]) -> None:
+    """Reads landed files anew from their stored bytes, as the source is declared now, and counts them in their place.
+
+    A file that cannot be read as it is declared now stops the rest, and is as it was.
+
+    Args:
+        imports: The files, in the order of arrival.
+        landed: Called for each file that has landed again, in their order.
+    """
+    waiting = iter(imports)
+    for batch in batches([_stored(each) for each in imports]):
+        own = replace(work, lease=new_lease(work.settings))
+        with own.turn():
+            some = list(islice(waiting, len(batch)))
+            archived = [_archived_again(own, *pair) for pair in zip(some, batch, strict=True)]
+            for before, each in zip(some, archived, strict=True):
+                record, old_days = _reopen(own, before)
+                own.reached(Point.LAND_BEGUN)
+                landed(_take_in(own, each, record, old_days))
+
+
+def _stored(record: ImportRecord) -> Capture:
+    # A source that is captured says how many records it gave; how many a file of a person has, its declaration says.
+    return StreamCapture(file=record, record_count=None if record.family == Family.FILE else record.counts.landed)
+
+
+def _archived_again(work: Landing, record: ImportRecord, stored: Capture) -> Archived:
+    try:
+        (found,) = work.captured(stored)
+    except FileNotFoundError as error:
+        raise RawFileChanged(import_id=record.import_id, path=record.stored_path, why="is gone") from error
+    except NotAsCaptured as error:
+        why = "has other bytes than those that landed"
+        raise RawFileChanged(import_id=record.import_id, path=record.stored_path, why=why) from error
+    return found
 
 
 def _land_batch(

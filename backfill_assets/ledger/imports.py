@@ -100,6 +100,8 @@ class ImportRecord(LandedFile):
             until it has landed.
         judged_at: When its landing began, or began again: its records are judged by what was the present then.
         taken_as_first: How many times of each column clocks have shown twice, which were taken as the first of the two.
+        reading: The digest of how its source declares that files are written, and of the release that decodes them, by
+            which its records were read; null before it has landed, and of files that earlier releases landed.
     """
 
     import_id: str
@@ -119,6 +121,7 @@ class ImportRecord(LandedFile):
     conformed: FileSet | None = None
     judged_at: datetime
     taken_as_first: Mapping[str, int] = field(default_factory=dict)
+    reading: str | None = None
 
     def days_late(self, day: date) -> int | None:
         """The days between a day of events and the landing, at least none; None before it has landed."""
@@ -392,6 +395,7 @@ class ImportWrites(ImportReads, Writes):
         contract: int = 1,
         conformed: FileSet | None = None,
         taken_as_first: Mapping[str, int] = NOTHING_TAKEN,
+        reading: str | None = None,
     ) -> None:
         """The file is copied, checked and counted: LANDED.
 
@@ -408,6 +412,7 @@ class ImportWrites(ImportReads, Writes):
             contract: The version of its source's contract that its records are kept in.
             conformed: The files in which they are kept.
             taken_as_first: How many times of each column were taken as the first of the two that clocks have shown.
+            reading: The digest of how its source declares that files are written.
 
         Raises:
             Refused: The counts do not reconcile, here or on a file whose records it moves.
@@ -428,6 +433,8 @@ class ImportWrites(ImportReads, Writes):
         }
         landed = {**asdict(counts), "keys": asdict(keys), "moved_elsewhere": moved, "contract": contract}
         landed |= {"keyless": keyless, "unknown": sum(day.unknown for day in days)}
+        if reading:
+            landed |= {"reading": reading}
         if taken_as_first:
             landed |= {"taken_as_first": dict(taken_as_first)}
         if unknown_on := _unknown_on((*days, *linked)):
@@ -447,6 +454,7 @@ class ImportWrites(ImportReads, Writes):
                 "conformed": conformed,
                 # Without any, NULL, as in rows of earlier revisions.
                 "taken_as_first": dict(taken_as_first) or None,
+                "reading": reading,
             },
         )
 

@@ -119,6 +119,44 @@ class ExtractPreview:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReadAgain:
+    """What becomes of a landed file that is read anew.
+
+    Attributes:
+        import_id: The import.
+        name: Its file.
+        landed: How many records it has, as they were read.
+        rejected: How many of them are rejected.
+        landed_now: How many it has as its source is declared now.
+        rejected_now: How many of these would be rejected.
+        days: The event days that it touches as it was read.
+    """
+
+    import_id: str
+    name: str
+    landed: int
+    rejected: int
+    landed_now: int
+    rejected_now: int
+    days: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgainPreview:
+    """What reading landed files anew would give; nothing has changed.
+
+    Attributes:
+        source: The source table.
+        imports: The files, in the order in which they landed.
+        next_steps: What to do next.
+    """
+
+    source: str
+    imports: tuple[ReadAgain, ...]
+    next_steps: tuple[NextStep, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NothingToLoad:
     """That no day of a source is missing between its first and its last event; nothing was changed.
 

@@ -10,6 +10,7 @@ from backfill_assets.planning.reasons import Cause
 from backfill_assets.report.advice.filling import loads, plan_stale
 from backfill_assets.report.advice.left_out import as_recorded
 from backfill_assets.report.not_known import NotKnownDocument
+from backfill_assets.report.read_before import ReadBefore
 from backfill_assets.report.requests import Invocation
 from backfill_assets.staleness.decide import Staleness
 
@@ -23,12 +24,15 @@ class StaleDocument:
         tables: Inputs before dependents.
         not_known: The keys of sources that are not known: what readers see of them may be older than what their source
             has, and nothing is stale for that.
+        read_before: Landed files that were read by an earlier declaration of how they are written; nothing is stale for
+            that until they are read anew.
         next_steps: What builds it again; a source is loaded range by range.
     """
 
     is_stale: bool
     tables: tuple[Staleness, ...]
     not_known: tuple[NotKnownDocument, ...] = ()
+    read_before: tuple[ReadBefore, ...] = ()
     next_steps: tuple[Invocation, ...]
 
 
@@ -40,6 +44,7 @@ def stale_document(
     sources: Sequence[str],
     kept: Collection[str] = (),
     unknown: Sequence[NotKnownDocument] = (),
+    read_before: Sequence[ReadBefore] = (),
 ) -> StaleDocument:
     """What is stale, and what builds it again.
 
@@ -48,6 +53,7 @@ def stale_document(
         sources: The names of source tables, which are loaded and not planned.
         kept: The names of tables of which a plan of what is stale replaces no accepted partition.
         unknown: The keys that are not known.
+        read_before: Files that were read by an earlier declaration.
     """
     stale = [staleness for staleness in found if staleness.ranges]
     derived = [staleness for staleness in stale if staleness.table not in sources]
@@ -56,7 +62,12 @@ def stale_document(
         is_stale=bool(stale),
         tables=tuple(found),
         not_known=tuple(unknown),
-        next_steps=(*sources_first, *_plans(derived, table, days, kept)),
+        read_before=tuple(read_before),
+        next_steps=(
+            *(each.again for each in read_before),
+            *sources_first,
+            *_plans(derived, table, days, kept),
+        ),
     )
 
 

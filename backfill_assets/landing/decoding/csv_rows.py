@@ -11,6 +11,7 @@ import codecs
 import csv
 import re
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -69,10 +70,10 @@ def decode_csv(
         BadFile: It is something else than CSV, or it cannot be told where one of its rows ends.
     """
     require_kind(copy, kind, name, dialect=dialect)
-    with text_errors(name), csv_text(opened(copy, kind), encoding=dialect.encoding) as text:
+    with _text_errors(dialect, name), csv_text(opened(copy, kind), encoding=dialect.encoding) as text:
         require_csv_header(text.read(SAMPLE_BYTES), name, columns, dialect)
     with (
-        text_errors(name),
+        _text_errors(dialect, name),
         csv_text(opened(copy, kind), encoding=dialect.encoding, errors=_UNDECODABLE) as text,
         into.open("w", encoding="utf-8", newline="") as written,
     ):
@@ -82,6 +83,17 @@ def decode_csv(
         finally:
             if source.is_undecodable and codecs.lookup(dialect.encoding).name in ("utf-8", "utf-8-sig"):
                 _refuse_other_encoding(copy, kind, dialect, name)
+
+
+@contextmanager
+def _text_errors(dialect: Csv, name: str) -> Iterator[None]:
+    """Refuses what is no whole file, and what an encoding cannot begin with."""
+    try:
+        with text_errors(name):
+            yield
+    except UnicodeError as error:
+        why = f"is not {dialect.encoding} text: {error}"
+        raise BadFile(path=name, fault=Fault.ENCODING, why=why) from error
 
 
 def _refuse_other_encoding(copy: Path, kind: FileKind, dialect: Csv, name: str) -> None:

@@ -137,7 +137,7 @@ def reading_of(source: SourceTable) -> str:
             "formats": _pairs(source.formats),
             "timezone": source.timezone,
             "repeated_hour": source.repeated_hour,
-            "ahead_s": source.ahead.total_seconds(),
+            "ahead": str(source.ahead),
             "planned": source.planned,
             "json_columns": sorted(source.json_columns),
             "rounds": source.rounds,

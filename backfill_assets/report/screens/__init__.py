@@ -19,6 +19,7 @@ PAGES: Mapping[str, str] = {
     "report.frozen.FreezeDocument": "work.freeze_page",
     "report.frozen.Unfrozen": "work.unfrozen_page",
     "report.history.TableHistory": "history.history_page",
+    "report.landed.AgainPreview": "landing.again_page",
     "report.landed.ExtractPreview": "landing.extract_page",
     "report.landed.LandReport": "landing.landed_page",
     "report.landed.NothingToLoad": "landing.nothing_to_load_page",

@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
     # They import what lands files and what partitions rest on, which a status does not need.
     from backfill_assets.landing.extract import Withdrawn
-    from backfill_assets.report.landed import ExtractPreview, LandedImport, LandReport, NothingToLoad
+    from backfill_assets.report.landed import AgainPreview, ExtractPreview, LandedImport, LandReport, NothingToLoad
     from backfill_assets.report.locate import LocatedImport, LocatedPeriod, NotKnownKey
+    from backfill_assets.report.read_before import ReadBefore
     from backfill_assets.report.report import RunReport
 
 _COUNTS = ("landed", "accepted", "duplicate", "superseded", "rejected")
@@ -210,6 +211,32 @@ def nothing_to_load_page(found: NothingToLoad) -> Page:
     """That a load had nothing to build."""
     said = f"no day of {found.source} is missing between its first and its last event; nothing was changed"
     return page("Load", Note(text=said))
+
+
+def again_page(preview: AgainPreview) -> Page:
+    """What landed files would give as their source is declared now."""
+    rows = [
+        (each.import_id, each.name, each.landed, each.landed_now, each.rejected, each.rejected_now, each.days)
+        for each in preview.imports
+    ]
+    heads = ["import", "file", "records", "records now", "rejected", "rejected now", "days"]
+    return page(
+        "Landed files, read anew",
+        facts(("dry run", "nothing was landed again"), ("source", preview.source)),
+        table(heads, rows, numbers=heads[2:6], whole=["import"])
+        if rows
+        else Note(text="every file was read as its source is declared now", tone=Tone.GOOD),
+        next_steps(*preview.next_steps),
+    )
+
+
+def read_before_notes(read_before: Sequence[ReadBefore]) -> Iterator[Note]:
+    """That files were read by earlier declarations."""
+    for each in read_before:
+        many, some = count_of(len(each.imports), "landed file"), ", ".join(each.imports[:_MOST_DAYS])
+        more = " and more" if len(each.imports) > _MOST_DAYS else ""
+        text = f"{many} of {each.source} was read by an earlier declaration of how files are written: {some}{more}"
+        yield Note(text=text if len(each.imports) == 1 else text.replace(" was ", " were ", 1), tone=Tone.ATTENTION)
 
 
 def extract_page(preview: ExtractPreview) -> Page:

@@ -22,7 +22,7 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.report.screens.landing import not_known_section
+from backfill_assets.report.screens.landing import not_known_section, read_before_notes
 from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.stale import StaleDocument
 from backfill_assets.report.words.staleness import stale_words, taken_back_words
@@ -53,6 +53,7 @@ def stale_page(document: StaleDocument) -> Page:
         Note(text=f"not stale: {', '.join(fresh)}") if fresh and document.is_stale else None,
         Note(text=f"never built: {', '.join(never)}") if never else None,
         not_known_section(document.not_known),
+        *read_before_notes(document.read_before),
         next_steps(*document.next_steps),
     )
 

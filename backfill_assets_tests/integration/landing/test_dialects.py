@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import date
+from dataclasses import replace
+from datetime import date, timedelta
 
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from backfill_assets.capture.errors import BadFile
 from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Csv, SourceTable, daily
 from backfill_assets.landing.bronze import bronze_rows
+from backfill_assets.landing.decoding.step import reading_of
 from backfill_assets.landing.extract import Extract
-from backfill_assets.landing.imports import imports_for_days
+from backfill_assets.landing.imports import imports_for_days, read_otherwise
+from backfill_assets.landing.land import Landed, land_again
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.landing_examples import LandingRoom, land_foreseen, landing_room
 
@@ -103,4 +107,31 @@ def test_files_of_a_dialect_land_alone_together_and_as_an_extract(room: LandingR
         room, [extract], Extract(days=DayRange.inclusive(MARCH, MARCH), where={}, reason="all", confirmed_by="bob")
     )
     assert [(row["id"], row["x"]) for row in room.bronze([MARCH])] == [("1", "again")]
+    assert decoded_files(room) == []
+
+
+def test_landed_files_are_read_anew_as_they_are_declared_now_and_counted_in_their_place(room: LandingRoom) -> None:
+    early = replace(room, source=replace(STATIONS, reads=Csv(delimiter=";", encoding="latin-1")))
+    first = early.land(in_excel(f"1;{AT};5 €;1", "# a remark", f"2;{AT};é;2"), "a.csv").record
+    second = early.land(in_excel(f"1;{AT};later;1", f"3;{AT.replace('03-01', '03-02')};€;3"), "b.csv").record
+    assert (first.counts.landed, first.counts.rejected, first.reading) == (3, 1, reading_of(early.source))
+    with room.ledger.read() as tx:
+        assert read_otherwise(tx, early.source) == ()
+        before = read_otherwise(tx, room.source)
+    assert [each.import_id for each in before] == [first.import_id, second.import_id]
+    landed: list[Landed] = []
+    land_again(room.work(), before, landed.append)
+    again, other = (each.record for each in landed)
+    assert (again.import_id, again.counts.landed, again.counts.rejected) == (first.import_id, 2, 0)
+    assert (again.counts.superseded, other.counts.accepted) == (1, 2)
+    assert again.reading == other.reading == reading_of(room.source)
+    assert room.quarantined[first.import_id] == []
+    with room.ledger.read() as tx:
+        assert read_otherwise(tx, room.source) == ()
+    days = [MARCH, MARCH + timedelta(days=1)]
+    assert [(row["id"], row["x"]) for row in room.bronze(days)] == [("1", "later"), ("2", "é"), ("3", "€")]
+    unreadable = replace(room, source=replace(STATIONS, reads=Csv(delimiter=";", encoding="utf-16")))
+    with pytest.raises(BadFile, match="is not utf-16 text"):
+        land_again(unreadable.work(), [again], landed.append)
+    assert room.imports() == (again, other)
     assert decoded_files(room) == []

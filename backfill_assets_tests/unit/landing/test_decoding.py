@@ -180,6 +180,7 @@ LATIN = "id,x\n1,Zürich\n".encode("latin-1")
         ("id,at\n".encode("utf-16"), Csv(skip=1), 'is UTF-16 text: declare reads=Csv(encoding="utf-16", skip=1)'),
         (b'id,x\n1,"a\n2,b\n', Csv(), "a quote that is never closed, in the row that begins in line 2"),
         (b'id,x\n1,"a\nb"c\n2,b\n', Csv(), "in line 3 text behind a closing quote, in the row that begins in line 2"),
+        (b"id,x\n", Csv(encoding="utf-16"), "is not utf-16 text: UTF-16 stream does not start with BOM"),
         (b"<html><body>", Csv(), "is an HTML page"),
         (b"PK\x03\x04", Csv(), "holds zip"),
         (b"id,x\n1," + b"a" * (9 << 20), Csv(), "a line of more than 8 MiB (line 2)"),

@@ -1,0 +1,38 @@
+"""Landed files that were read by an earlier declaration of how files are written, and how they are read anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from backfill_assets.domain import SourceTable
+from backfill_assets.landing.imports import read_otherwise
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.report.requests import NAME, Act, Invocation, do
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadBefore:
+    """Landed files of a source whose records were read by an earlier declaration of how they are written.
+
+    Attributes:
+        source: The source table.
+        imports: The files.
+    """
+
+    source: str
+    imports: tuple[str, ...]
+
+    @property
+    def again(self) -> Invocation:
+        """What reads them anew."""
+        return do(Act.LAND, self.source.rpartition(".")[2], again_as_declared=True, by=NAME)
+
+
+def read_before(tx: ReadTransaction, sources: Sequence[SourceTable]) -> tuple[ReadBefore, ...]:
+    """The files of some sources that were read by an earlier declaration; of those of earlier releases it is not known.
+
+    Cost: one row per landed file.
+    """
+    found = {each.name: [r.import_id for r in read_otherwise(tx, each) if r.reading is not None] for each in sources}
+    return tuple(ReadBefore(source=source, imports=tuple(imports)) for source, imports in found.items() if imports)
