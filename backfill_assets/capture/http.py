@@ -64,6 +64,8 @@ _SINCE_1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _INSTANT = "%Y-%m-%dT%H:%M:%SZ"
 _SECONDS = timedelta(seconds=1)
 _ONE_DAY = timedelta(days=1)
+_USUAL_EMPTY = (204, 404, 416)
+"""Statuses with which many APIs say that there are no records."""
 _QUOTED = 80
 """How many characters of an error of an API are quoted."""
 _MOST_EMPTY = 1_000
@@ -214,10 +216,14 @@ class HttpStream:
     def _read(self, place: _PlaceOf, position: str, pace: Pace) -> tuple[Request, Answer, Page]:
         """Asks for a page, which is refused if it says that it failed."""
         declared, request = self._declared, self._request(place)
-        has_window = place.window is not None
-        statuses = [each for each in declared.empty if isinstance(each, int)]
-        empty = [each for each in statuses if is_behind_the_last(declared.pages, each, place.at, has_window=has_window)]
-        answer = self._asking.ask(request, pace, position=position, empty=empty)
+        could = [
+            each
+            for each in {*_USUAL_EMPTY, *declared.empty}
+            if isinstance(each, int)
+            and is_behind_the_last(declared.pages, each, place.at, has_window=place.window is not None)
+        ]
+        empty = [each for each in could if each in declared.empty]
+        answer = self._asking.ask(request, pace, position=position, empty=empty, likely=could, is_first=not place.at)
         if answer.status in empty:
             return request, answer, Page(headers=answer.headers, is_end=True)
 

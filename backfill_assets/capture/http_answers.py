@@ -16,7 +16,7 @@ from email.message import Message
 from typing import Any
 
 from backfill_assets.capture.http_pagings import InHeader
-from backfill_assets.capture.json_members import Digits, quoted
+from backfill_assets.capture.json_members import Digits, member_at, quoted
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 _UNREADABLE = "surrogateescape"
@@ -45,7 +45,7 @@ class Page:
         """What the answer has at a place; None where it has nothing."""
         if isinstance(where, InHeader):
             return self.headers.get(where.name.lower())
-        return at_place(self.document, where)
+        return member_at(self.document, where)
 
     def only(self, places: Iterable[int], known: Sequence[str]) -> Page:
         """The records at some places, without those that are known by their digests, each as often as it is."""
@@ -217,11 +217,6 @@ def _inner(element: object, inside: str) -> object:
         return element
     found, is_there = _held(element, _path(element, inside))
     return found if is_there else element
-
-
-def at_place(document: object, where: str) -> Any:
-    """The value of a member, by the names on the way; of a list, an element by its number, from the end below 0."""
-    return _held(document, _path(document, where))[0]
 
 
 def _path(document: object, where: str) -> list[str]:

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import unquote_plus, urljoin, urlsplit, urlunsplit
 
-from backfill_assets.capture.http_answers import Page, at_place
+from backfill_assets.capture.http_answers import Page
 from backfill_assets.capture.http_pagings import (
     Cursor,
     Found,
@@ -31,7 +31,7 @@ from backfill_assets.capture.http_pagings import (
     Place,
     origin_of,
 )
-from backfill_assets.capture.json_members import Digits, as_written, json_of
+from backfill_assets.capture.json_members import Digits, as_written, json_of, member_at
 
 Bad = Callable[[str], Exception]
 """What refuses an answer, with a reason."""
@@ -285,5 +285,5 @@ def _id_of(pages: IdRange, record: object) -> str:
 
 
 def _plain(record: object, name: str) -> str:
-    found = at_place(record, name) if isinstance(record, dict) else None
+    found = member_at(record, name) if isinstance(record, dict) else None
     return found if isinstance(found, str) else ""

@@ -34,9 +34,8 @@ from backfill_assets.capture.errors import (
     StreamAway,
     StreamDenied,
 )
-from backfill_assets.capture.http_answers import at_place
 from backfill_assets.capture.http_api import HttpApi, Token
-from backfill_assets.capture.json_members import as_written, json_of
+from backfill_assets.capture.json_members import as_written, json_of, member_at
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.progress import waiting
 
@@ -116,12 +115,23 @@ class Asking:
     def close(self) -> None:
         self._session.close()
 
-    def ask(self, request: Request, pace: Pace, *, position: str, empty: Collection[int] = ()) -> Answer:
+    def ask(
+        self,
+        request: Request,
+        pace: Pace,
+        *,
+        position: str,
+        empty: Collection[int] = (),
+        likely: Collection[int] = (),
+        is_first: bool = True,
+    ) -> Answer:
         """The answer to a request, to which what is secret is added.
 
         Args:
             position: The page, as errors call it.
             empty: The statuses that say of this page that it has no records.
+            likely: Those that could be declared to say so.
+            is_first: Whether no answer before it has named this page.
 
         Raises:
             Retryable: It did not answer, or only with errors of its own.
@@ -135,7 +145,7 @@ class Asking:
             self._new_token(declared.token, pace)
             answer = self._ask(request, pace)
         if answer.status not in empty and not (answer.status == HTTPStatus.CREATED and request.method == "POST"):
-            self._require_ok(answer, position)
+            self._require_ok(answer, position, likely=likely, is_first=is_first)
         return answer
 
     def secret_in(self, kept: bytes) -> str | None:
@@ -198,11 +208,11 @@ class Asking:
             document = as_written(answer.body)
         except ValueError:
             document = None
-        value = at_place(document, token.member)
+        value = member_at(document, token.member)
         if not isinstance(value, str) or not value:
             why = f"without {token.member!r}, where the token is declared to be"
             raise BadAnswer(name=token.url, position="the request of a token", why=why)
-        lasts = at_place(document, token.expires) if token.expires else None
+        lasts = member_at(document, token.expires) if token.expires else None
         seconds = (
             float(lasts) if isinstance(lasts, str) and re.fullmatch(r"[0-9]{1,12}(\.[0-9]+)?", lasts) else math.inf
         )
@@ -210,18 +220,23 @@ class Asking:
         # A request that is on its way when the token expires would be in vain.
         self._bearer_until = asked_at + seconds - min(_EARLIER, seconds / 10 if seconds < math.inf else 0)
 
-    def _require_ok(self, answer: Answer, position: str) -> None:
+    def _require_ok(
+        self, answer: Answer, position: str, *, likely: Collection[int] = (), is_first: bool = True
+    ) -> None:
+        declares = f"empty=({answer.status},)" if answer.status in likely else ""
         match answer.status:
             case HTTPStatus.OK:
                 return
             case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
                 raise StreamDenied(name=self._name, why=_said(answer.status))
-            case HTTPStatus.NOT_FOUND:
+            case HTTPStatus.NOT_FOUND if is_first:
                 server, _, path = self._declared.url.partition("://")[2].partition("/")
-                raise NoStream(name=f"/{path}", servers=server)
+                more = f", or no records for this window, which {declares} declares" if declares else ""
+                raise NoStream(name=f"/{path}{more}", servers=server)
             case HTTPStatus.GONE:
                 raise PositionGone(name=self._name, position=position)
-        raise BadAnswer(name=self._name, position=position, why=f"with {_said(answer.status)}")
+        more = f", which {declares} declares to mean no records" if declares else ""
+        raise BadAnswer(name=self._name, position=position, why=f"with {_said(answer.status)}{more}")
 
     def _answered(self, method: str, url: str, pace: Pace, **sent: Any) -> Answer:
         """A whole answer that is no error of the server; what may succeed later is tried again."""

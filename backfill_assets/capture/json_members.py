@@ -72,9 +72,12 @@ def json_of(value: Any) -> str:
     return quoted(str(value))
 
 
+_PLACE = re.compile(r"-?[0-9]{1,9}")
+
+
 def member_at(document: Any, path: str, absent: Any = None) -> Any:
     """What a path leads to in a document: a member whose own name it is, else members of members, and elements of
-    arrays by their number from 0.
+    arrays by their number from 0, or from the last one, which is -1.
 
     Args:
         absent: What is given where it leads to nothing.
@@ -84,7 +87,7 @@ def member_at(document: Any, path: str, absent: Any = None) -> Any:
         first, rest = ".".join(names[:many]), ".".join(names[many:])
         if isinstance(document, dict) and first in document:
             found = document[first]
-        elif isinstance(document, list) and first.isdecimal() and int(first) < len(document):
+        elif isinstance(document, list) and _PLACE.fullmatch(first) and -len(document) <= int(first) < len(document):
             found = document[int(first)]
         else:
             continue

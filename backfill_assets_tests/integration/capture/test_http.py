@@ -163,6 +163,7 @@ def test_records_are_the_bytes_that_the_api_wrote(shop_of: ShopOf, api: Api) -> 
     assert (landed.record.counts.accepted, landed.record.counts.rejected) == (1, 4)
 
 
+@pytest.mark.long
 def test_a_value_that_is_no_json_rejects_its_record_and_not_its_page(shop_of: ShopOf, api: Api) -> None:
     def sale(number: int, more: str) -> str:
         return f'{{"sale_id": "s{number}", "sold_at": "2026-01-01T12:00:00Z", {more}}}'

@@ -42,7 +42,7 @@ class Capture:
         self.records: list[Record] = []
         self.requests = 0
 
-    def ask(self, request: Request, pace: Pace, *, position: str, empty: Any = ()) -> Answer:  # noqa: ARG002 - as the real one
+    def ask(self, request: Request, pace: Pace, *, position: str, **_: Any) -> Answer:  # noqa: ARG002 - as the real one
         self.requests += 1
         assert self.requests < _MOST, f"asked for {position} for ever"
         return Answer(status=200, headers={}, body=json.dumps(self._answer(request.parameters)).encode())

@@ -424,8 +424,27 @@ def test_a_status_that_may_say_something_else_is_no_end(
 ) -> None:
     pages = [named(results=[record(n)], next=f"/v1?at={n}") for n in range(before)]
     found = captured(api, tmp_path, in_turn(api, *pages, Said(status=404)), empty=(404, 204), **declared)
-    with pytest.raises(NoStream):
+    with pytest.raises(BadAnswer if before else NoStream, match="404 Not Found: the" if before else "has no /v1"):
         found.run()
+
+
+@pytest.mark.parametrize(
+    ("declared", "pages", "status", "said"),
+    [
+        ({"pages": NUMBERED}, 2, 404, r"answered page 3 with 404 Not Found, which empty=\(404,\) declares"),
+        ({"pages": Offset(parameter="o")}, 1, 416, r"which empty=\(416,\) declares to mean no records"),
+        ({}, 0, 204, r"with 204 No Content, which empty=\(204,\) declares"),
+        ({"window": WINDOW}, 0, 404, r"has no /v1, or no records for this window, which empty=\(404,\) declares"),
+    ],
+)
+def test_a_status_that_may_be_an_end_is_refused_with_what_would_declare_it(
+    api: AnyApi, tmp_path: Path, declared: dict[str, Any], pages: int, status: int, said: str
+) -> None:
+    answers = in_turn(api, *(named(results=[record(n)]) for n in range(pages)), Said(status=status))
+    found = captured(api, tmp_path, answers, **declared)
+    has_window = "window" in declared
+    with pytest.raises((BadAnswer, NoStream), match=said):
+        found.run(Period(start=FIRST, end=FIRST + timedelta(days=1)) if has_window else Period(start=None, end=None))
 
 
 @pytest.mark.parametrize(
