@@ -175,6 +175,7 @@ docs: setup
 	$(RUN) .venv/bin/python -m backfill_assets_tests.support.glossary_page
 	$(RUN) .venv/bin/python -m backfill_assets_tests.support.declarations_page
 	$(RUN) .venv/bin/python -m backfill_assets_tests.support.messages_page
+	$(RUN) .venv/bin/python -m backfill_assets_tests.support.public_files.page
 
 docs-site: setup
 	@cd "$(ROOT)" && tools/setup.sh site

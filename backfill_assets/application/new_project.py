@@ -6,21 +6,25 @@ import keyword
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 from backfill_assets import __version__
+from backfill_assets.application.sniff import sniffed
+from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import is_full_disk
 from backfill_assets.domain.declarations import SHORT_NAME
 from backfill_assets.report.errors import CannotUse
+from backfill_assets.report.file_project import FileProject
 from backfill_assets.report.new_project import Example, NewProject
 
-_COMMON = "common"
+_COMMON, _OF_A_FILE = "common", "file"
 NAME_IN_TEMPLATES = "my_project"
 _SUFFIX = ".template"
+_MOST_COPIED_BYTES = 64 << 20
 _DAGSTER = "dagster.yaml"
 _OF_DAGSTER = """\
 # Dagster's settings, read from the folder that DAGSTER_HOME names. For commands without DAGSTER_HOME it is the folder
@@ -41,14 +45,46 @@ def new_project(name: str, example: Example = "orders", *, into: Path) -> NewPro
     Raises:
         Refused: The name cannot be that of a package, there is something of this name, or nothing can be written.
     """
+    _require_name(name, into / name)
+    return _made(name, _written(name, (_COMMON, example)), {}, into)
+
+
+def project_of_file(name: str, file: Path, *, into: Path, clock: Clock) -> NewProject:
+    """Writes a project that lands a file of its author, counts its records by day, and is tested.
+
+    Args:
+        name: The name of its folder, its package and its domain.
+        file: The file; a copy of it is among the sample data, unless it is large.
+        into: The folder in which its folder is made.
+
+    Raises:
+        Refused: As for `new_project`; or the file has no times.
+        MissingInput: There is no such file.
+        UnreadableFile: It is not a file of which records could be read.
+    """
+    _require_name(name, into / name)
+    proposal = sniffed([file], clock=clock)
+    is_copied = file.stat().st_size <= _MOST_COPIED_BYTES
+    data = f"sample_data/{file.name}" if is_copied else str(file.resolve())
+    project = FileProject(package=name, proposal=proposal, data=data)
+    written = {f"{name}/__init__.py": project.module(), **_written(name, (_COMMON, _OF_A_FILE))}
+    for path, text in written.items():
+        for mark, words in project.words.items():
+            text = text.replace(mark, words)
+        written[path] = text
+    return _made(name, written, {data: file} if is_copied else {}, into)
+
+
+def _made(name: str, written: Mapping[str, str], copies: Mapping[str, Path], into: Path) -> NewProject:
     folder = into / name
-    _require_name(name, folder)
-    written = _written(name, example)
     partial = into / f".{name}.{secrets.token_hex(4)}"
     try:
-        for path, text in written.items():
+        for path in (*written, *copies):
             (partial / path).parent.mkdir(parents=True, exist_ok=True)
+        for path, text in written.items():
             (partial / path).write_text(text, encoding="utf-8")
+        for path, file in copies.items():
+            shutil.copyfile(file, partial / path)
         # Refused by the system where there is a file of this name, or a folder with anything in it.
         os.rename(partial, folder)  # noqa: PTH104 - it is one step for the system, also over an empty folder
     except (FileExistsError, NotADirectoryError) as error:
@@ -62,7 +98,7 @@ def new_project(name: str, example: Example = "orders", *, into: Path) -> NewPro
         raise CannotUse(what=f"the folder {into}", why=why, instead="a folder of your own") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-    return NewProject(folder=str(folder), package=name, files=tuple(sorted(written)))
+    return NewProject(folder=str(folder), package=name, files=tuple(sorted((*written, *copies))))
 
 
 def _require_name(name: str, folder: Path) -> None:
@@ -89,11 +125,11 @@ def _taken(folder: Path) -> CannotUse:
     return CannotUse(what=f"the folder {folder}", why="it is there, and not empty", instead="another name")
 
 
-def _written(name: str, example: Example) -> dict[str, str]:
+def _written(name: str, folders: Iterable[str]) -> dict[str, str]:
     """The text of every file, by its path in the project."""
     found: dict[str, str] = {}
     projects = files("backfill_assets.examples").joinpath("projects")
-    for folder in (_COMMON, example):
+    for folder in folders:
         for path, template in _templates(projects.joinpath(folder), PurePosixPath()):
             text = template.read_text(encoding="utf-8").replace(NAME_IN_TEMPLATES, name).replace("VERSION", __version__)
             text = text.replace(NAME_IN_TEMPLATES.replace("_", "-"), name.replace("_", "-"))

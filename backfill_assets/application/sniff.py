@@ -15,10 +15,11 @@ from backfill_assets.sniff.propose import propose
 
 
 def sniffed(files: Sequence[Path], name: str = "", *, clock: Clock) -> Proposal:
-    """The source table that files could land in, or that is captured from the API that a document describes.
+    """The source table in which files land, or what is captured from a table of others, or from an API, lands.
 
     Args:
-        files: Files of the same kind, the newest last; or one document of OpenAPI.
+        files: Files of the same kind, the newest last; or one folder with a Delta or an Iceberg table, or one document
+            of OpenAPI.
         name: The table, such as bronze.weather; by default it is called like the last file.
 
     Raises:
@@ -29,8 +30,8 @@ def sniffed(files: Sequence[Path], name: str = "", *, clock: Clock) -> Proposal:
     if name and not TABLE_NAME.fullmatch(name):
         raise Malformed(what="the name of the table", value=name[:100], form="LAYER.TABLE", example="bronze.weather")
     for file in files:
-        if not file.is_file():
+        if not file.exists():
             raise NoFile(path=str(file), why=f"there is no file {file}")
-    if len(files) == 1 and (document := document_in(files[0])) is not None:
+    if len(files) == 1 and files[0].is_file() and (document := document_in(files[0])) is not None:
         return propose_api(files[0], document, name=name)
     return propose(files, name=name, as_of=clock())

@@ -77,10 +77,18 @@ def init(
             "merged by key."
         ),
     ] = "orders",
+    file: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE", help="Begin with this file in place of a template; see `sniff`."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Write a project of your own: a domain with sample data and tests, which runs at once."""
     with answering(as_json) as answer:
-        from backfill_assets.application.new_project import new_project
+        from backfill_assets.application.new_project import new_project, project_of_file
+        from backfill_assets.core.clock import system_clock
 
-        answer(new_project(name, example, into=Path.cwd()))
+        if file is not None:
+            answer(project_of_file(name, file, into=Path.cwd(), clock=system_clock))
+        else:
+            answer(new_project(name, example, into=Path.cwd()))

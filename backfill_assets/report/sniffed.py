@@ -241,7 +241,10 @@ def comments_of(proposal: Proposal) -> list[str]:
 def _looked(proposal: Proposal) -> Iterator[str]:
     for each in proposal.looked:
         packed = f", packed by {each.packed}" if each.packed else ""
-        part = "read to its end" if each.is_whole else f"{each.read_bytes:,} of {each.size_bytes:,} bytes read"
+        part = "read to its end"
+        if not each.is_whole:
+            of_whole = " unpacked" if each.packed else f" of {each.size_bytes:,}"
+            part = f"{each.read_bytes:,}{of_whole} bytes read"
         yield f"{_quoted(each.file)}: {each.format}{packed}, {count_of(each.records, 'record')}, {part}."
 
 
@@ -366,7 +369,7 @@ _SAID: Mapping[DoubtKind, Callable[[Doubt], str]] = {
         f"{_records(doubt)} with another number of values than the header, the first is number {doubt.first:,}."
     ),
     DoubtKind.REPEATED_HEADER: lambda doubt: (
-        f"{_records(doubt)} that are the header again, the first is number {doubt.first:,}."
+        f"{count_of(doubt.records, 'row')} repeat the header and are passed over, the first is number {doubt.first:,}."
     ),
     DoubtKind.NOT_A_VALUE: lambda doubt: (
         f"{_records(doubt)} whose {_of(doubt)} is not a time, such as {_list(doubt.values)}; "

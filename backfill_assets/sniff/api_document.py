@@ -68,7 +68,7 @@ def propose_api(path: Path, document: Mapping[str, Any], *, name: str) -> Propos
     wanted = next((table for table in tables if table.partition(".")[2] == name.partition(".")[2]), next(iter(tables)))
     api = tables.pop(wanted)
     size = path.stat().st_size
-    looked = Looked(file=path.name, size_bytes=size, read_bytes=size, format="OpenAPI", records=0)
+    looked = Looked(file=path.name, size_bytes=size, read_bytes=size, is_whole=True, format="OpenAPI", records=0)
     others = tuple(f"{each.path} as {table}" for table, each in tables.items())
     notes = [
         *api.notes,

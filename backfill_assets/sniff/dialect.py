@@ -30,7 +30,7 @@ class Delimited:
     """A dialect, by the names of `Csv`.
 
     Attributes:
-        is_sep_line: Whether the first line is Excel's `sep=;`, which is one of the lines that are skipped.
+        is_sep_line: Whether the first line is Excel's `sep=;`.
         duckdb: What DuckDB takes for the delimiter, where that is another one; empty where both agree.
     """
 
@@ -70,7 +70,8 @@ def dialect_of(text: str) -> Delimited:
     beginning = "".join(lines)
     if (sep := re.match(r"sep=(.)\r?\n?", beginning)) is not None:
         found = _with_rows(replace(_best(beginning[sep.end() :], (sep[1],)), is_sep_line=True), lines[1:])
-        return replace(found, skip=found.skip + 1)
+        # Landing passes over the line by itself, unless other lines are skipped as well.
+        return replace(found, skip=found.skip + 1 if found.skip else 0)
     found = _best(beginning, DELIMITERS)
     other = _of_duckdb(beginning)
     return replace(_with_rows(found, lines), duckdb=other if other not in ("", found.delimiter) else "")
@@ -238,7 +239,8 @@ def table_of(text: str, dialect: Delimited, *, is_whole: bool, parts: Sequence[s
         is_whole: Whether the text is all of the file; otherwise its last row may be cut.
         parts: Texts from its middle and end, which begin and end anywhere.
     """
-    body = "".join(_lines(text, 1 << 62)[dialect.skip :]) if dialect.skip else text
+    before = max(dialect.skip, int(dialect.is_sep_line))
+    body = "".join(_lines(text, 1 << 62)[before:]) if before else text
     rows = [
         row for _, row in rows_of(body, dialect) if row and not (dialect.comment and row[0].startswith(dialect.comment))
     ]

@@ -31,10 +31,12 @@ class Documents:
     Attributes:
         reads: What has to be declared; None for JSON lines.
         records: The records, as far as the sample has whole ones.
+        document: The object that has the list of the records, where it could be a record itself.
     """
 
     reads: Json | None
     records: tuple[Mapping[str, Any], ...]
+    document: Mapping[str, Any] | None = None
 
 
 def documents_of(text: str, *, is_whole: bool) -> Documents | None:
@@ -56,7 +58,7 @@ def documents_of(text: str, *, is_whole: bool) -> Documents | None:
         return Documents(reads=Json(), records=tuple(rows))
     if (listed := _list_in(text, start, "")) is not None:
         path, records = listed
-        return Documents(reads=Json(records=path), records=records)
+        return Documents(reads=Json(records=path), records=records, document=rows[0] if rows else None)
     if not rows:
         return None
     return Documents(reads=None if lines else Json(), records=tuple(rows))
@@ -125,10 +127,12 @@ def _list_in(text: str, place: int, path: str) -> tuple[str, tuple[Mapping[str, 
         inner = f"{path}.{name}" if path else name
         if text[place : place + 1] == "[":
             rows = tuple(each for each in _elements(text, place + 1) if isinstance(each, dict))
-            if rows:
+            if any(rows) and name and "." not in name:
                 return inner, rows
-        elif text[place : place + 1] == "{" and (found := _list_in(text, place, inner)) is not None:
-            return found
+        elif text[place : place + 1] == "{" and name and "." not in name:
+            found = _list_in(text, place, inner)
+            if found is not None:
+                return found
         try:
             _, place = _DECODER.raw_decode(text, place)
         except (ValueError, RecursionError):

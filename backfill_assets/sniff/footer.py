@@ -8,21 +8,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-_FIRST_ROWS = 20_000
+from backfill_assets.capture.errors import BadFile, Fault
+
+MOST_ROWS = 20_000
 
 
-def first_rows(path: Path) -> tuple[pa.Table, int, tuple[str, ...]]:
-    """The first rows of a Parquet file, how many it has, and the codecs of its columns."""
-    with pq.ParquetFile(path) as file:
-        metadata = file.metadata
-        table: pa.Table = next(iter(file.iter_batches(batch_size=_FIRST_ROWS)), None)
-        codecs = {
-            metadata.row_group(0).column(place).compression
-            for place in range(metadata.num_columns if metadata.num_row_groups else 0)
-        }
-        schema = file.schema_arrow
-        rows = pa.Table.from_batches([table] if table is not None else [], schema=schema)
-        return rows, metadata.num_rows, tuple(sorted(codecs))
+def first_rows(path: Path) -> tuple[pa.Table, int]:
+    """The first rows of a Parquet file, and how many it has.
+
+    Raises:
+        UnreadableFile: It is damaged, or packed by a codec that is not there.
+    """
+    try:
+        with pq.ParquetFile(path) as file:
+            first = next(iter(file.iter_batches(batch_size=MOST_ROWS)), None)
+            rows = pa.Table.from_batches([first] if first is not None else [], schema=file.schema_arrow)
+            return rows, file.metadata.num_rows
+    except (pa.ArrowException, OSError) as error:
+        why = f"cannot be read as Parquet: {str(error).splitlines()[0]}"
+        raise BadFile(path=str(path), fault=Fault.DAMAGED, why=why) from error
 
 
 def kind_of(found: pa.DataType, values: pa.ChunkedArray) -> tuple[str, bool]:

@@ -21,7 +21,7 @@ def written_names(header: Sequence[str]) -> list[FileName]:
         if not name:
             found.append(place)
         else:
-            found.append(name if counts[name] == 1 or seen[name] == 1 else (name, seen[name]))
+            found.append(name if counts[name] == 1 else (name, seen[name]))
     return found
 
 
@@ -48,7 +48,7 @@ def _name_of(written: FileName) -> str:
         case int():
             return f"column_{written}"
         case (str() as name, int() as number):
-            return f"{name}_{number}"
+            return name if number == 1 else f"{name}_{number}"
         case _:
             return "_".join(_name_of(each).lower() for each in written)
 

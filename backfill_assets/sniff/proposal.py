@@ -95,7 +95,8 @@ class Looked:
     Attributes:
         file: Its name.
         size_bytes: How large it is.
-        read_bytes: How many of these were read.
+        read_bytes: How many of these were read; of a packed file how many were unpacked.
+        is_whole: Whether all of it was read.
         format: What it is: `CSV`, `JSON lines`, `JSON`, `Parquet`, `Avro`, `Excel` or `OpenAPI`.
         packed: How it is packed: `gzip`, `zip`, `zstd`, or empty.
         records: How many records were found in what was read.
@@ -104,14 +105,10 @@ class Looked:
     file: str
     size_bytes: int
     read_bytes: int
+    is_whole: bool
     format: str
     packed: str = ""
     records: int
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether all of it was read."""
-        return self.read_bytes >= self.size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

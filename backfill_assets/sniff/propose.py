@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -13,12 +14,13 @@ import pyarrow as pa
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.domain.dialects import Csv, Dialect, Json
 from backfill_assets.domain.file_names import FileName
+from backfill_assets.lake.first_rows import first_rows_of_delta, first_rows_of_iceberg, is_delta, newest_metadata
 from backfill_assets.sniff.columns import Raw, Typed, typed
 from backfill_assets.sniff.dialect import Delimited, Table, dialect_of, table_of
 from backfill_assets.sniff.documents import Number, columns_of, documents_of, text_of
 from backfill_assets.sniff.encoding import encoding_of
 from backfill_assets.sniff.event_time import EventTime, event_times
-from backfill_assets.sniff.footer import first_rows, kind_of, texts_of
+from backfill_assets.sniff.footer import MOST_ROWS, first_rows, kind_of, texts_of
 from backfill_assets.sniff.keys import Column, is_order, is_series, keys_of
 from backfill_assets.sniff.names import RESERVED, contract_name, leaves, table_name, written_names
 from backfill_assets.sniff.proposal import Doubt, DoubtKind, Looked, Proposal, ProposedColumn
@@ -52,6 +54,7 @@ class Seen:
     Attributes:
         reads: The dialect, as far as values do not tell more of it.
         numbers: How its numbers are written.
+        captured: Of a table of others: what declares its capture, its argument, and where the table is.
     """
 
     looked: Looked
@@ -60,6 +63,7 @@ class Seen:
     numbers: Numbers = PLAIN
     doubts: tuple[Doubt, ...] = ()
     left_out: tuple[str, ...] = ()
+    captured: tuple[str, str, str] | None = None
 
 
 def propose(paths: Sequence[Path], *, name: str = "", as_of: datetime) -> Proposal:
@@ -99,13 +103,18 @@ def look(path: Path) -> Seen:
     Raises:
         UnreadableFile: It is none of which records could be read.
     """
+    if path.is_dir():
+        return _of_table(path)
     sample = read_sample(path)
     if sample.head.startswith(b"PAR1"):
         return _of_parquet(path, sample)
     encoding = encoding_of(sample.head[: 1 << 16])
     text = sample.head.decode(encoding.name, "replace").removeprefix("\ufeff")
     if text.lstrip()[:1] in ("{", "[") and (found := documents_of(text, is_whole=sample.is_whole)) is not None:
-        return _of_json(sample, found.reads, found.records)
+        seen = _of_json(sample, found.reads, found.records)
+        if found.document is None or event_times([typed(raw) for raw in seen.columns]):
+            return seen
+        return _of_json(sample, None if "\n" not in text.strip() else Json(), [found.document])
     if text.lstrip()[:1] == "<":
         raise BadFile(path=str(path), fault=Fault.PAGE, why="is a page or XML, which has no records")
     if "\x00" in text[:4096]:
@@ -122,6 +131,7 @@ def _looked(sample: Sample, form: str, records: int) -> Looked:
         file=sample.file,
         size_bytes=sample.size_bytes,
         read_bytes=sample.read_bytes,
+        is_whole=sample.is_whole,
         format=form,
         packed=sample.packed,
         records=records,
@@ -129,7 +139,35 @@ def _looked(sample: Sample, form: str, records: int) -> Looked:
 
 
 def _of_parquet(path: Path, sample: Sample) -> Seen:
-    rows, count, _ = first_rows(path)
+    rows, count = first_rows(path)
+    read = sample.size_bytes if rows.num_rows == count else sample.size_bytes * rows.num_rows // max(1, count)
+    looked = replace(_looked(sample, "Parquet", rows.num_rows), read_bytes=read, is_whole=rows.num_rows == count)
+    return _of_arrow(rows, looked)
+
+
+def _of_table(folder: Path) -> Seen:
+    """The columns of a Delta or an Iceberg table in a folder."""
+    metadata = newest_metadata(folder)
+    try:
+        if is_delta(folder):
+            rows, form = first_rows_of_delta(folder, MOST_ROWS), "Delta"
+            captured = ("LakeTable", "url", str(folder.resolve()))
+        elif metadata is not None:
+            rows, form = first_rows_of_iceberg(metadata, MOST_ROWS), "Iceberg"
+            captured = ("IcebergTable", "table", str(metadata.resolve()))
+        else:
+            why = "is a folder, and neither a Delta nor an Iceberg table"
+            raise BadFile(path=str(folder), fault=Fault.FOLDER, why=why)
+    except ValueError as error:
+        raise BadFile(path=str(folder), fault=Fault.DAMAGED, why=f"cannot be read: {error}") from error
+    size, is_whole = rows.nbytes, rows.num_rows < MOST_ROWS
+    looked = Looked(
+        file=folder.name, size_bytes=size, read_bytes=size, is_whole=is_whole, format=form, records=rows.num_rows
+    )
+    return replace(_of_arrow(rows, looked), captured=captured)
+
+
+def _of_arrow(rows: pa.Table, looked: Looked) -> Seen:
     doubts, columns, left_out = [], [], []
     for place, field in enumerate(rows.schema):
         values: pa.ChunkedArray = rows.column(place)
@@ -139,8 +177,6 @@ def _of_parquet(path: Path, sample: Sample) -> Seen:
             left_out.append(field.name)
             continue
         columns.append(Raw(written=field.name, texts=texts_of(values), kind=kind, is_local=is_local))
-    read = sample.size_bytes if rows.num_rows == count else sample.size_bytes * rows.num_rows // max(1, count)
-    looked = replace(_looked(sample, "Parquet", rows.num_rows), read_bytes=read)
     return Seen(looked=looked, reads=None, columns=tuple(columns), doubts=tuple(doubts), left_out=tuple(left_out))
 
 
@@ -170,7 +206,7 @@ def _of_rows(sample: Sample, text: str, encoding: str, doubts: tuple[Doubt, ...]
     dialect = dialect_of(text)
     parts = [] if encoding.startswith("utf-16") else [part.decode(encoding, "replace") for part in sample.parts]
     table = table_of(text, dialect, is_whole=sample.is_whole, parts=parts)
-    rows = table.rows[:_MOST_ROWS]
+    rows = _bounded(table.rows)
     written: list[FileName] = written_names(table.header) if dialect.header else [*range(len(table.header))]
     raws = [Raw(written=name, texts=[row[place] or None for row in rows]) for place, name in enumerate(written)]
     left_out = tuple(
@@ -182,13 +218,22 @@ def _of_rows(sample: Sample, text: str, encoding: str, doubts: tuple[Doubt, ...]
     cleared = [replace(raw, texts=[None if text in nulls else text for text in raw.texts]) for raw in raws]
     pairs = [pair for raw in cleared if (pair := truths_of(raw.values)) and len(set(raw.values)) > 1]
     return Seen(
-        looked=_looked(sample, "CSV", len(rows)),
-        reads=_csv(sample, dialect, encoding, numbers, nulls, pairs),
+        looked=replace(_looked(sample, "CSV", len(rows)), is_whole=sample.is_whole and len(rows) == len(table.rows)),
+        reads=_csv(sample, dialect, encoding, numbers, nulls, pairs) or (Csv() if table.repeated else None),
         columns=tuple(cleared),
         numbers=numbers,
         doubts=(*doubts, *_doubts_of_rows(dialect, table), *_doubts_of_nulls(raws, numbers)),
         left_out=left_out,
     )
+
+
+def _bounded(rows: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
+    """Not too many rows: the first ones, and some from there to the last."""
+    if len(rows) <= _MOST_ROWS:
+        return rows
+    first = rows[: _MOST_ROWS // 2]
+    step = -(-(len(rows) - len(first)) // (_MOST_ROWS // 2))
+    return [*first, *rows[: len(first) - 1 : -step][::-1]]
 
 
 def _nulls(raws: Sequence[Raw], how: Numbers) -> frozenset[str]:
@@ -237,9 +282,10 @@ def _csv(
 def _doubts_of_rows(dialect: Delimited, table: Table) -> Iterator[Doubt]:
     if dialect.duckdb:
         yield Doubt(kind=DoubtKind.DIALECT, values=(dialect.delimiter, dialect.duckdb))
-    for kind, numbers in ((DoubtKind.RAGGED, table.ragged), (DoubtKind.REPEATED_HEADER, table.repeated)):
-        if numbers:
-            yield Doubt(kind=kind, records=len(numbers), first=numbers[0], rejects=True)
+    if table.ragged:
+        yield Doubt(kind=DoubtKind.RAGGED, records=len(table.ragged), first=table.ragged[0], rejects=True)
+    if table.repeated:
+        yield Doubt(kind=DoubtKind.REPEATED_HEADER, records=len(table.repeated), first=table.repeated[0])
     if table.blank:
         yield Doubt(kind=DoubtKind.NO_VALUE, records=len(table.blank), first=table.blank[0], rejects=True)
 
@@ -269,7 +315,7 @@ def _proposal(seen: Seen, table: str, *, as_of: datetime) -> Proposal:
     if chosen is not None and chosen.parts:
         place = next(place for place, column in enumerate(columns) if column.raw is chosen.parts[0])
         kept.insert(sum(column.raw not in chosen.parts for column in columns[:place]), chosen.column)
-    taken = {*RESERVED}
+    taken: set[str] = set()
     written = [column.raw.written for column in kept]
     names = [contract_name(each, taken) for each in (leaves(written) if isinstance(seen.reads, Json) else written)]
     proposed = tuple(
@@ -294,6 +340,8 @@ def _proposal(seen: Seen, table: str, *, as_of: datetime) -> Proposal:
         key=(),
         event_time="",
         doubts=seen.doubts,
+        capture="{}(\n    {}={},\n)".format(*seen.captured[:2], json.dumps(seen.captured[2])) if seen.captured else "",
+        capture_names=seen.captured[:1] if seen.captured else (),
     )
     of_columns = tuple(_doubts_of_columns(names, kept, seen.numbers))
     if chosen is None:
@@ -302,12 +350,26 @@ def _proposal(seen: Seen, table: str, *, as_of: datetime) -> Proposal:
     event_time = by_raw[id(chosen.column.raw)]
     found = _with_times(found, chosen.column, event_time, as_of=as_of)
     found = _with_key(found, names, kept, event_time, chosen.column)
+    if found.has_row_number:
+        found = _without_filled(found)
     return replace(
         found,
         event_times=tuple(by_raw[id(each.column.raw)] for each in times[1:] if id(each.column.raw) in by_raw),
         orders=tuple(name for name in names if is_order(name) and name != event_time),
         doubts=(*_doubts_of_time(found, chosen, event_time), *found.doubts, *of_columns),
     )
+
+
+def _without_filled(found: Proposal) -> Proposal:
+    """A proposal without the columns of the file that have the names of those which landing fills."""
+    filled = tuple(each.name for each in found.columns if each.written in RESERVED)
+    taken = {*RESERVED, *(each.name.casefold() for each in found.columns)}
+    columns = tuple(
+        replace(each, name=contract_name(each.name, taken)) if each.name.casefold() in RESERVED else each
+        for each in found.columns
+        if each.name not in filled
+    )
+    return replace(found, columns=columns, left_out=(*found.left_out, *filled))
 
 
 def _without_year(column: Typed, chosen: EventTime | None) -> Typed:

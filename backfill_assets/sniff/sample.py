@@ -53,8 +53,8 @@ class Sample:
 
     @property
     def read_bytes(self) -> int:
-        """How many bytes were looked at; of a file that was read to its end its size."""
-        return self.size_bytes if self.is_whole else min(self.size_bytes, len(self.head) + sum(map(len, self.parts)))
+        """How many bytes were looked at, unpacked."""
+        return len(self.head) + sum(map(len, self.parts))
 
 
 def read_sample(path: Path) -> Sample:

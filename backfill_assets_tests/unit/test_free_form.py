@@ -71,6 +71,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "ledger/findings.py shown_row",
     ),
     "records of a JSON document of others, before they have a contract": (
+        "sniff/documents.py Documents.document",
         "sniff/documents.py Documents.records",
         "sniff/documents.py columns_of",
     ),

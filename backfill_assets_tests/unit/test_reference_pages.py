@@ -12,12 +12,15 @@ from backfill_assets import domain
 from backfill_assets_tests.support import declarations_page, messages_page
 from backfill_assets_tests.support.declaration_examples import EXAMPLES, declare
 from backfill_assets_tests.support.declarations_tried import DECLARED
+from backfill_assets_tests.support.public_files import page as public_files_page
 
 TAKES_NOTHING = {"replace", "append"}
 PARAMETERS = [(name, each) for name, (_, made) in DECLARED.items() for each in inspect.signature(made).parameters]
 
 
-@pytest.mark.parametrize("page", [declarations_page, messages_page], ids=["declarations", "messages"])
+@pytest.mark.parametrize(
+    "page", [declarations_page, messages_page, public_files_page], ids=["declarations", "messages", "public files"]
+)
 def test_a_page_is_what_make_docs_writes(page: object) -> None:
     assert page.PAGE.read_text(encoding="utf-8") == page.page(), "run make docs"  # type: ignore[attr-defined]
 

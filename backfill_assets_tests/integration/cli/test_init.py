@@ -15,9 +15,11 @@ from typing import Any, get_args
 import pytest
 from deltalake import DeltaTable
 
-from backfill_assets.application.new_project import new_project
+from backfill_assets.application.new_project import new_project, project_of_file
+from backfill_assets.core.clock import system_clock
 from backfill_assets.report.new_project import Example
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
+from backfill_assets_tests.support.public_files import SHAPES
 
 BIN = Path(sys.executable).parent
 TABLES: Mapping[Example, str] = {
@@ -117,3 +119,22 @@ def test_dagster_loads_it(shop: Path, example: Example) -> None:
     typed(shop, "DAGSTER_HOME=$PWD dagster definitions validate -w workspace.yaml")
     keys = "from my_shop.definitions import defs; print(defs.resolve_asset_graph().get_all_asset_keys())"
     assert str(TABLES[example].split("/")) in typed(shop, f'python -c "{keys}"')
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("name", "first"), [("weather", date(2012, 1, 1)), ("feed", date(2020, 10, 13))])
+def test_a_file_of_a_stranger_becomes_a_published_table_by_the_readme(name: str, first: date, tmp_path: Path) -> None:
+    shape = SHAPES[name]
+    (tmp_path / shape.file).write_bytes(shape.write())
+    project_of_file("my_file", tmp_path / shape.file, into=tmp_path, clock=system_clock)
+    shop = tmp_path / "my_file"
+    publish = re.findall(r"```sh\n(.*?)```", (shop / "README.md").read_text(), flags=re.DOTALL)[0]
+    typed(shop, "backfill up")
+    try:
+        typed(shop, with_ids(publish, "plan", "RUN", '["run_id"]'))
+    finally:
+        typed(shop, "backfill down")
+    (published,) = (shop / "data" / "lake" / "silver").iterdir()
+    rows = DeltaTable(published).to_pyarrow_table().to_pylist()
+    assert (sum(row["records"] for row in rows), min(row["day"] for row in rows)) == (40, first)
+    assert re.match(r"\.+ ", typed(shop, "pytest -q -p no:cacheprovider"))

@@ -1,0 +1,59 @@
+"""Tables of others, in folders: what captures them is proposed as well."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from types import ModuleType
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyiceberg.catalog.sql import SqlCatalog
+
+from backfill_assets.core.errors import UnreadableFile
+from backfill_assets.domain import IcebergTable, LakeTable, SourceTable
+from backfill_assets.report.sniffed import python_of
+from backfill_assets.sniff.propose import propose
+
+AS_OF = datetime(2026, 11, 30, tzinfo=UTC)
+ROWS = pa.table(
+    {
+        "order_id": pa.array(range(50), pa.int64()),
+        "ordered_at": pa.array([datetime(2026, 3, 1, tzinfo=UTC) + timedelta(hours=n) for n in range(50)]),
+        "due_on": pa.array([date(2026, 4, 1)] * 50),
+        "note": pa.array(["a", None] * 25),
+    }
+)
+
+
+def declared(folder: Path) -> SourceTable:
+    module = ModuleType("proposed")
+    exec(compile(python_of(propose([folder], as_of=AS_OF)), "proposed.py", "exec"), vars(module))
+    (source,) = module.DOMAIN.sources
+    assert isinstance(source, SourceTable)
+    return source
+
+
+def test_a_delta_table_is_captured(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "orders"), ROWS)
+    source = declared(tmp_path / "orders")
+    assert (source.name, source.key, source.event_time) == ("bronze.orders", ("order_id",), "ordered_at")
+    assert source.capture == LakeTable(url=str(tmp_path / "orders"))
+
+
+def test_an_iceberg_table_is_captured(tmp_path: Path) -> None:
+    catalog = SqlCatalog("example", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}/warehouse")
+    catalog.create_namespace("shop")
+    table = catalog.create_table("shop.orders", schema=ROWS.schema)
+    table.append(ROWS)
+    folder = Path(table.location().removeprefix("file://"))
+    source = declared(folder)
+    assert (source.key, source.event_time) == (("order_id",), "ordered_at")
+    assert isinstance(source.capture, IcebergTable)
+    assert source.capture.table == table.metadata_location.removeprefix("file://")
+
+
+def test_another_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableFile, match="neither a Delta nor an Iceberg table"):
+        propose([tmp_path], as_of=AS_OF)
