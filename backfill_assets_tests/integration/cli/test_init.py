@@ -129,6 +129,7 @@ def test_a_file_of_a_stranger_becomes_a_published_table_by_the_readme(name: str,
     project_of_file("my_file", tmp_path / shape.file, into=tmp_path, clock=system_clock)
     shop = tmp_path / "my_file"
     publish = re.findall(r"```sh\n(.*?)```", (shop / "README.md").read_text(), flags=re.DOTALL)[0]
+    typed(shop, "backfill doctor || true")
     typed(shop, "backfill up")
     try:
         typed(shop, with_ids(publish, "plan", "RUN", '["run_id"]'))
