@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import pyarrow.parquet as pq
@@ -97,6 +97,8 @@ def conformed(
 def _conformed(part: Records, source: SourceTable, owner: Mapping[str, Column], bounds: Bounds) -> DataFrame:
     """The judged records of one version, lifted to the present one."""
     own = source.at(part.version)
+    if part.times & own.formats.keys():
+        own = replace(own, formats={name: form for name, form in own.formats.items() if name not in part.times})
     rejected = F.col(REASON).isNotNull()
     filled = {FILE_NAME: owner[FILE_NAME], ROW_NUMBER: F.col(ROW)} if own.row_number else {}
     # A client of Spark Connect refuses to add no columns.

@@ -20,6 +20,7 @@ from backfill_assets.core.columns import in_sql
 from backfill_assets.domain import Avro, Csv, SourceTable, Xlsx
 from backfill_assets.landing import debezium, reading
 from backfill_assets.landing.decoding.csv_rows import REASON_ENDS
+from backfill_assets.landing.int96 import beyond_years, within_years
 from backfill_assets.landing.json_text import has_half_pair, members, plain
 from backfill_assets.landing.names import (
     Line,
@@ -30,12 +31,14 @@ from backfill_assets.landing.names import (
     members_named,
     nested,
     spots,
+    type_of,
     unknown_members,
 )
 from backfill_assets.landing.parquet_types import PhysicalColumn, with_nanoseconds_as_text
 from backfill_assets.landing.probe import Probe, types_of
 from backfill_assets.landing.reading import JSON_OF_PARQUET
 from backfill_assets.landing.record_rules import BROKEN
+from backfill_assets.landing.times import TIMES
 
 ROW = reading.ROW
 RAW = "_raw"
@@ -53,12 +56,14 @@ class Records:
 
     Attributes:
         frame: Those of the contract's columns that the file has, and `_row`, `_broken`, `_ignored`, `_raw`.
+        times: Columns that a Parquet file has as dates or times, so that no declared form of texts is theirs.
         text: From `_raw` to the record's text. Only the text of rejected records is needed, so it is computed last.
     """
 
     frame: DataFrame
     text: Column
     version: int
+    times: frozenset[str] = frozenset()
 
 
 _PARTITION_BITS = 33
@@ -268,26 +273,34 @@ def _parquet(spark: SparkSession, stored: Sequence[str], probe: Probe, source: S
     frame = spark.read.schema(schema).parquet(*stored)
     known = {column.name: column for column in probe.columns}
     types = types_of(probe.columns)
+    places = spots(source, probe.header, types)
+    used = {probe.header[spot.position] for some in places.values() for spot in some}
+    earlier = {name: column.read_type for name, column in known.items() if column.in_int96 and name in used}
     chosen = frame.select(
         *(
             joined([_nested(known[probe.header[spot.position]], spot) for spot in some]).alias(column)
-            for column, some in spots(source, probe.header, types).items()
+            for column, some in places.items()
         ),
         (F.col("_metadata.row_index") + 1).alias(ROW),
         F.struct(*(F.col(in_sql(name)) for name in known)).alias(RAW),
-        F.lit(None).cast(StringType()).alias(BROKEN),
+        beyond_years({name: F.col(in_sql(name)) for name in earlier}, earlier).alias(BROKEN),
         _no_names().alias(IGNORED),
         *([F.col("_metadata.file_name").alias(FILE)] if len(stored) > 1 else []),
     )
-    return Records(frame=chosen, text=F.to_json(F.col(RAW), JSON_OF_PARQUET), version=source.contract_version)
+    of = {column: type_of(some, probe.header, types) for column, some in places.items()}
+    return Records(
+        frame=chosen,
+        text=F.to_json(F.col(RAW), JSON_OF_PARQUET),
+        version=source.contract_version,
+        times=frozenset(column for column, kind in of.items() if isinstance(kind, TIMES)),
+    )
 
 
 def _nested(column: PhysicalColumn, spot: Spot) -> Column:
     """The value at a place of a Parquet file, with nanoseconds as a text."""
     value = nested(F.col(in_sql(column.name)), column.read_type, spot.path)
-    return with_nanoseconds_as_text(
-        value, kind_inside(column.data_type, spot.path), kind_inside(column.read_type, spot.path)
-    )
+    of, read = (kind_inside(kind, spot.path) for kind in (column.data_type, column.read_type))
+    return with_nanoseconds_as_text(within_years(value, read) if column.in_int96 else value, of, read)
 
 
 def _nothing(frame: DataFrame, source: SourceTable) -> Records:

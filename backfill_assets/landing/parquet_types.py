@@ -16,6 +16,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from backfill_assets.landing.int96 import columns_in_int96
+
 _MOST_DIGITS = 38
 
 # Unsigned integers are read as the next wider signed type.
@@ -49,11 +51,13 @@ class PhysicalColumn:
     Attributes:
         read_type: The type with which Spark has to read it. It differs where there are nanoseconds since the epoch,
             which Spark reads as a number; see `with_nanoseconds_as_text`.
+        in_int96: Whether it is, or has inside, timestamps in the earlier form.
     """
 
     name: str
     data_type: T.DataType
     read_type: T.DataType
+    in_int96: bool = False
 
 
 _Leaves = Iterator[pq.ColumnSchema]
@@ -63,13 +67,14 @@ _Types = tuple[T.DataType, T.DataType]
 
 def physical_columns(file: pq.ParquetFile) -> tuple[PhysicalColumn, ...]:
     """The columns that Spark can read, in the file's order. A name that occurs twice is left out."""
-    names = file.schema_arrow.names
+    names, in_int96 = file.schema_arrow.names, columns_in_int96(file)
     leaves = (file.schema.column(place) for place in range(len(file.schema.names)))
     found = []
     for field in file.schema_arrow:
         types = _types(field.type, leaves)
         if types is not None and names.count(field.name) == 1:
-            found.append(PhysicalColumn(name=field.name, data_type=types[0], read_type=types[1]))
+            earlier = field.name in in_int96
+            found.append(PhysicalColumn(name=field.name, data_type=types[0], read_type=types[1], in_int96=earlier))
     return tuple(found)
 
 

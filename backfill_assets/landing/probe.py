@@ -11,12 +11,12 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,6 +41,7 @@ from backfill_assets.landing.first_bytes import (
     require_kind,
     require_text,
 )
+from backfill_assets.landing.int96 import require_whole_instants
 from backfill_assets.landing.names import (
     ignored,
     missing,
@@ -434,7 +435,7 @@ def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
             for _ in file.iter_batches(columns=read, batch_size=_ROWS_AT_ONCE):
                 pass
             exact = [each for each, column in used.items() if not reading_of(source, column).rounds]
-            _refuse_cut_instants(path, file, exact, name)
+            require_whole_instants(path, file, exact, name)
     except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names and types that are no text
         if isinstance(error, PermissionError):
             raise
@@ -475,41 +476,7 @@ def _require_readable(
         raise BadFile(path=name, fault=fault, why=why, column=column, type_=wanted)
 
 
-def _refuse_cut_instants(path: Path, file: pq.ParquetFile, columns: Sequence[str], name: str) -> None:
-    """Refuses timestamps of the earlier form INT96 with digits below the microsecond, which Spark cuts as it reads.
-
-    PyArrow gives them in nanoseconds, which wrap around for years far away, and the same in microseconds.
-    """
-    leaves = (file.schema.column(place) for place in range(len(file.schema.names)))
-    held = {leaf.path.partition(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
-    chosen = [column for column in columns if column in held]
-    if not chosen:
-        return
-    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as cut:
-        every, rounded = (each.iter_batches(columns=chosen, batch_size=_ROWS_AT_ONCE) for each in (file, cut))
-        for whole, part in zip(every, rounded, strict=True):
-            for column in chosen:
-                pairs = zip(_ticks(whole.column(column)), _ticks(part.column(column)), strict=True)
-                if any((nanoseconds != microseconds * 1_000).any() for nanoseconds, microseconds in pairs):
-                    why = f"holds {column} with digits below the microsecond, as INT96, which would be lost"
-                    raise BadFile(path=name, fault=Fault.DIGITS, why=why, column=column)
-
-
-def _ticks(values: pa.Array) -> Iterator[Any]:
-    """The timestamps of a column, and those inside its lists, maps and structs, as numbers."""
-    if pa.types.is_timestamp(values.type):
-        yield values.drop_null().view(pa.int64()).to_numpy()
-    elif pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
-        yield from _ticks(values.flatten())
-    elif pa.types.is_map(values.type):
-        yield from _ticks(values.keys)
-        yield from _ticks(values.items)
-    elif pa.types.is_struct(values.type):
-        for member in values.flatten():
-            yield from _ticks(member)
-
-
-def types_of(columns: Sequence[PhysicalColumn]) -> Mapping[str, DataType]:
+def types_of(columns: Iterable[PhysicalColumn]) -> Mapping[str, DataType]:
     """The types of the columns of a Parquet file that can be read."""
     return {column.name: column.data_type for column in columns}
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.core.settings import Settings
-from backfill_assets.landing.probe import _ticks
+from backfill_assets.landing.int96 import ticks
 from backfill_assets_tests.support.landing_examples import LandingRoom, landing_room, reasons
 from backfill_assets_tests.support.value_examples import AT, COLUMNS, VALUES, found, no, parquet, plainly, unfit
 
@@ -159,7 +159,7 @@ def test_digits_inside_large_lists_and_maps_are_looked_at() -> None:
     kind = pa.timestamp("ns", "UTC")
     for held in (pa.large_list(kind), pa.map_(pa.string(), kind)):
         values = pa.array([[("a", 1_001)] if pa.types.is_map(held) else [1_001], None], held)
-        assert [list(each) for each in _ticks(values) if len(each)] == [[1_001]], held
+        assert [list(each) for each in ticks(values) if len(each)] == [[1_001]], held
 
 
 def test_a_required_text_of_blanks_is_missing_also_where_it_is_bytes(room: LandingRoom) -> None:
@@ -241,3 +241,47 @@ def test_a_nested_value_of_parquet_becomes_a_json_object_exactly(
                 judged(room, "note", kind, [value])
         else:
             assert judged(room, "note", kind, [value]) == [text]
+
+
+EPOCH_DAY = 2_440_588
+"""The day of 1 January 1970, counted as INT96 does."""
+
+
+def far_away(*times: tuple[int, int]) -> bytes:
+    """A file of days since 1970 and nanoseconds of them as INT96, which PyArrow does not write so far away."""
+    content = parquet(
+        {"at": pa.array([place * 1_000 for place in range(1, len(times) + 1)], pa.timestamp("ns"))},
+        use_deprecated_int96_timestamps=True,
+        compression="none",
+        use_dictionary=False,
+        write_statistics=False,
+    )
+    for place, (day, nanoseconds) in enumerate(times, 1):
+        marked = struct.pack("<qi", place * 1_000, EPOCH_DAY)
+        assert content.count(marked) == 1
+        content = content.replace(marked, struct.pack("<qi", nanoseconds, EPOCH_DAY + day))
+    return content
+
+
+def test_a_time_in_the_earlier_form_that_is_of_no_year_of_four_digits_rejects_its_record_alone(
+    room: LandingRoom,
+) -> None:
+    room = room.of("at")
+    first, end = -719_162, 2_932_897
+    far = (288_030 * 1461 // 4, 0)  # in the year 290000
+    last = end - 1, 86_399_999_999_000
+    # Spark writes that year so: its sum of days goes round.
+    gone_round = (-107_846_000 - EPOCH_DAY, -14_454_775_807_000)
+    room.land(far_away((0, 0), far, (first, 0), (first - 1, 0), last, (end, 0), gone_round), "a.parquet")
+    (rejected,) = room.quarantined.values()
+    why = "at has a time of no year from 1 to 9999, as INT96"
+    assert [(row["row_number"], row["reason"]) for row in rejected] == [(2, why), (4, why), (6, why), (7, why)]
+    assert [row["at"] for row in room.bronze([AT.date()])] == [
+        datetime(1970, 1, 1),  # noqa: DTZ001
+        datetime(1, 1, 1),  # noqa: DTZ001
+        datetime(9999, 12, 31, 23, 59, 59, 999_999),  # noqa: DTZ001
+    ]
+    with pytest.raises(UnreadableFile, match="holds at with digits below the microsecond, as INT96"):
+        room.judge(far_away(far, (0, 1_001)), "b.parquet")
+    with pytest.raises(UnreadableFile, match="holds at with years that no timestamp has, as INT96"):
+        room.judge(far_away((213_503_982 + 20_000, 0)), "c.parquet")
