@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 
@@ -180,3 +180,26 @@ def spelled(at: date | None) -> str | None:
     if not isinstance(at, datetime):
         return day
     return f"{day} {at:%H:%M:%S}" + f".{at.microsecond:06}".rstrip("0").rstrip(".")
+
+
+def a_number(chance: random.Random, marks: Sequence[tuple[str, str]]) -> str:
+    """A number with some marks, whose groups are right as often as not."""
+    decimal, thousands = chance.choice(marks)
+    whole = str(chance.choice([0, 7, 12, 999, 1000, 12345, chance.randrange(10**9)]))
+    if thousands and chance.random() < 0.6:
+        whole = f"{int(whole):,}".replace(",", thousands)
+    text = chance.choice(["", "", "", "-", "+"]) + whole
+    if chance.random() < 0.5:
+        text += decimal + "".join(chance.choice("0125") for _ in range(chance.randrange(4)))
+    match chance.randrange(10):
+        case 0:
+            place = chance.randrange(len(text) + 1)
+            return text[:place] + chance.choice([".", ",", " ", "'", "0", "e2", "E+1"]) + text[place:]
+        case 1:
+            place = chance.randrange(len(text))
+            return text[:place] + text[place + 1 :]
+        case 2:
+            return chance.choice(
+                ["1.2.3", "0.125", "1,00,000", "NaN", "Infinity", ",", "-,5", "1e5", "", " ", "1 000 "]
+            )
+    return text

@@ -19,20 +19,13 @@ from backfill_assets.domain import Epoch
 from backfill_assets.domain.dialects import UNITS
 from backfill_assets.landing.reading import Reading
 from backfill_assets.landing.times import read_time
+from backfill_assets_tests.faults.landing_written import counted
 from backfill_assets_tests.support.written_times import spelled
 
 SEED = 1970
 INSTANT: T.DataType = T.TimestampType()
 DATE: T.DataType = T.DateType()
 BEGIN = datetime(1970, 1, 1)  # noqa: DTZ001
-DAY = 86_400 * 10**6
-MICROS: dict[str, Fraction] = {
-    "s": Fraction(10**6),
-    "ms": Fraction(10**3),
-    "us": Fraction(1),
-    "ns": Fraction(1, 1000),
-    "d": Fraction(DAY),
-}
 ENDS = (-62_135_596_800, 253_402_300_799, 253_402_300_800, 0, -1, 1_602_629_755)
 
 
@@ -66,29 +59,13 @@ def of_float(number: float) -> Fraction | None:
     return Fraction(number) if abs(number) < 2**63 else None
 
 
-def expected(
-    number: Fraction | None, unit: str, kind: T.DataType, *, rounds: bool, nearest: bool = False
-) -> str | None:
-    """What a number counts to, as Spark casts it to a text; None where it is no time of its column.
-
-    Args:
-        number: Its value; None of what is none.
-        rounds: Whether digits below the microsecond are left out.
-        nearest: Whether they are rounded, and not cut.
-    """
-    if number is None:
+def expected(number: Fraction | None, unit: str, kind: T.DataType, *, rounds: bool, nearest: bool) -> str | None:
+    """What a number counts to, as Spark casts it to a text; None where it is no time of its column."""
+    found = counted(number, unit, kind, rounds, nearest)
+    if found is None:
         return None
-    micros = number * MICROS[unit]
-    if micros.denominator != 1 and (not rounds or unit == "d"):
-        return None
-    whole = math.floor(micros + Fraction(1, 2)) if nearest else math.floor(micros)
-    if isinstance(kind, T.DateType) and whole % DAY:
-        return None
-    try:
-        at = BEGIN + timedelta(microseconds=whole)
-    except OverflowError:
-        return None
-    return spelled(at.date() if isinstance(kind, T.DateType) else at)
+    is_date = isinstance(kind, T.DateType)
+    return spelled((BEGIN + timedelta(days=found)).date() if is_date else BEGIN + timedelta(microseconds=found))
 
 
 def columns_of(found: T.DataType) -> list[tuple[str, T.DataType, bool, Any]]:

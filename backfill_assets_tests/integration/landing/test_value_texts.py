@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,59 +20,25 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Csv, SourceTable
 from backfill_assets.landing.reading import Reading
 from backfill_assets.landing.values import typed
-from backfill_assets_tests.faults.landing_oracle import Wrong, from_text
+from backfill_assets_tests.faults.landing_oracle import Wrong
+from backfill_assets_tests.faults.landing_written import number_of
 from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, landing_room, reasons
+from backfill_assets_tests.support.written_times import a_number
 
 MARKS = [(",", "."), (",", ""), (",", " "), (",", "\u202f"), (".", ","), (".", "'"), ("·", "")]
 KINDS = (T.LongType(), T.DecimalType(12, 2), T.DoubleType())
 
 
-def a_number(chance: random.Random) -> str:
-    """A number with some marks, whose groups are right as often as not."""
-    decimal, thousands = chance.choice(MARKS)
-    whole = str(chance.choice([0, 7, 12, 999, 1000, 12345, chance.randrange(10**9)]))
-    if thousands and chance.random() < 0.6:
-        whole = f"{int(whole):,}".replace(",", thousands)
-    text = chance.choice(["", "", "", "-", "+"]) + whole
-    if chance.random() < 0.5:
-        text += decimal + "".join(chance.choice("0125") for _ in range(chance.randrange(4)))
-    match chance.randrange(10):
-        case 0:
-            place = chance.randrange(len(text) + 1)
-            return text[:place] + chance.choice([".", ",", " ", "'", "0", "e2", "E+1"]) + text[place:]
-        case 1:
-            place = chance.randrange(len(text))
-            return text[:place] + text[place + 1 :]
-        case 2:
-            return chance.choice(
-                ["1.2.3", "0.125", "1,00,000", "NaN", "Infinity", ",", "-,5", "1e5", "", " ", "1 000 "]
-            )
-    return text
-
-
 def expected(text: str, decimal: str, thousands: str, kind: T.DataType) -> Any:
-    """The value of a number, by the rules for JSON of what is left when each mark is where it may be."""
-    if text in ("NaN", "Infinity") and isinstance(kind, T.DoubleType):
-        return from_text(text, kind)
-    mantissa, exponent, power = text.partition("e") if "e" in text else text.partition("E")
-    sign = mantissa[:1] if mantissa[:1] in ("+", "-") else ""
-    whole, point, fraction = mantissa.removeprefix(sign).partition(decimal)
-    if thousands and thousands in whole:
-        first, *groups = whole.split(thousands)
-        if not (1 <= len(first) <= 3 and first[0] != "0" and all(len(each) == 3 for each in groups)):
-            return None
-        whole = first + "".join(groups)
-    if not re.fullmatch("[0-9]*", whole + fraction):
-        return None
     try:
-        return from_text(sign + whole + "." * len(point) + fraction + exponent + power, kind)
+        return number_of(text, decimal, thousands, kind)
     except Wrong:
         return None
 
 
 def test_a_number_is_what_its_marks_make_it_or_none(spark: SparkSession) -> None:
     chance = random.Random(59)
-    texts = sorted({a_number(chance) for _ in range(4_000)})
+    texts = sorted({a_number(chance, MARKS) for _ in range(4_000)})
     columns = [(decimal, thousands, kind) for decimal, thousands in MARKS for kind in KINDS]
     read = (
         typed(F.col("text"), T.StringType(), kind, Reading(decimal=decimal, thousands=thousands)).alias(str(n))
