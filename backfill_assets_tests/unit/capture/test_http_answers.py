@@ -5,13 +5,17 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import json
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from backfill_assets.capture.errors import ReadFailed
+from backfill_assets.capture.http_answers import page_of
 from backfill_assets.capture.http_requests import Answer, Asking, HttpSecrets, Request
 from backfill_assets.capture.streams import Pace
 from backfill_assets_tests.domains import captured_api
@@ -78,3 +82,86 @@ def test_a_packed_answer_that_is_cut_or_has_changed_is_refused(api: Api, encodin
             asked(api, {"Content-Encoding": encoding}, changed)
     with pytest.raises(ReadFailed, match="packed in another way than it was asked for"):
         asked(api, {"Content-Encoding": "br"}, body)
+
+
+class Refused(Exception):
+    """An answer was refused, with a reason."""
+
+
+def lines_of(body: bytes, records: str = "results") -> tuple[str, ...]:
+    return page_of(body, {}, records=records, empty=(), bad=Refused).records
+
+
+TOKENS = [
+    "NaN",
+    "-Infinity",
+    "nan",
+    "None",
+    "01",
+    "+1",
+    "1.",
+    '"a\tb"',
+    '"\\x41"',
+    '"a\nb"',
+    "1e5",
+    '"\\u00e9"',
+    "[{}]",
+]
+values = st.sampled_from(TOKENS)
+
+
+@given(
+    elements=st.lists(st.tuples(st.sampled_from(["id", "a b", 'q"', "é"]), values), max_size=5),
+    before=st.sampled_from(['"x": [1, {"results": []}], ', '"t": "]}", ', ""]),
+    behind=st.sampled_from([', "next": null', ', "took": NaN', ""]),
+    blank=st.sampled_from(["", " ", "\n", "\r\n\t"]),
+)
+def test_each_element_is_what_was_between_its_neighbours_whatever_its_values_are(
+    elements: list[tuple[str, str]], before: str, behind: str, blank: str
+) -> None:
+    written = [f"{{{json.dumps(name)}:{blank}{value}}}" for name, value in elements]
+    text = f'{{{before}"results": [{blank}{f"{blank},{blank}".join(written)}{blank}]{behind}}}'
+    found = lines_of(text.encode())
+    assert len(found) == len(written)
+    for line, each in zip(found, written, strict=True):
+        in_one_line = each.replace("\r", " ").replace("\n", " ")
+        assert line in (in_one_line, json.dumps(each, ensure_ascii=False)) and "\n" not in line
+        try:
+            is_right = json.loads(each, parse_constant=lambda name: 1 / 0) is not None
+        except (ValueError, ZeroDivisionError):
+            is_right = False
+        # What is no JSON does not become an object of it.
+        try:
+            lands = isinstance(json.loads(line, parse_constant=lambda name: 1 / 0), dict)
+        except (ValueError, ZeroDivisionError):
+            lands = False
+        assert lands == is_right
+
+
+PAGE = '{"next": 7, "results": [{"id": 1, "v": "a\\"b]"}, {"id": 2, "v": [1.50, {"c": null}]}, 3], "t": NaN}'
+
+
+@given(place=st.integers(0, len(PAGE)), count=st.integers(0, 3), text=st.text("{}[],:\"\\ \nNa01'x", max_size=3))
+@example(place=0, count=0, text="")
+def test_a_damaged_answer_is_refused_or_each_of_its_objects_was_there(place: int, count: int, text: str) -> None:
+    damaged = PAGE[:place] + text + PAGE[place + count :]
+    try:
+        found = lines_of(damaged.encode())
+    except Refused:
+        return
+    in_one_line = damaged.replace("\n", " ")
+    for line in found:
+        assert "\n" not in line
+        assert line in in_one_line or json.loads(line) in damaged
+    if damaged == PAGE:
+        assert len(found) == 3
+
+
+@given(body=st.binary(max_size=30), records=st.sampled_from(["", "results", "a.b", "a[].b", "0.-1"]))
+def test_any_bytes_are_an_answer_or_are_refused(body: bytes, records: str) -> None:
+    for each in (body, b'{"results": [' + body + b"]}", b'{"a": [{"b": ' + body + b"}]}"):
+        try:
+            page = page_of(each, {"content-type": "application/json"}, records=records, empty=(), bad=Refused)
+        except Refused:
+            continue
+        assert len(page.lines.splitlines()) == len(page.members) == len(page.records)
