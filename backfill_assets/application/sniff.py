@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from backfill_assets.capture.errors import NoFile
 from backfill_assets.core.clock import Clock
 from backfill_assets.domain.declarations import TABLE_NAME
+from backfill_assets.domain.dialects import Json
 from backfill_assets.report.errors import Malformed
-from backfill_assets.sniff.api_document import document_in, propose_api
+from backfill_assets.sniff.api_document import document_in, doubts_of_answer, propose_api
 from backfill_assets.sniff.proposal import Proposal
 from backfill_assets.sniff.propose import propose
 
@@ -34,4 +36,7 @@ def sniffed(files: Sequence[Path], name: str = "", *, clock: Clock) -> Proposal:
             raise NoFile(path=str(file), why=f"there is no file {file}")
     if len(files) == 1 and files[0].is_file() and (document := document_in(files[0])) is not None:
         return propose_api(files[0], document, name=name)
-    return propose(files, name=name, as_of=clock())
+    found = propose(files, name=name, as_of=clock())
+    if isinstance(found.reads, Json) and found.reads.records and len(files) == 1:
+        return replace(found, doubts=(*found.doubts, *doubts_of_answer(files[0], found.reads.records)))
+    return found

@@ -21,6 +21,7 @@ from backfill_assets.capture.openapi_schemas import (
     properties_of,
     resolved,
     schema_of,
+    schema_of_value,
 )
 
 _MOST_DEPTH = 4
@@ -91,6 +92,26 @@ def proposed_apis(document: Document, *, origin: str = "") -> tuple[ProposedApi,
                 of = _Of(document, path, method, mapping(resolved(document, item)), operation)
                 found.update({each.path: each for each in _of_operation(of, origin)})
     return tuple(sorted(found.values(), key=lambda each: each.path.count("{")))
+
+
+def pages_of_answer(answer: object, records: str) -> str:
+    """The paging that an answer of an API tells of itself, as the text of a declaration; empty where it tells none.
+
+    Args:
+        records: Where its records are.
+    """
+    of = _Of({}, "", "get", {}, {})
+    members = dict(_members(of, schema_of_value(answer), "", _MOST_DEPTH, records))
+    following, total = _where(members, _NEXTS, "string", "integer"), _where(members, _PAGES, "integer")
+    if url := _next_url(members, is_sure=True):
+        _declare(of, "NextUrl", next=url)
+    elif following:
+        _declare(of, "Cursor", parameter="cursor", next=following, more=_where(members, _MORES, "boolean"))
+    elif total:
+        _declare(of, "PageNumber", parameter="page", total=total)
+    elif total := _where(members, _TOTALS, "integer"):
+        _declare(of, "Offset", parameter="offset", total=total)
+    return of.arguments.get("pages", "")
 
 
 class _Of:

@@ -30,6 +30,24 @@ def schema_of(document: Document, schema: object, depth: int = 12) -> Document:
     return found
 
 
+def schema_of_value(value: object) -> Document:
+    """The schema that a value has by itself; a text that begins as an address is one."""
+    match value:
+        case Mapping():
+            properties = {str(name): schema_of_value(each) for name, each in value.items()}
+            return {"type": "object", "properties": properties}
+        case bool():
+            return {"type": "boolean"}
+        case int():
+            return {"type": "integer"}
+        case str() if re.match(r"(https?:/)?/", value):
+            return {"type": "string", "format": "uri"}
+        case list():
+            return {"type": "array"}
+        case _:
+            return {"type": "string"}
+
+
 def resolved(document: Document, held: object) -> object:
     """What a reference leads to within the document; anything else is itself."""
     seen: set[str] = set()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.capture.errors import BadFile, Fault
-from backfill_assets.capture.openapi import ProposedApi, is_openapi, proposed_apis
+from backfill_assets.capture.openapi import ProposedApi, is_openapi, pages_of_answer, proposed_apis
 from backfill_assets.domain.declarations import TABLE_NAME
 from backfill_assets.sniff.names import RESERVED, contract_name, leaves, table_name
 from backfill_assets.sniff.proposal import Doubt, DoubtKind, Looked, Proposal, ProposedColumn
@@ -75,6 +75,22 @@ def propose_api(path: Path, document: Mapping[str, Any], *, name: str) -> Propos
         *([f"{len(others):,} other paths can be proposed by their table: {', '.join(others[:5])}"] if others else []),
     ]
     return _proposal(api, name or wanted, looked, [Doubt(kind=DoubtKind.API, values=(each,)) for each in notes])
+
+
+def doubts_of_answer(path: Path, records: str) -> Sequence[Doubt]:
+    """How an API goes on whose answer was saved as a file, where that answer says so.
+
+    Args:
+        records: Where its records are.
+    """
+    try:
+        answer = json.loads(path.read_bytes()) if path.stat().st_size <= _MOST_BYTES else None
+    except (ValueError, RecursionError):
+        return ()
+    pages = pages_of_answer(answer, records)
+    capture = f"HttpApi(url=..., records={records!r}, pages={pages})"
+    said = f"it looks like an answer of an API, whose capture would be {capture}"
+    return [Doubt(kind=DoubtKind.API, values=(said,))] if pages else ()
 
 
 def _proposal(api: ProposedApi, table: str, looked: Looked, doubts: Sequence[Doubt]) -> Proposal:

@@ -239,6 +239,24 @@ def test_windows_that_end_by_status_and_pages_by_a_total_are_captured_and_reconc
     assert current(shop).keys() == api.sales.keys()
 
 
+@pytest.mark.long
+def test_records_that_overlapping_windows_have_twice_are_one_and_a_reconciliation_withdraws_only_its_days(
+    shop_of: ShopOf, api: Api
+) -> None:
+    api.sell(12)  # at noon of each of the four days
+    shop = shop_of(window=TimeWindow(start="from", end="to", of="sold_at", overlap=timedelta(hours=13)))
+    assert shop.capture(FIRST, LAST, builds=True).captured == 12 + 3 * 3 + 3 * 3
+    assert current(shop).keys() == api.sales.keys()
+    del api.sales["s000000"], api.sales["s000005"]
+    api.sales["s000004"]["amount"] = 44
+    found = shop.capture(FIRST, FIRST, builds=True, is_whole=True)
+    assert found.landed is not None
+    assert found.landed.extract is not None
+    assert found.landed.extract.withdrawn.keys == 1
+    assert current(shop).keys() == {*api.sales, "s000005"}  # that day was not asked for
+    assert current(shop)["s000004"] == 44
+
+
 def a_change(amount: int, following: object, more: object) -> Fault:
     sale = {"sale_id": "s1", "sold_at": "2026-01-01T12:00:00+00:00", "amount": amount}
     return 200, {}, json.dumps({"items": [sale], "next": following, "more": more}).encode()

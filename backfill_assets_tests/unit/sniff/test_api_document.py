@@ -120,3 +120,26 @@ def test_records_that_mention_openapi_are_records(tmp_path: Path) -> None:
     path = tmp_path / "events.json"
     path.write_text('{"id": 1, "at": "2026-01-01T00:00:00Z", "x": "openapi"}\n' * 3)
     assert proposed(path).files[0].format == "JSON lines"
+
+
+@pytest.mark.parametrize(
+    ("beside", "pages"),
+    [
+        ({"next": "https://api.example.org/v1?page=2"}, 'NextUrl(next="next")'),
+        ({"links": {"next": "/v1?page=2"}}, 'NextUrl(next="links.next")'),
+        (
+            {"meta": {"next_cursor": "abc", "has_more": True}},
+            'Cursor(parameter="cursor", next="meta.next_cursor", more="meta.has_more")',
+        ),
+        ({"page": 1, "total_pages": 7}, 'PageNumber(parameter="page", total="total_pages")'),
+        ({"total": 120, "limit": 2}, 'Offset(parameter="offset", total="total")'),
+        ({}, ""),
+    ],
+)
+def test_a_saved_answer_says_how_its_api_goes_on(tmp_path: Path, beside: Mapping[str, Any], pages: str) -> None:
+    path = tmp_path / "answer.json"
+    sales = [{"id": n, "sold_at": f"2026-01-0{n}T00:00:00Z"} for n in range(1, 4)]
+    path.write_text(json.dumps({"results": sales, **beside}))
+    said = [each.message for each in proposed(path).doubts if each.kind == "api"]
+    assert len(said) == bool(pages)
+    assert all(f"records='results', pages={pages}" in each for each in said)
