@@ -27,6 +27,9 @@ ORDERS: Mapping[str, tuple[str, ...]] = {
 """By connector, what orders its events. Positions of PostgreSQL are numbers; those of others have parts, and are texts
 in which each part has as many digits as it can have, so that they are ordered as texts."""
 
+KEY, KEY_READ = "kafka_key", "kafka_key_json"
+"""The members of a landed event with the key of its record: as a text, and read by the schema that it names."""
+
 ENDED_BEFORE = "ended_before"
 """The member of a position that is no change's own, but directly before that of a change."""
 

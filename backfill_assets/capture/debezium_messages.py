@@ -15,7 +15,8 @@ from typing import Any
 
 from backfill_assets.core.wording import visible
 
-HEARTBEAT, SCHEMA_CHANGE, TRANSACTION, MESSAGE = "heartbeat", "schema change", "transaction marker", "logical message"
+HEARTBEAT, SCHEMA_CHANGE, TRANSACTION = "heartbeat", "schema change", "transaction marker"
+MESSAGE, NOTIFICATION = "logical message", "notification"
 
 IS_CHANGE = r'"op"\s*:\s*"[^m]'
 """Where a line has this, it is a change, or none that is passed over."""
@@ -24,11 +25,13 @@ BESIDE: Mapping[str, tuple[str, ...]] = {
     SCHEMA_CHANGE: ("ddl",),
     TRANSACTION: ("status", "id"),
     MESSAGE: ("op", "message"),
+    NOTIFICATION: ("aggregate_type", "additional_data"),
 }
-"""By what a message is that has no row, members that it has; a heartbeat has nothing but `ts_ms`."""
+"""By what a message is that has no row, members that it has; a heartbeat has nothing but its time."""
 OF_A_ROW = ("before", "after")
 """Members that none of these has."""
-TIME = "ts_ms"
+TIMES = ("ts_ms", "ts_us", "ts_ns")
+"""The time of a message, the first of them always."""
 
 _FORMS = (
     ("Canal's flat messages", ("database", "table", "isDdl")),
@@ -55,7 +58,7 @@ def kind_of_message(line: bytes) -> str:
     for kind, names in BESIDE.items():
         if all(name in found for name in names):
             return kind
-    return HEARTBEAT if [*found] == [TIME] else ""
+    return HEARTBEAT if TIMES[0] in found and found.keys() <= {*TIMES} else ""
 
 
 @dataclass(slots=True)

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from functools import cached_property, lru_cache
+from datetime import datetime, timedelta
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,10 +39,19 @@ from backfill_assets.capture.json_members import (
     members_of,
     quoted,
     several,
-    text_or_base64,
     values_in,
 )
 from backfill_assets.capture.kafka_client import KafkaClient, TopicIdentity
+from backfill_assets.capture.kafka_messages import (
+    NO_TIME,
+    instant,
+    iso,
+    kafka_members,
+    milliseconds,
+    size_of,
+    time_of,
+    times_of,
+)
 from backfill_assets.capture.kafka_topic import FIXED, KafkaTopic
 from backfill_assets.capture.landed_files import Family, FileKind, Format
 from backfill_assets.capture.schema_sources import BrokenValue
@@ -78,10 +87,7 @@ _LOOKED_BACK = 100
 _NOTHING = "{}"
 _ABSENT = object()
 _HELD = b', "kafka_value": "'
-_NO_TIME = 253_402_300_800_000
-"""The milliseconds since 1970 that no calendar of ours has, from the year 10,000 on: a producer may write any."""
 _PINNED = ("cleanup.policy", "retention.ms", "message.timestamp.type")
-_TIMESTAMP_TYPES = {1: "create", 2: "append"}
 _BY_BROKER = 2
 _AT_ONCE = 5_000
 """So many records are looked at together when only their timestamps are asked for."""
@@ -227,7 +233,7 @@ class KafkaStream:
         self, partition: int, start: int, end: int, held: tuple[int, int], pinned: Mapping[str, str], *, name: str
     ) -> Resolved:
         sampled = self._sample(partition, start, end)
-        first_at = _time_of(sampled[0]) if sampled else None
+        first_at = time_of(sampled[0]) if sampled else None
         return Resolved(
             partition=name,
             range_from=str(start),
@@ -235,7 +241,7 @@ class KafkaStream:
             held_from=str(held[0]),
             held_to=str(held[1]),
             records=end - start,
-            size_bytes=(end - start) * sum(map(_size_of, sampled)) // len(sampled) if sampled else 0,
+            size_bytes=(end - start) * sum(map(size_of, sampled)) // len(sampled) if sampled else 0,
             first_at=first_at,
             expires_at=_expiry(first_at, pinned),
         )
@@ -251,7 +257,7 @@ class KafkaStream:
 
     def _first(self, partition: int, low: int, high: int) -> datetime | None:
         sampled = self._sample(partition, low, high, most=1)
-        return _time_of(sampled[0]) if sampled else None
+        return time_of(sampled[0]) if sampled else None
 
     def _watermarks(self, partition: int) -> tuple[int, int]:
         with self._client.asking():
@@ -285,7 +291,7 @@ class KafkaStream:
             kind, time = batch[0].timestamp()
             if is_by_broker and kind == _BY_BROKER and time >= until:
                 break
-            behind = [offset for offset, each in _times_of(batch) if each is None or each < until]
+            behind = [offset for offset, each in times_of(batch) if each is None or each < until]
             found = max([found, *(offset + 1 for offset in behind)])
         if held := self._held_back(partition, high, until):
             raise StillOpen(name=self.name, partition=str(partition), position=str(high), records=held)
@@ -297,7 +303,7 @@ class KafkaStream:
             with self._client.asking():
                 _, end = consumer.get_watermark_offsets(self._client.at(partition), timeout=self._client.seconds)
             batches = self._messages(partition, begin, end, most=_AT_ONCE, consumer=consumer)
-            return sum(1 for batch in batches for _, each in _times_of(batch) if each is None or each < until)
+            return sum(1 for batch in batches for _, each in times_of(batch) if each is None or each < until)
 
     def _sample(self, partition: int, start: int, end: int, *, most: int = _SAMPLED) -> list[Message]:
         """Some records from the beginning of a range, to tell how long and how old they are."""
@@ -331,9 +337,9 @@ class KafkaStream:
     ) -> Iterator[tuple[Sequence[bytes], int, Sequence[datetime]]]:
         for batch in self._messages(partition, start, end, most=most):
             # Of their numbers only two are made times: a capture spends its time here.
-            numbers = [at for at in map(_milliseconds, batch) if at is not None and at < _NO_TIME]
-            ends = (_instant(min(numbers)), _instant(max(numbers))) if numbers else ()
-            yield list(self._lines(batch)), sum(map(_size_of, batch)), [at for at in ends if at is not None]
+            numbers = [at for at in map(milliseconds, batch) if at is not None and at < NO_TIME]
+            ends = (instant(min(numbers)), instant(max(numbers))) if numbers else ()
+            yield list(self._lines(batch)), sum(map(size_of, batch)), [at for at in ends if at is not None]
         if self._held:
             yield list(self._released(self._next_value(partition, end))), 0, ()
 
@@ -421,7 +427,7 @@ class KafkaStream:
             yield line
         for each in found:
             kept = f', "{PROBLEM}": {quoted(several(len(found)))}, "kafka_value": "{base64.b64encode(each).decode()}"'
-            yield f"{{{_kafka_members(message)}{kept}}}\n".encode()
+            yield f"{{{kafka_members(message)}{kept}}}\n".encode()
 
     def _released(self, after: debezium.Keyed | None) -> Iterator[bytes]:
         held, self._held = self._held, []
@@ -429,7 +435,7 @@ class KafkaStream:
 
     def _line(self, message: Message, after: debezium.Keyed | None = None) -> bytes:
         """One landed record: what Kafka says of it, and the members of the value as they were written."""
-        value, said = message.value(), _kafka_members(message)
+        value, said = message.value(), kafka_members(message) + self._key_read(message)
         if value is None:
             deleted = self._deleted(message, after)[1:-1]
             line = f'{{{said}, "{TOMBSTONE}": true{self._version()}{deleted and ", "}{deleted}}}\n'
@@ -471,6 +477,13 @@ class KafkaStream:
         except (BrokenValue, RecursionError):
             return key
 
+    def _key_read(self, message: Message) -> str:
+        """The key of an event as JSON, where it names its schema: of a delete, only that may say which row is gone."""
+        key = self._key_of(message) if self._in_events else None
+        if key is None or key == message.key():
+            return ""
+        return f', "{debezium.KEY_READ}": {quoted(key.decode(errors="backslashreplace"))}'
+
     def _deleted(self, message: Message, after: debezium.Keyed | None) -> str:
         """A delete as a JSON object; without members, so that the record is rejected, where none is declared."""
         as_delete, key = self._deletes, self._key_of(message)
@@ -487,8 +500,8 @@ class KafkaStream:
             found = {as_delete.key[0]: found}
         if not isinstance(found, dict):
             return _NOTHING
-        at = _milliseconds(message)
-        when = {} if at is None else {as_delete.at: _iso(at)}
+        at = milliseconds(message)
+        when = {} if at is None else {as_delete.at: iso(at)}
         columns = {
             **{name: at for name in as_delete.key if (at := member_at(found, name, _ABSENT)) is not _ABSENT},
             as_delete.column: as_delete.delete,
@@ -522,65 +535,6 @@ class KafkaStream:
             low, high = self._watermarks(partition)
             return self._expired(partition, low, high, expected=None)
         return self._client.failure(error)
-
-
-def _kafka_members(message: Message) -> str:
-    """What Kafka says of a record, as members of a JSON object; by hand, because a capture spends its time here."""
-    kind, at = message.timestamp()
-    said = f'"kafka_partition": {message.partition()}, "kafka_offset": {message.offset()}'
-    if kind in _TIMESTAMP_TYPES and (iso := _iso(at)) is not None:
-        said += f', "kafka_timestamp": "{iso}", "kafka_timestamp_type": "{_TIMESTAMP_TYPES[kind]}"'
-    key, headers = message.key(), message.headers()
-    if key is not None:
-        ((name, text),) = text_or_base64("kafka_key", key).items()
-        said += f', "{name}": {quoted(text)}'
-    if headers:
-        assert isinstance(headers, list)
-        said += f', "kafka_headers": {quoted(quoted([_header(name, value) for name, value in headers]))}'
-    return said
-
-
-def _header(name: str, value: str | bytes | None) -> Mapping[str, str | None]:
-    held = value.encode() if isinstance(value, str) else value
-    return {"name": name, **({"value": None} if held is None else text_or_base64("value", held))}
-
-
-def _size_of(message: Message) -> int:
-    return len(message.value() or b"") + len(message.key() or b"")
-
-
-def _times_of(batch: Sequence[Message]) -> Iterator[tuple[int, int | None]]:
-    """The offsets and the timestamps of records."""
-    return ((each.offset() or 0, _milliseconds(each)) for each in batch)
-
-
-def _milliseconds(message: Message) -> int | None:
-    kind, at = message.timestamp()
-    return at if kind in _TIMESTAMP_TYPES else None
-
-
-def _time_of(message: Message) -> datetime | None:
-    return _instant(_milliseconds(message))
-
-
-def _instant(milliseconds: int | None) -> datetime | None:
-    if milliseconds is None:
-        return None
-    try:
-        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
-    except OverflowError:  # a producer may write any number
-        return None
-
-
-def _iso(milliseconds: int) -> str | None:
-    second = _iso_second(milliseconds // 1000)
-    return None if second is None else f"{second}.{milliseconds % 1000:03}Z"
-
-
-@lru_cache(maxsize=10_000)
-def _iso_second(second: int) -> str | None:
-    found = _instant(second * 1000)
-    return None if found is None else found.replace(tzinfo=None).isoformat(timespec="seconds")
 
 
 def _expiry(first_at: datetime | None, pinned: Mapping[str, str]) -> datetime | None:

@@ -22,6 +22,8 @@ from pyspark.sql.types import DateType, TimestampNTZType
 from backfill_assets.capture.debezium import (
     COMMIT,
     COMMITTED_AT,
+    KEY,
+    KEY_READ,
     LSN,
     MONGODB,
     OPERATION,
@@ -29,7 +31,7 @@ from backfill_assets.capture.debezium import (
     POSITION,
     Debezium,
 )
-from backfill_assets.capture.debezium_messages import BESIDE, IS_CHANGE, OF_A_ROW, TIME
+from backfill_assets.capture.debezium_messages import BESIDE, IS_CHANGE, OF_A_ROW, TIMES
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.debezium_positions import position, without_position
 from backfill_assets.landing.json_text import elements, let, members, plain
@@ -43,7 +45,7 @@ VALUES = "_values"
 """The members of the row, as texts of their values."""
 
 _EVENT, _SOURCE, _FIELDS, _KEY = "_event", "_origin", "_fields", "_key"
-_OF_KAFKA, _KEY_OF_KAFKA = "kafka_", "kafka_key"
+_OF_KAFKA = "kafka_"
 _ID, _ID_IN_KEY = "_id", "id"
 """What the key of a document is called in the document, and in the key of its record."""
 _NOTHING = "{}"
@@ -86,12 +88,14 @@ def with_change(lines: DataFrame, text: Column, events: Debezium) -> DataFrame:
             ROW: F.when(truncates, nothing).when(deletes, before).otherwise(_inner(_EVENT, "after")),
             _SOURCE: _inner(_EVENT, "source"),
             _FIELDS: F.get(F.filter(schema["fields"], lambda each: each["field"] == side), F.lit(0))["fields"],
-            _KEY: F.when(deletes, members(plain(F.col(LINE)[_KEY_OF_KAFKA]))),
+            _KEY: F.when(deletes, members(F.coalesce(plain(F.col(LINE)[KEY_READ]), plain(F.col(LINE)[KEY])))),
         }
     )
     # One expression for the members of a row, however many columns a contract has: Spark plans each of them at length.
     if events.connector == MONGODB:
-        return found.withColumns({VALUES: _documents(F.col(ROW)), _KEY: _documents(_key())})
+        # The key of a record has the text of the JSON that identifies a document.
+        key = F.transform_values(_key(), lambda _, text: F.get(elements(F.concat(F.lit("["), text, F.lit("]"))), 0))
+        return found.withColumns({VALUES: _documents(F.col(ROW)), _KEY: _documents(key)})
     key_fields = F.from_json(plain(F.col(_KEY)["schema"]), f"struct<{_ROW_SCHEMA}>")["fields"]
     return found.withColumns({VALUES: _rows(F.col(ROW), F.col(_FIELDS)), _KEY: _rows(_key(), key_fields)})
 
@@ -121,7 +125,8 @@ def is_record(text: Column) -> Column:
     """Whether a line is a record, and no message that is passed over: `debezium_messages` counts these."""
     names = F.filter(F.map_keys(_EVENT), lambda name: ~name.startswith(_OF_KAFKA))
     has_row = F.arrays_overlap(names, F.array(*map(F.lit, OF_A_ROW)))
-    beside = F.array_distinct(names) == F.array(F.lit(TIME))
+    is_of_time = F.size(F.array_except(names, F.array(*map(F.lit, TIMES)))) == 0
+    beside = is_of_time & F.array_contains(names, TIMES[0])
     for members_of_it in BESIDE.values():
         beside |= reduce(and_, (F.array_contains(names, each) for each in members_of_it))
     return ~F.coalesce(~text.rlike(IS_CHANGE) & ~has_row & beside, F.lit(False))

@@ -23,6 +23,7 @@ from backfill_assets_tests.support.shop import ticking_clock
 
 AFTERWARDS = datetime(2027, 1, 15, 12, tzinfo=UTC)
 DAY = date(2025, 7, 1)
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 
 def source_of(feed: Feed, **changes: Any) -> SourceTable:
@@ -101,7 +102,7 @@ def test_what_is_no_change_of_the_table_is_passed_over_and_counted_or_rejected_w
     rooms: LandingRoom,
 ) -> None:
     change = MYSQL.event(1, "u", 1)
-    heartbeat = {"ts_ms": 1_751_358_600_123}
+    heartbeat = {"ts_ms": 1_751_358_600_123, "ts_us": 1_751_358_600_123_456}
     beside: list[Mapping[str, Any]] = [
         heartbeat,
         {"schema": {"type": "struct"}, "payload": heartbeat},
@@ -121,6 +122,7 @@ def test_what_is_no_change_of_the_table_is_passed_over_and_counted_or_rejected_w
             "data_collections": [{"data_collection": "a", "event_count": 1}, {"data_collection": "b"}],
         },
         {"op": "m", "ts_ms": 1, "source": change["source"], "message": {"prefix": "p", "content": "aGk="}},
+        {"id": "1", "aggregate_type": "Initial Snapshot", "type": "COMPLETED", "additional_data": {}, "timestamp": 1},
     ]
     others = [
         MYSQL.event(2, "u", 2) | {"source": {**change["source"], "table": "customers"}},
@@ -137,7 +139,9 @@ def test_what_is_no_change_of_the_table_is_passed_over_and_counted_or_rejected_w
     record = rooms.land(lines_of(*lines), "feed.jsonl").record
     assert record.counts.landed == len(lines) - len(beside)
     assert (record.counts.accepted, record.counts.rejected) == (1, 6)
-    assert record.note == "passed over: 3 heartbeats, 1 logical message, 1 schema change, 2 transaction markers"
+    assert record.note == (
+        "passed over: 3 heartbeats, 1 logical message, 1 notification, 1 schema change, 2 transaction markers"
+    )
     found = [each["reason"] for each in rooms.quarantined[record.import_id]]
     assert found[:3] == [
         "the event is of the table shop.customers",
@@ -208,3 +212,34 @@ def test_a_document_has_the_values_that_its_types_say(rooms: LandingRoom) -> Non
     assert [each["note"] for each in judged[:-1]] == [*values.values()]
     assert "change_streams_update_full" in (reasons(judged)[-1] or "")
     assert reasons(judged)[:-1] == [None] * len(lines)
+
+
+def test_the_key_of_a_deleted_document_is_that_of_the_document(rooms: LandingRoom) -> None:
+    schema = [
+        StructField(each.name, StringType() if each.name == "order_id" else each.dataType, each.nullable)
+        for each in source_of(MONGODB).schema
+    ]
+    room = replace(rooms, source=replace(source_of(MONGODB), schema=StructType(schema)))
+    written = {"7": "7", '"7"': "7", '{"$oid": "59"}': "59", '{"a": 1.50, "b": "x"}': '{"a":1.50,"b":"x"}'}
+    lines: list[Mapping[str, Any]] = []
+    for text in written:
+        document = f'{{"_id": {text}, "ordered_at": {{"$date": 1751356800000}}}}'
+        lines.append({**MONGODB.event(1, "c", 1), "after": document})
+        key = {"schema": {"type": "struct"}, "payload": {"id": text}}
+        lines.append({**MONGODB.event(2, "d", 1), "kafka_key": json.dumps(key)})
+    judged = room.judge(lines_of(*lines), "events.jsonl")
+    assert reasons(judged) == [None] * len(lines)
+    assert [each["order_id"] for each in judged] == [key for key in written.values() for _ in range(2)]
+
+
+def test_a_key_is_read_by_its_own_schema(rooms: LandingRoom) -> None:
+    """As the key of a row is, where the key of the record says with its schema what it is."""
+    fields = [{"field": "order_id", "type": "bytes", "name": DECIMAL, "parameters": {"scale": "0"}}]
+    lines = [
+        {**MYSQL.event(1, "d", 1), "before": before, "kafka_key": json.dumps(key)}
+        for before in (None, {"order_id": None, "note": "x"})
+        for key in ({"order_id": 125}, {"schema": {"fields": fields}, "payload": {"order_id": "fQ=="}})
+    ]
+    judged = rooms.judge(lines_of(*lines), "events.jsonl")
+    assert reasons(judged) == [None] * 4
+    assert [each["order_id"] for each in judged] == [125] * 4

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Message
@@ -14,8 +16,11 @@ from backfill_assets.capture.json_members import members_of
 from backfill_assets.capture.kafka import _PINNED, KafkaStream
 from backfill_assets.capture.kafka_client import KafkaClient, TopicIdentity
 from backfill_assets.capture.kafka_topic import KafkaTopic
+from backfill_assets.capture.schema_sources import SchemaFolder
+from backfill_assets.capture.schemas import value_reader
 from backfill_assets.capture.streams import Captured, Operated, Period
 from backfill_assets.report.command_line import explained
+from backfill_assets_tests.support.wire_format import avro
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -103,3 +108,38 @@ def test_a_partition_that_ends_before_what_was_captured_of_it_has_given_its_offs
     said = "partition 0 of the topic orders ends at offset 50 now, and its captures end at offset 59"
     assert said in refused.value.message
     assert "declare another source" in explained(refused.value)
+
+
+def event_of(offset: int, key: bytes, value: dict[str, object] | None) -> Message:
+    held = None if value is None else json.dumps(value).encode()
+    return Message(topic="orders", partition=0, offset=offset, key=key, value=held, timestamp=(1, 1_700_000_000_000))
+
+
+def test_a_heartbeat_between_a_delete_and_its_tombstone_says_nothing_of_where_they_are() -> None:
+    topic = KafkaTopic(topic="orders", servers="broker-1:9092")
+    source = {"connector": "mysql", "file": "b.000001", "pos": 4}
+    changed: dict[str, object] = {"op": "d", "before": {"id": 1}, "after": None, "source": source}
+    records = [
+        event_of(1, b'{"id": 1}', changed),
+        event_of(2, b'{"serverName": "shop"}', {"ts_ms": 1}),
+        event_of(3, b'{"id": 1}', None),
+        event_of(4, b'{"serverName": "shop"}', {"ts_ms": 2}),
+        event_of(5, b'{"id": 2}', None),
+        event_of(6, b'{"id": 3}', {**changed, "op": "c", "source": {**source, "pos": 9}}),
+    ]
+    stream = KafkaStream(topic, secret={}, operated=replace(OPERATED, in_events=True))
+    found = {each["kafka_offset"]: each for each in map(json.loads, stream._lines(records))}
+    assert [*found] == [1, 2, 4, 3, 5, 6]
+    assert found[3]["source"] == source
+    assert found[5]["source"] == {**source, "pos": 9, "ended_before": True}
+
+
+def test_the_key_of_an_event_that_names_its_schema_is_read(tmp_path: Path) -> None:
+    schema = json.dumps({"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]})
+    (tmp_path / "7.avsc").write_text(schema)
+    folder = SchemaFolder(path=tmp_path)
+    topic = KafkaTopic(topic="orders", servers="broker-1:9092", key_format="schema", values=folder)
+    operated = replace(OPERATED, in_events=True)
+    stream = KafkaStream(topic, secret={}, operated=operated, values=value_reader(folder, {}))
+    found = [json.loads(stream._line(event_of(1, key, {}))) for key in (avro(7, schema, {"id": 7}), b"no key")]
+    assert [each.get("kafka_key_json") for each in found] == ['{"id": 7}', None]
