@@ -11,7 +11,7 @@ from backfill_assets.report.sniffed import imports_of, literal, partition_of, sh
 from backfill_assets.sniff.proposal import Proposal, ProposedColumn
 
 _PLAUSIBLE_GAP_DAYS = 31
-_PLANNED_DAYS = 92
+_PLANNED_DAYS, _TESTED_DAYS = 92, 7
 _DEFAULT_FIRST_DAY = date(1999, 1, 1)
 
 
@@ -63,6 +63,7 @@ class FileProject:
     def words(self) -> Mapping[str, str]:
         """What stands in its templates for the marks, by the mark."""
         (first, last), begins = self.days, self.first_day
+        tested = max(first, last - timedelta(days=_TESTED_DAYS - 1))
         return {
             "@NAME@": self.proposal.name,
             "@SOURCE@": short_name(self.proposal),
@@ -73,6 +74,10 @@ class FileProject:
             "@DAY@": partition_of(self.proposal),
             "@FIRST@": f"{first}",
             "@LAST@": f"{last}",
+            "@TESTED@": f"{tested}" if tested == last else f"{tested}..{last}",
+            # One day has no second chunk before which a process could die.
+            "@CHECKS@": "[check_deterministic]" if tested == last else "CHECKS",
+            "@IMPORTED@": "Check, DomainKit, check_deterministic" if tested == last else "CHECKS, Check, DomainKit",
             "@FIRST_DAY@": f"{begins}",
             "@FIRST_DATE@": f"date({begins.year}, {begins.month}, {begins.day})",
         }

@@ -365,6 +365,7 @@ _SAID: Mapping[DoubtKind, Callable[[Doubt], str]] = {
         f"{_quoted(doubt.values[0])} is {visible(doubt.values[1][:_QUOTED])}, and is left out: declare it by hand."
     ),
     DoubtKind.ENVELOPE: lambda _: "records look like change events of Debezium: envelope=Debezium() lands their rows.",
+    DoubtKind.SHEETS: lambda doubt: f"the workbook has the sheets {_list(doubt.values)}: the first one is read.",
     DoubtKind.RAGGED: lambda doubt: (
         f"{_records(doubt)} with another number of values than the header, the first is number {doubt.first:,}."
     ),

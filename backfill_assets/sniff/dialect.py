@@ -69,12 +69,12 @@ def dialect_of(text: str) -> Delimited:
     lines = _lines(text, _TRIED_LINES)
     beginning = "".join(lines)
     if (sep := re.match(r"sep=(.)\r?\n?", beginning)) is not None:
-        found = _with_rows(replace(_best(beginning[sep.end() :], (sep[1],)), is_sep_line=True), lines[1:])
+        found = with_rows(replace(_best(beginning[sep.end() :], (sep[1],)), is_sep_line=True), beginning[sep.end() :])
         # Landing passes over the line by itself, unless other lines are skipped as well.
         return replace(found, skip=found.skip + 1 if found.skip else 0)
     found = _best(beginning, DELIMITERS)
     other = _of_duckdb(beginning)
-    return replace(_with_rows(found, lines), duckdb=other if other not in ("", found.delimiter) else "")
+    return replace(with_rows(found, beginning), duckdb=other if other not in ("", found.delimiter) else "")
 
 
 def _lines(text: str, most: int) -> list[str]:
@@ -155,8 +155,13 @@ def rows_of(text: str, dialect: Delimited) -> Iterator[tuple[int, list[str]]]:
         return
 
 
-def _with_rows(found: Delimited, lines: Sequence[str]) -> Delimited:
-    """A dialect with what its rows tell: lines before the header, comments, blanks around values, the header."""
+def with_rows(found: Delimited, text: str) -> Delimited:
+    """A dialect with what its rows tell: lines before the header, comments, blanks around values, the header.
+
+    Args:
+        text: Its first lines.
+    """
+    lines = _lines(text, _TRIED_LINES)
     text = "".join(lines)
     rows = [(line, row) for line, row in rows_of(text, found) if any(cell.strip() for cell in row)]
     if not rows:

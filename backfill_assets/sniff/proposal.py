@@ -37,6 +37,7 @@ class DoubtKind(StrEnum):
     RAGGED = "ragged"
     REPEATED_HEADER = "repeated header"
     NOT_A_VALUE = "not a value"
+    SHEETS = "sheets"
     NO_EVENT_TIME = "no event time"
     API = "api"
 

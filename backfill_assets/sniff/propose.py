@@ -12,11 +12,12 @@ from pathlib import Path
 import pyarrow as pa
 
 from backfill_assets.capture.errors import BadFile, Fault
-from backfill_assets.domain.dialects import Csv, Dialect, Json
+from backfill_assets.domain.dialects import Avro, Csv, Dialect, Json, Xlsx
 from backfill_assets.domain.file_names import FileName
 from backfill_assets.lake.first_rows import first_rows_of_delta, first_rows_of_iceberg, is_delta, newest_metadata
 from backfill_assets.sniff.columns import Raw, Typed, typed
-from backfill_assets.sniff.dialect import Delimited, Table, dialect_of, table_of
+from backfill_assets.sniff.decoded import lines_of_avro, rows_of_workbook, sheets_of
+from backfill_assets.sniff.dialect import Delimited, Table, dialect_of, table_of, with_rows
 from backfill_assets.sniff.documents import Number, columns_of, documents_of, text_of
 from backfill_assets.sniff.encoding import encoding_of
 from backfill_assets.sniff.event_time import EventTime, event_times
@@ -108,6 +109,13 @@ def look(path: Path) -> Seen:
     sample = read_sample(path)
     if sample.head.startswith(b"PAR1"):
         return _of_parquet(path, sample)
+    if sample.is_workbook:
+        return _of_workbook(path, sample)
+    if sample.head.startswith(b"Obj\x01"):
+        text, is_whole = lines_of_avro(path)
+        records = documents_of(text, is_whole=True)
+        seen = _of_json(sample, Json(), records.records if records else ())
+        return replace(seen, reads=Avro(), looked=replace(seen.looked, format="Avro", is_whole=is_whole))
     encoding = encoding_of(sample.head[: 1 << 16])
     text = sample.head.decode(encoding.name, "replace").removeprefix("\ufeff")
     if text.lstrip()[:1] in ("{", "[") and (found := documents_of(text, is_whole=sample.is_whole)) is not None:
@@ -224,6 +232,31 @@ def _of_rows(sample: Sample, text: str, encoding: str, doubts: tuple[Doubt, ...]
         numbers=numbers,
         doubts=(*doubts, *_doubts_of_rows(dialect, table), *_doubts_of_nulls(raws, numbers)),
         left_out=left_out,
+    )
+
+
+def _of_workbook(path: Path, sample: Sample) -> Seen:
+    try:
+        sheets = sheets_of(path)
+    except OSError as error:
+        raise BadFile(path=str(path), fault=Fault.DAMAGED, why=f"is not a complete workbook: {error}") from error
+    if not sheets:
+        raise BadFile(path=str(path), fault=Fault.DAMAGED, why="is a workbook without a sheet")
+    text, numbers, is_whole = rows_of_workbook(path, sheets[0])
+    dialect = with_rows(Delimited(delimiter=","), text)
+    table = table_of(text, dialect, is_whole=True)
+    raws = tuple(
+        Raw(written=name, texts=[row[place] or None for row in table.rows])
+        for place, name in enumerate(written_names(table.header))
+    )
+    kept = tuple(raw for raw in raws if isinstance(raw.written, str | tuple) or raw.values)
+    others = (Doubt(kind=DoubtKind.SHEETS, values=sheets[:_QUOTED]),) if len(sheets) > 1 else ()
+    skip = numbers[dialect.skip] - 1 if dialect.skip else 0
+    return Seen(
+        looked=replace(_looked(sample, "Excel", len(table.rows)), is_whole=is_whole),
+        reads=Xlsx(sheet=sheets[0] if len(sheets) > 1 else "", skip=skip),
+        columns=kept,
+        doubts=(*others, *_doubts_of_rows(dialect, table)),
     )
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import IO, Protocol
 
 from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.capture.gzip_text import NotWhole
+from backfill_assets.capture.packed import is_of_people, open_archive
 
 WHOLE_BYTES = 4 << 20
 """Files up to this size are read to their end."""
@@ -80,7 +82,7 @@ def read_sample(path: Path) -> Sample:
                     return _packed(path, size, unpacked, "zstd")
             if begin == _ZIP:
                 return _of_archive(path, size)
-        except (OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        except (NotWhole, OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
             raise BadFile(path=str(path), fault=Fault.DAMAGED, why=f"cannot be unpacked: {error}") from error
         return _plain(path, size, file)
 
@@ -107,13 +109,9 @@ def _of_archive(path: Path, size: int) -> Sample:
         if _WORKBOOK in archive.namelist():
             content = path.read_bytes()
             return Sample(file=path.name, size_bytes=size, head=content, is_workbook=True, is_whole=True)
-        names = [each.filename for each in archive.infolist() if not each.is_dir() and not is_hidden(each.filename)]
+    with open_archive(path) as files:
+        names = [name for name in files.names if not is_of_people(name)]
         if not names:
-            raise BadFile(path=str(path), fault=Fault.PACKED, why="is an archive without a file in it")
-        with archive.open(names[0]) as unpacked:
+            raise BadFile(path=str(path), fault=Fault.PACKED, why="is an archive without a file of records in it")
+        with files.open(names[0]) as unpacked:
             return _packed(path, size, unpacked, "zip", tuple(names[1:]))
-
-
-def is_hidden(name: str) -> bool:
-    """Whether a member of an archive is one that a Mac, or a hidden file, puts beside the others."""
-    return name.startswith("__MACOSX/") or name.rpartition("/")[2].startswith((".", "_"))

@@ -44,7 +44,7 @@ def decode_workbook(copy: Path, dialect: Xlsx, *, name: str, into: Path) -> None
     width = 0
     with into.open("w", encoding="utf-8", errors="surrogatepass", newline="") as written:
         for cells in workbook_rows(copy, dialect, name=name):
-            row = [_text(cell) for cell in cells]
+            row = [cell_text(cell) for cell in cells]
             while row and not row[-1]:
                 row.pop()
             values = [*row, *[""] * (width - len(row))]
@@ -123,7 +123,7 @@ def _computed(rows: Iterator[Cells], written: Iterator[Cells], name: str) -> Ite
         yield cells
 
 
-def _text(cell: Any) -> str:
+def cell_text(cell: Any) -> str:
     """What a cell holds, as text: empty for one without a value."""
     match value := cell.value:
         case None:

@@ -25,8 +25,6 @@ from backfill_assets_tests.support.landing_examples import landing_room
 from backfill_assets_tests.support.public_files import SHAPES, Shape
 
 NOT_YET = {
-    **dict.fromkeys(("flights", "movies", "feed", "delivery", "answer"), "documents of JSON are not decoded yet"),
-    "zipped_trips": "members of ZIP are not landed yet",
     "yellow_trips": "columns of nulls are refused",
     "frame": "midnights for dates are refused",
 }

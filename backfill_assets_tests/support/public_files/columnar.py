@@ -1,15 +1,18 @@
-"""Parquet and workbooks, as data portals and pandas write them."""
+"""Parquet, Avro and workbooks, as data portals, pandas and people write them."""
 
 from __future__ import annotations
 
 import io
-from datetime import datetime
+from datetime import UTC, datetime
+from pathlib import Path
 
+import fastavro
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from openpyxl import Workbook
 
-from backfill_assets_tests.support.public_files.shape import RECORDS, Shape, irregular, made
+from backfill_assets_tests.support.public_files.shape import RECORDS, Shape, irregular, made, times_from
 
 
 def _parquet(table: pa.Table) -> bytes:
@@ -54,6 +57,51 @@ def _frame() -> bytes:
     return file.getvalue()
 
 
+def _workbook() -> bytes:
+    draw = made("workbook")
+    book = Workbook()
+    sheet = book.active
+    assert sheet is not None
+    sheet.append(["Sales of the south", None, None, None, None])
+    sheet.append([])
+    sheet.append(["Order No", "Ordered", "Pieces", "Unit Price", "Paid"])
+    for number, at in enumerate(times_from(datetime(2023, 5, 1), minutes=1440), 1):
+        sheet.append([number, at, draw.randrange(1, 9), round(draw.uniform(1, 9), 2), draw.choice((True, False, None))])
+    book.create_sheet("Notes").append(["of nobody"])
+    file = io.BytesIO()
+    book.save(file)
+    return file.getvalue()
+
+
+def _avro() -> bytes:
+    draw = made("avro")
+    schema = {
+        "type": "record",
+        "name": "Reading",
+        "fields": [
+            {"name": "reading_id", "type": "string"},
+            {"name": "read_at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+            {"name": "level", "type": ["null", "double"]},
+        ],
+    }
+    rows = [
+        {"reading_id": f"r{number:04}", "read_at": at.replace(tzinfo=UTC), "level": draw.choice((None, 0.5, 12.25))}
+        for number, at in enumerate(times_from(datetime(2024, 2, 28, 23), minutes=90))
+    ]
+    file = io.BytesIO()
+    fastavro.writer(file, schema, rows, codec="deflate", sync_marker=b"s" * 16)
+    return file.getvalue()
+
+
+def _read_workbook(path: Path) -> pd.DataFrame:
+    return pd.read_excel(path, skiprows=2)
+
+
+def _read_avro(path: Path) -> pd.DataFrame:
+    with path.open("rb") as file:
+        return pd.DataFrame(list(fastavro.reader(file)))
+
+
 SHAPES = (
     Shape(
         name="yellow_trips", file="yellow_tripdata_2023-01.parquet", like="NYC TLC: trip records", write=_yellow_trips,
@@ -62,5 +110,14 @@ SHAPES = (
     Shape(
         name="frame", file="frame.parquet", like="pandas: to_parquet of unsigned numbers and midnights", write=_frame,
         pandas=pd.read_parquet, key=("id",), event_time="day", declared=('columns={"Unit Price": "unit_price"}',),
+    ),
+    Shape(
+        name="workbook", file="sales.xlsx", like="Excel: a workbook with a title above its header", write=_workbook,
+        pandas=_read_workbook, key=("order_no",), event_time="Ordered", zone=True,
+        declared=('reads=Xlsx(sheet="Sheet", skip=2)', "columns={"),
+    ),
+    Shape(
+        name="readings", file="readings.avro", like="Hive, Kafka Connect: Avro files", write=_avro,
+        pandas=_read_avro, key=("reading_id",), event_time="read_at", declared=("reads=Avro()",),
     ),
 )  # fmt: skip

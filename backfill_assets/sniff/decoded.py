@@ -1,0 +1,74 @@
+"""Decoded: workbooks and Avro files, whose records landing decodes, as the texts that it gives."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from itertools import islice
+from pathlib import Path
+
+from backfill_assets.core.errors import PackageMissing
+from backfill_assets.domain import Xlsx
+from backfill_assets.landing.decoding.avro_files import avro_records
+from backfill_assets.landing.decoding.workbooks import cell_text, workbook_rows
+
+_MOST_RECORDS = 20_000
+_A_FIFTH = 0.2
+"""Of the rows of a sheet, so many end in the last column: others end in cells without values."""
+
+
+def sheets_of(path: Path) -> tuple[str, ...]:
+    """The names of the sheets of a workbook.
+
+    Raises:
+        PackageMissing: The library that reads workbooks is not installed.
+        OSError: It is no workbook.
+    """
+    try:
+        import openpyxl
+    except ImportError:
+        raise PackageMissing(what="looking at a workbook", package="openpyxl", extra="formats") from None
+    try:
+        book = openpyxl.load_workbook(path, read_only=True)
+    except (KeyError, ValueError) as error:
+        raise OSError(str(error)) from error
+    try:
+        return tuple(each.title for each in book.worksheets)
+    finally:
+        book.close()
+
+
+def rows_of_workbook(path: Path, sheet: str) -> tuple[str, list[int], bool]:
+    """The first rows of a sheet as CSV, one in each line, their numbers in the sheet, and whether these are all.
+
+    Raises:
+        UnreadableFile: It is damaged or encrypted, or has formulas that were never computed.
+    """
+    found: list[list[str]] = []
+    numbers: list[int] = []
+    for cells in islice(workbook_rows(path, Xlsx(sheet=sheet), name=path.name), _MOST_RECORDS):
+        row = [" ".join(cell_text(cell).splitlines()) for cell in cells]
+        while row and not row[-1]:
+            row.pop()
+        found.append(row)
+        numbers.append(next(cell.row for cell in cells if cell.value not in (None, "")))
+    widths = Counter(map(len, found))
+    usual = max((width for width in widths if widths[width] > len(found) * _A_FIFTH), default=0)
+    header = next((place for place, row in enumerate(found) if len(row) >= usual), 0)
+    text = io.StringIO()
+    write = csv.writer(text, lineterminator="\n")
+    for place, row in enumerate(found):
+        write.writerow([*row, *[""] * (len(found[header]) - len(row))] if place >= header else row)
+    return text.getvalue(), numbers, len(numbers) < _MOST_RECORDS
+
+
+def lines_of_avro(path: Path) -> tuple[str, bool]:
+    """The first records of an Avro file as JSON lines, and whether these are all of them.
+
+    Raises:
+        UnreadableFile: It is cut or damaged, or packed by what is not read.
+    """
+    with path.open("rb") as file:
+        lines = list(islice(avro_records(file, name=path.name), _MOST_RECORDS))
+    return b"\n".join(lines).decode("utf-8", "replace"), len(lines) < _MOST_RECORDS
