@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from pyspark.sql import functions as F
+from collections.abc import Mapping, Sequence
 
 from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
@@ -12,14 +10,12 @@ from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.conformed import IMPORT_ID
 from backfill_assets.landing.decoding.kept import reading
 from backfill_assets.landing.errors import NotAFileOf
 from backfill_assets.landing.imports import STATEMENT, read_otherwise
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.land import land_again as land_in_place
 from backfill_assets.landing.raw_records import RawRecords
-from backfill_assets.landing.record_rules import REASON
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.landed import AgainPreview, LandReport, ReadAgain
@@ -73,7 +69,7 @@ def preview_again(ws: Workspace, source: str, import_ids: Sequence[str]) -> Agai
     return AgainPreview(source=table.name, imports=found, next_steps=steps)
 
 
-def _judged_now(ws: Workspace, table: SourceTable, imports: Sequence[ImportRecord]) -> dict[str, tuple[int, int]]:
+def _judged_now(ws: Workspace, table: SourceTable, imports: Sequence[ImportRecord]) -> Mapping[str, tuple[int, int]]:
     """How many records each file has as its source is declared now, and how many of these would be rejected."""
     if not imports:
         return {}
@@ -82,8 +78,7 @@ def _judged_now(ws: Workspace, table: SourceTable, imports: Sequence[ImportRecor
         raw = RawRecords(
             spark=ws.spark(), landing=landing_files(ws.settings), source=table, settings=ws.settings, owner=owner
         )
-        counts = raw.read(imports).groupBy(IMPORT_ID).agg(F.count("*").alias("all"), F.count(REASON).alias("rejected"))
-        return {row[IMPORT_ID]: (row["all"], row["rejected"]) for row in counts.collect()}
+        return raw.counted(imports)
 
 
 def _chosen(ws: Workspace, table: SourceTable, import_ids: Sequence[str]) -> tuple[ImportRecord, ...]:

@@ -243,6 +243,6 @@ class SparkStopped(Because, errors.ContractBroken):
 
 @sentence
 class NotAFileOf(OfTable, errors.Refused):
-    """{import_id} is no landed file of {table}, so there is nothing to read anew."""
+    """{import_id} is not a landed file of {table}, so there is nothing to read anew."""
 
     import_id: str

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, DateType, LongType, StringType, StructField, StructType
 
 from backfill_assets.capture.json_members import FILE_PROBLEM, KINESIS_PROBLEM, PROBLEM
 from backfill_assets.capture.landed_files import FileKind, Format
@@ -34,7 +34,7 @@ from backfill_assets.landing.names import (
     type_of,
     unknown_members,
 )
-from backfill_assets.landing.parquet_types import PhysicalColumn, with_nanoseconds_as_text
+from backfill_assets.landing.parquet_types import PhysicalColumn, as_values
 from backfill_assets.landing.probe import Probe, types_of
 from backfill_assets.landing.reading import JSON_OF_PARQUET
 from backfill_assets.landing.record_rules import BROKEN
@@ -278,7 +278,17 @@ def _parquet(spark: SparkSession, stored: Sequence[str], probe: Probe, source: S
     earlier = {name: column.read_type for name, column in known.items() if column.in_int96 and name in used}
     chosen = frame.select(
         *(
-            joined([_nested(known[probe.header[spot.position]], spot) for spot in some]).alias(column)
+            joined(
+                [
+                    _nested(
+                        known[probe.header[spot.position]],
+                        spot,
+                        source.schema[column].dataType if len(some) == 1 else DateType(),
+                        source.timezone,
+                    )
+                    for spot in some
+                ]
+            ).alias(column)
             for column, some in places.items()
         ),
         (F.col("_metadata.row_index") + 1).alias(ROW),
@@ -296,11 +306,13 @@ def _parquet(spark: SparkSession, stored: Sequence[str], probe: Probe, source: S
     )
 
 
-def _nested(column: PhysicalColumn, spot: Spot) -> Column:
-    """The value at a place of a Parquet file, with nanoseconds as a text."""
-    value = nested(F.col(in_sql(column.name)), column.read_type, spot.path)
-    of, read = (kind_inside(kind, spot.path) for kind in (column.data_type, column.read_type))
-    return with_nanoseconds_as_text(within_years(value, read) if column.in_int96 else value, of, read)
+def _nested(found: PhysicalColumn, spot: Spot, target: DataType, timezone: str) -> Column:
+    """The values at a place of a Parquet file, as they are judged as those of a type; of one that is joined a date."""
+    read, kind = (kind_inside(each, spot.path) for each in (found.read_type, found.data_type))
+    value = nested(F.col(in_sql(found.name)), found.read_type, spot.path)
+    if found.in_int96:
+        value = within_years(value, read)
+    return as_values(value, kind, read, target, timezone=timezone)
 
 
 def _nothing(frame: DataFrame, source: SourceTable) -> Records:

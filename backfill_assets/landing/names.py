@@ -33,8 +33,11 @@ _MOST_COLUMNS, _MOST_CHARACTERS = 12, 60
 _MOST_LINES = 100
 """So many lines of JSON are looked at for a member that every record needs."""
 
-_JOINED = (T.StringType, T.DateType, T.ByteType, T.ShortType, T.IntegerType, T.LongType)
-"""The types of Parquet of which texts are joined."""
+_JOINED = (
+    *(T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType),
+    *(T.ByteType, T.ShortType, T.IntegerType, T.LongType),
+)
+"""The types of Parquet of which texts are joined; a timestamp is the date whose midnight it is."""
 
 _INNER = "_inner"
 """What the columns begin with that hold the members, or the elements, of a member that paths lead through."""
@@ -138,7 +141,7 @@ def require_texts(source: SourceTable, header: Sequence[str], types: Types, *, n
             if not isinstance(kind, _JOINED):
                 place = spot_name(header, spot)
                 says = "of a type that cannot be read" if kind is None else kind.simpleString()
-                why = f"joins {column} of {visible(place)}, which is {says} and no text, date or whole number"
+                why = f"joins {column} of {visible(place)}, which is {says} and no text, date, time or whole number"
                 raise BadFile(path=name, fault=Fault.TYPE, why=why, column=column, type_="string")
 
 

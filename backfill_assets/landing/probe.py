@@ -11,7 +11,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -43,6 +43,7 @@ from backfill_assets.landing.first_bytes import (
 )
 from backfill_assets.landing.int96 import require_whole_instants
 from backfill_assets.landing.names import (
+    Types,
     ignored,
     missing,
     names_in_header,
@@ -54,8 +55,8 @@ from backfill_assets.landing.names import (
     top_members,
     type_of,
 )
-from backfill_assets.landing.parquet_types import PhysicalColumn, physical_columns
-from backfill_assets.landing.reading import reading_of
+from backfill_assets.landing.parquet_types import Nulls, PhysicalColumn, physical_columns
+from backfill_assets.landing.reading import NESTED, reading_of
 from backfill_assets.landing.record_rules import required_of_a_file
 from backfill_assets.landing.times import can_be_time, number_of
 from backfill_assets.landing.values import can_become
@@ -428,6 +429,8 @@ def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
                 header[spot.position]: column for column, some in spots(source, header, types).items() for spot in some
             }
             _require_readable(file, types, used, source, name)
+            if file.metadata.num_rows:
+                _refuse_nulls(source, header, types, name)
             # Every page is decoded once: damage that Spark would find halfway is found before anything is recorded.
             # Few rows at a time: a file of kilobytes can hold gigabytes, as one long value that every row repeats.
             # Columns that the contract does not know are in the text of a rejected record.
@@ -466,14 +469,21 @@ def _require_readable(
             why = f"is compressed with {chunk.compression.capitalize()}, which Spark cannot read"
             raise BadFile(path=name, fault=Fault.CODEC, why=why)
     for field in file.schema_arrow:
-        if field.name in readable or (column := used.get(field.name)) is None:
-            continue
-        wanted, is_null = source.schema[column].dataType.simpleString(), pa.types.is_null(field.type)
-        what = "without a type, as null in every record" if is_null else f"as {field.type}, which Spark cannot read"
-        can_be_left = is_null and column not in required_of_a_file(source)
-        fault = Fault.NULLS if can_be_left else Fault.TYPE
-        why = f"holds {visible(field.name)} {what}; the contract says {wanted}"
-        raise BadFile(path=name, fault=fault, why=why, column=column, type_=wanted)
+        column = used.get(field.name)
+        if column is not None and field.name not in readable:
+            wanted = source.schema[column].dataType.simpleString()
+            why = f"holds {visible(field.name)} as {field.type}, which Spark cannot read; the contract says {wanted}"
+            raise BadFile(path=name, fault=Fault.TYPE, why=why, column=column, type_=wanted)
+
+
+def _refuse_nulls(source: SourceTable, header: Sequence[str], types: Types, name: str) -> None:
+    """Refuses a file of which no record has a value that every record needs: pandas writes such a column without a
+    type."""
+    for column, some in spots(source, header, types).items():
+        if column in required_of_a_file(source) and isinstance(type_of(some, header, types), Nulls):
+            wanted = source.schema[column].dataType.simpleString()
+            why = f"holds {column} without a type, as null in every record; the contract says {wanted}"
+            raise BadFile(path=name, fault=Fault.TYPE, why=why, column=column, type_=wanted)
 
 
 def types_of(columns: Iterable[PhysicalColumn]) -> Mapping[str, DataType]:
@@ -507,4 +517,5 @@ def _refuse_type(source: SourceTable, column: str, found: DataType | None, name:
     wanted = target.simpleString()
     form = number_of(column, target) if isinstance(found, NumericType) and not zone else ""
     why = f"holds {column} as {says}{zone}; the contract says {wanted}{form}"
-    raise BadFile(path=name, fault=Fault.ZONE if zone else Fault.TYPE, why=why, column=column, type_=wanted)
+    near = says if found is not None and not (form or isinstance(found, NESTED)) else None
+    raise BadFile(path=name, fault=Fault.ZONE if zone else Fault.TYPE, why=why, column=column, type_=wanted, near=near)

@@ -7,22 +7,23 @@ The keys of a statement, such as a withdrawal, are in no raw file and are read a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from backfill_assets.capture.landed_files import landing_place
 from backfill_assets.core.places import for_spark
 from backfill_assets.core.settings import Settings
-from backfill_assets.landing.conformed import ConformedRecords, conformed, owner_of
+from backfill_assets.landing.conformed import IMPORT_ID, ConformedRecords, conformed, owner_of
 from backfill_assets.landing.decoding.kept import ToRead, to_read
 from backfill_assets.landing.errors import RawFileChanged
 from backfill_assets.landing.file_versions import probe_versions, records_by_version
 from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.landing.probe import Probe
-from backfill_assets.landing.record_rules import Bounds
+from backfill_assets.landing.record_rules import REASON, Bounds
 from backfill_assets.ledger.imports import ImportRecord
 
 _CHUNK = 1 << 20
@@ -51,6 +52,12 @@ class RawRecords(ConformedRecords):
         if stated or not parts:
             parts.append(ConformedRecords.read(self, stated, hashed=hashed))
         return reduce(DataFrame.unionByName, parts)
+
+    def counted(self, imports: Sequence[ImportRecord]) -> Mapping[str, tuple[int, int]]:
+        """How many records each of these imports has, and how many of them are rejected; none where it has none."""
+        of_import = self.read(imports).groupBy(IMPORT_ID)
+        counts = of_import.agg(F.count("*").alias("all"), F.count(REASON).alias("rejected"))
+        return {row[IMPORT_ID]: (row["all"], row["rejected"]) for row in counts.collect()}
 
     def _judged(self, record: ImportRecord) -> DataFrame:
         read, probe = self._probed(record)

@@ -23,6 +23,8 @@ _WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _FLOATING = (T.FloatType, T.DoubleType)
 _MOST_DIGITS = 38
 _LONG_ENDS = float(2**63)
+_FIRST_AND_LAST = ("0001-01-01T00:00:00", "9999-12-31T23:59:59.999999")
+"""The times that every reader of a table knows: Parquet has others."""
 
 # \A and \z, because $ also matches before a line break at the end.
 _WHOLE_NUMBER = r"\A[+-]?[0-9]{1,19}\z"
@@ -73,6 +75,8 @@ def can_become(target: T.DataType, found: T.DataType, *, as_json: bool = False, 
                     can_become(field.dataType, found[field.name].dataType, has_zone=has_zone) for field in target.fields
                 )
             )
+        case T.DateType():  # a timestamp of midnight
+            return isinstance(found, (T.DateType, T.TimestampType, T.TimestampNTZType))
         case T.TimestampType():
             return isinstance(found, T.TimestampType) or (has_zone and isinstance(found, T.TimestampNTZType))
         case _:
@@ -235,7 +239,10 @@ def _of_type(value: Column, found: T.DataType, target: T.DataType, how: Reading)
         return value.try_cast(target) if keeps_digits or how.rounds else _decimal(value.cast("string"), target, False)
     if isinstance(target, _FLOATING):
         return _floating(value, found, target, how)
-    return instant(value, how) if isinstance(found, T.TimestampNTZType) and found != target else value
+    if isinstance(target, TIMES):
+        time = instant(value, how) if isinstance(found, T.TimestampNTZType) and found != target else value
+        return F.when(time.between(*(F.lit(text).cast(target) for text in _FIRST_AND_LAST)), time)
+    return value
 
 
 def _is_finite(number: Column) -> Column:

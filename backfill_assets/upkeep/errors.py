@@ -81,6 +81,15 @@ class ReadableByOthers(Refused):
 
 
 @sentence
+class ReadAnew(OfRun, MissingInput):
+    """{run_id} was computed from {import_id} ({path}) as an earlier declaration read it, and that file was read anew
+    since: the rows that it gave then are not kept."""
+
+    import_id: str
+    path: str
+
+
+@sentence
 class ReproducedOtherwise(OfRun, Because, ContractBroken):
     """{why}"""
 

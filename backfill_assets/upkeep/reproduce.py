@@ -22,6 +22,7 @@ from backfill_assets.core.session_settings import Versions, session_digest, stag
 from backfill_assets.core.spark_causes import spark_reason
 from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.ledger.findings import SampledRow
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -32,6 +33,7 @@ from backfill_assets.upkeep.errors import (
     ComputedNothing,
     EmptySample,
     NothingToReproduce,
+    ReadAnew,
     ReproducedOtherwise,
     SparkStopped,
 )
@@ -226,13 +228,27 @@ def _pinned(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Rebuilding:
         require_same_code(ws, run.manifest)
     except PlannedOtherwise as error:
         raise ReproducedOtherwise(run_id=run.run_id, why=error.message) from error
+    imports = tuple(tx.imports.get(import_id) for import_id in run.manifest.imports)
+    for record in imports:
+        _require_as_read(tx, run, record)
     return Rebuilding(
         ws=ws,
         manifest=run.manifest,
         candidates=tx.candidates.of_run(run.run_id),
         inputs=pinned_files(tx, run.run_id, run.manifest.pinned),
-        imports=tuple(tx.imports.get(import_id) for import_id in run.manifest.imports),
+        imports=imports,
     )
+
+
+def _require_as_read(tx: ReadTransaction, run: RunRecord, record: ImportRecord) -> None:
+    """Refuses an import that was read anew by another declaration since a run was computed from it."""
+    asked_at = run.manifest.requested_at
+    if record.landed_at is None or record.landed_at <= asked_at:
+        return
+    landings = (each for each in tx.events.entries(entity_id=record.import_id) if each.action == "import_landed")
+    read = [each.payload.get("reading") for each in landings if each.at <= asked_at]
+    if read and read[-1] not in (None, record.reading):
+        raise ReadAnew(run_id=run.run_id, import_id=record.import_id, path=record.original_path)
 
 
 def _report(

@@ -246,6 +246,7 @@ def _leaks(shop: Shop) -> Iterator[str]:
         used = {record.import_id for record in reader.imports.records(states=COUNTING)}
     incoming = LocalFiles(landing_place(shop.ws.settings, SALES).incoming)
     yield from (f"leaked: {each.path}" for each in incoming.listed())
+    yield from (f"leaked: {path}" for path in files_below(landing / "decoded"))
     unused = (path for path in (landing / "conformed").glob("*") if path.name not in used)
     yield from (f"leaked: {path}" for folder in unused for path in files_below(folder))
 

@@ -20,6 +20,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.faults.dialects import DIALECTS
 from backfill_assets_tests.faults.following import FOLLOWING
 from backfill_assets_tests.faults.jobs import jobs
 from backfill_assets_tests.faults.keeping_state import KEEPING_STATE
@@ -317,6 +318,7 @@ SCENARIOS = {
             finish=_loaded_together,
             needs_spark=True,
         ),
+        *DIALECTS,
         _run(name="load", prepare=_planned_load, act=_stage_and_gate, needs_spark=True),
         _run(name="stage", prepare=_planned, act=_stage, needs_spark=True),
         _run(name="resume", prepare=_half_staged, act=_stage, needs_spark=True),

@@ -50,7 +50,7 @@ def to_read(
         copy: The bytes as they landed, on this machine.
         name: What messages call the file.
     """
-    if not is_decoded(kind, source):
+    if not is_decoded(copy, kind, source):
         yield ToRead(copy=copy, kind=kind)
         return
     with place.scratch() as decoded:

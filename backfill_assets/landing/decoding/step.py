@@ -21,6 +21,7 @@ from backfill_assets.landing.decoding.archives import decode_archive
 from backfill_assets.landing.decoding.avro_files import avro_records
 from backfill_assets.landing.decoding.csv_rows import decode_csv
 from backfill_assets.landing.decoding.json_documents import json_records
+from backfill_assets.landing.decoding.parquet_columns import decode_parquet, is_foreign
 from backfill_assets.landing.decoding.workbooks import decode_workbook
 from backfill_assets.landing.first_bytes import SAMPLE_BYTES, require_kind, require_text
 from backfill_assets.landing.names import names_in_header
@@ -56,13 +57,17 @@ def formats(source: SourceTable) -> Mapping[str, Format]:
             return FORMATS
 
 
-def is_decoded(kind: FileKind, source: SourceTable) -> bool:
-    """Whether files of this kind are read by way of a decoded one."""
-    return kind.compression not in _READ_PACKED or _is_of_dialect(kind, source)
+def is_decoded(copy: Path, kind: FileKind, source: SourceTable) -> bool:
+    """Whether a file of this kind is read by way of a decoded one."""
+    return kind.compression not in _READ_PACKED or _is_of_dialect(kind, source) or _is_foreign(copy, kind)
 
 
 def _is_of_dialect(kind: FileKind, source: SourceTable) -> bool:
     return source.reads is not None and _FORMATS[type(source.reads)] is kind.format
+
+
+def _is_foreign(copy: Path, kind: FileKind) -> bool:
+    return kind.format is Format.PARQUET and not kind.compression and is_foreign(copy)
 
 
 def decode(copy: Path, kind: FileKind, source: SourceTable, *, name: str, into: Path) -> FileKind | None:
@@ -91,8 +96,11 @@ def decode(copy: Path, kind: FileKind, source: SourceTable, *, name: str, into: 
 
 
 def _decoded(copy: Path, kind: FileKind, source: SourceTable, name: str, into: Path) -> FileKind | None:
-    if not is_decoded(kind, source):
+    if not is_decoded(copy, kind, source):
         return None
+    if _is_foreign(copy, kind):
+        decode_parquet(copy, name=name, into=into)
+        return kind
     dialect = source.reads if _is_of_dialect(kind, source) else None
     if not isinstance(dialect, Csv):
         require_kind(copy, kind, name)

@@ -102,7 +102,7 @@ def advice_on(error: BackfillError, _following: Following) -> Advice | None:
             return f"materialize {' and '.join(before)} for these partitions first"
         case edge.RunInterrupted():
             return error.following
-        case upkeep.NothingToReproduce() | upkeep.ComputedNothing() | upkeep.NothingToCompare():
+        case upkeep.ReadAnew() | upkeep.NothingToReproduce() | upkeep.ComputedNothing() | upkeep.NothingToCompare():
             return do(Act.REPORT, error.run_id)
         case upkeep.NotSound():
             return _FIX.get(error.fault)

@@ -252,8 +252,6 @@ _ABOUT_A_FILE: dict[Fault, Advice] = {
 
 def _of_a_column(error: BadFile) -> Advice | None:
     match error.fault:
-        case Fault.NULLS:
-            return f"leave {error.column} out of the file, or write it as {error.type_}"
         case Fault.NO_COLUMN if error.near:
             meant = f"if {visible(error.near)} is meant, declare {_named(error.near, error.column)}"
             return f"{meant}; otherwise add the column"
@@ -270,6 +268,10 @@ def _of_a_column(error: BadFile) -> Advice | None:
             return f"declare the member that it is read from: {_named('NAME', error.column)}"
         case Fault.DIGITS:
             return f"write {error.column} in microseconds, or declare rounds=True"
+        case Fault.YEARS:
+            return f"write {error.column} in microseconds, as a timestamp of 64 bits, or leave such a time out"
+        case Fault.TYPE if error.near:
+            return f"declare {error.column} as {error.near}, or write it as {error.type_}"
         case Fault.TYPE:
             return f"write {error.column} as {error.type_}"
         case Fault.ZONE:

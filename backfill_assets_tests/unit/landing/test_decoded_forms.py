@@ -141,6 +141,6 @@ def test_a_name_of_another_form_says_what_to_declare(tmp_path: Path) -> None:
         decoded(tmp_path, "e.json", "[]".encode("utf-16"), Json(array=True))
 
 
-def test_what_is_captured_is_read_as_it_is() -> None:
+def test_what_is_captured_is_read_as_it_is(tmp_path: Path) -> None:
     captured = FileKind(format=FileCapture(Path("a.jsonl.gz")).kind.format, compression="gzip")
-    assert not is_decoded(captured, reading(Avro()))
+    assert not is_decoded(tmp_path / "a.jsonl.gz", captured, reading(Avro()))
