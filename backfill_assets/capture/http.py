@@ -64,6 +64,8 @@ _SINCE_1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _INSTANT = "%Y-%m-%dT%H:%M:%SZ"
 _SECONDS = timedelta(seconds=1)
 _ONE_DAY = timedelta(days=1)
+_USUAL_ERRORS = ("error", "errors")
+"""Where an answer says that it failed, unless its API is declared to say so elsewhere."""
 _USUAL_EMPTY = (204, 404, 416)
 """Statuses with which many APIs say that there are no records."""
 _QUOTED = 80
@@ -235,7 +237,8 @@ class HttpStream:
                 is_records = f"{declared.records}.".startswith(f"{where}.")
                 if not is_records and page.found(where) not in (None, False, "", "0", [], {}):
                     said = self._said_in(page, where)
-                    raise bad(f"an error at {where!r}, although its status is {answer.status}{said}")
+                    way = "" if declared.errors != _USUAL_ERRORS else ", unless errors=() declares that it is none"
+                    raise bad(f"an error at {where!r}, although its status is {answer.status}{said}{way}")
 
         records, none = declared.records, declared.empty
         return request, answer, page_of(answer.body, answer.headers, records=records, empty=none, bad=bad, check=check)

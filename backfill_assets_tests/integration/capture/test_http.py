@@ -249,7 +249,7 @@ def test_records_that_overlapping_windows_have_twice_are_one_and_a_reconciliatio
     assert current(shop).keys() == api.sales.keys()
     del api.sales["s000000"], api.sales["s000005"]
     api.sales["s000004"]["amount"] = 44
-    found = shop.capture(FIRST, FIRST, builds=True, is_whole=True)
+    found = shop.capture(FIRST, FIRST, builds=True, is_whole=True, confirmed_by="ben")
     assert found.landed is not None
     assert found.landed.extract is not None
     assert found.landed.extract.withdrawn.keys == 1

@@ -300,3 +300,25 @@ def test_the_time_of_a_record_with_a_date_is_where_the_date_begins_and_ends() ->
         assert opened._times_of({"at": unknown}) == (), unknown
     of_times = HttpStream(API, secret=HttpSecrets(), event_time="at", as_of=FIRST, days=LocalDays())
     assert of_times._times_of({"at": "2026-01-02"}) == ()
+
+
+_OF_DLT = (
+    *("single_page", "json_link", "json_response", "header_link", "header_cursor", "cursor", "offset", "page_number"),
+    *("auto", "bearer", "api_key", "http_basic", "oauth2_client_credentials"),
+)
+_OF_AIRBYTE = (
+    *("NoPagination", "CursorPagination", "OffsetIncrement", "PageIncrement", "BearerAuthenticator"),
+    *("ApiKeyAuthenticator", "BasicHttpAuthenticator", "OAuthAuthenticator", "SessionTokenAuthenticator"),
+)
+
+
+def test_each_paging_and_login_that_others_have_by_name_is_found_in_the_page() -> None:
+    page = (PROJECT_ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
+    table = page.partition("### Coming from dlt or Airbyte")[2].partition("\n###")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+    assert all(f"`{name}`" in " ".join(row[0] for row in rows) for name in _OF_DLT)
+    assert all(name in " ".join(row[-2] for row in rows) for name in _OF_AIRBYTE)
+    for row in rows:
+        made = re.findall(r"`([A-Z]\w+)\(", row[-1])
+        assert made or "`" in row[-1] or row[-1].startswith("no")
+        assert all(hasattr(domain, name) for name in made)
