@@ -237,7 +237,7 @@ class HttpStream:
                 is_records = f"{declared.records}.".startswith(f"{where}.")
                 if not is_records and page.found(where) not in (None, False, "", "0", [], {}):
                     said = self._said_in(page, where)
-                    way = "" if declared.errors != _USUAL_ERRORS else ", unless errors=() declares that it is none"
+                    way = "" if declared.errors != _USUAL_ERRORS else ", which errors=() would accept"
                     raise bad(f"an error at {where!r}, although its status is {answer.status}{said}{way}")
 
         records, none = declared.records, declared.empty
