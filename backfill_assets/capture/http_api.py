@@ -237,7 +237,7 @@ def _document(declared: object) -> object:
         return None
     is_new = isinstance(declared, PageNumber | Cursor | IdRange | TimeWindow)
     usual = {each.name: each.default for each in fields(declared)}
-    later = _LATER - ({"more"} if isinstance(declared, Cursor) else set())
+    later = (_LATER - {"more"}) | {"first"} if isinstance(declared, Cursor) else _LATER
     left = {name for name, value in usual.items() if is_new and name in later and getattr(declared, name) == value}
     # How long something may come is no part of what a position means.
     left.add("settles_after")

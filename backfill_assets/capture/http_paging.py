@@ -76,8 +76,8 @@ def asked_with(pages: Pages | None, at: str) -> Mapping[Place, Any]:
         at: The position of the page; empty for the first one.
     """
     match pages:
-        case Cursor(parameter=place):
-            return {place: _value(place, at)} if at else {}
+        case Cursor(parameter=place, first=first):
+            return {place: _value(place, at)} if at else {place: first} if first else {}
         case PageNumber(parameter=place, first=first):
             return {place: Digits(at or first)}
         case Offset(parameter=place, first=first, limit=limit, size=size):

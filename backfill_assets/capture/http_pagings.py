@@ -47,6 +47,7 @@ class Cursor:
             capture then goes on from it.
         end: Cursors that mean the end, such as `("0",)`.
         ends_empty: Whether a page without records is the last one, of an API that gives new cursors for ever.
+        first: What the first page is asked with, such as `*`; empty to ask for it without a cursor.
     """
 
     parameter: str | InBody | InHeader
@@ -54,6 +55,7 @@ class Cursor:
     more: str | InHeader = ""
     end: tuple[str, ...] = ()
     ends_empty: bool = False
+    first: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -286,6 +286,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "more": 'more="meta.has_more"',
         "end": 'end=("0",)',
         "ends_empty": "ends_empty=True",
+        "first": 'first="*"',
     },
     "PageNumber": {
         "parameter": 'parameter="page"',

@@ -288,6 +288,23 @@ def test_a_total_that_is_not_one_of_the_records_is_refused(api: AnyApi, tmp_path
         found.run()
 
 
+@pytest.mark.parametrize("place", ["cursorMark", InBody("cursorMark")])
+def test_a_first_page_may_have_a_cursor_and_the_last_one_its_own(
+    api: AnyApi, tmp_path: Path, place: str | InBody
+) -> None:
+    def answer(asked: Asked) -> Said:
+        mark = (asked.parameters if isinstance(place, str) else asked.document)["cursorMark"]
+        at = {"*": 0, "m2": 2, "m3": 3}[mark]
+        found = [record(n) for n in range(3)][at : at + 2]
+        return named(results=found, nextCursorMark=f"m{at + len(found)}")
+
+    method = "GET" if isinstance(place, str) else "POST"
+    pages = Cursor(parameter=place, next="nextCursorMark", first="*")
+    found = captured(api, tmp_path, answer, pages=pages, method=method)
+    assert (found.run(), len(api.asked)) == (3, 3)
+    assert found.run() == 0
+
+
 def test_an_api_that_does_not_know_offsets_goes_in_a_circle(api: AnyApi, tmp_path: Path) -> None:
     found = captured(api, tmp_path, lambda _: named(results=[record(1)]), pages=Offset(parameter="offset"))
     with pytest.raises(NextPageLoop, match="goes round in a circle: behind offset 1 it has the page before"):
@@ -795,6 +812,7 @@ def test_what_changes_which_records_a_position_means_is_another_stream() -> None
         {"pages": Cursor(parameter=InHeader("c"), next="next")},
         {"pages": Cursor(parameter="c", next=InHeader("next"))},
         {"pages": Cursor(parameter="c", next="next", end=("0",))},
+        {"pages": Cursor(parameter="c", next="next", first="*")},
         {"pages": PageNumber(parameter="page")},
         {"pages": PageNumber(parameter="page", total="pages")},
         {"pages": IdRange(after="since", member="at")},
