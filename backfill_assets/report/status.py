@@ -21,6 +21,7 @@ from backfill_assets.report.follow import WaitingPublication, waiting_publicatio
 from backfill_assets.report.frozen import FreezeDocument, freezes
 from backfill_assets.report.not_known import NotKnownDocument, not_known_of
 from backfill_assets.report.proposed import OpenProposal, open_proposals
+from backfill_assets.report.read_before import ReadBefore, read_before
 from backfill_assets.report.replayed import OpenReplay, open_replays
 from backfill_assets.report.runs import RunSummary, SetDocument, described_set, run_summaries
 from backfill_assets.report.server import ServerDocument, server_document
@@ -70,6 +71,7 @@ class StatusDocument:
         to_follow: The publications that their dependents have not followed.
         frozen: The partitions that are frozen, and the runs that wait for that.
         not_known: The keys of sources that are not known.
+        read_before: Landed files that were read by an earlier declaration of how they are written.
         stuck: Work that sensors have given up until a person clears it.
         problems: Tables (or sets) that could not be looked at, while everything else was.
     """
@@ -87,6 +89,7 @@ class StatusDocument:
     to_follow: tuple[WaitingPublication, ...]
     frozen: tuple[FreezeDocument, ...]
     not_known: tuple[NotKnownDocument, ...] = ()
+    read_before: tuple[ReadBefore, ...] = ()
     stuck: tuple[StuckDocument, ...]
     problems: tuple[Problem, ...]
 
@@ -110,6 +113,7 @@ def status(ws: Workspace) -> StatusDocument:
             proposals=open_proposals(tx, problems.refused),
             frozen=freezes(tx),
             not_known=not_known_of(tx, ws.domain.sources),
+            read_before=read_before(tx, ws.domain.sources),
             stuck=tuple(map(stuck_document, still_stuck(ws, tx))),
             problems=(),
         )

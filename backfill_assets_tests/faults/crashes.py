@@ -224,9 +224,11 @@ def _disagreements(shop: Shop, clean: Clean) -> Iterator[str]:
         yield from (f"{record.set_id} is still {record.state}" for record in half)
         landing = reader.imports.records(states=[ImportState.LANDING])
         live = reader.imports.records(SALES, COUNTING)
+        # One that was being landed again in its place has its former part in the sums of the others.
+        is_half = any(r.landed_at is not None and r.state not in COUNTING for r in reader.imports.records(SALES))
         yield from (f"{record.import_id} is still LANDING" for record in landing)
     ever, keys = sum(r.counts.accepted for r in live), sum((r.keys for r in live), KeyCounts())
-    if ever != keys.ever or not all(r.counts.reconciles for r in live):
+    if (ever != keys.ever and not is_half) or not all(r.counts.reconciles for r in live):
         yield f"the accounts do not close: {ever} records are accepted, and the keys are {keys}"
 
 

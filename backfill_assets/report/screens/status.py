@@ -24,7 +24,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.report.runs import RunSummary, SetDocument
-from backfill_assets.report.screens.landing import captured_table, imports_table, not_known_section
+from backfill_assets.report.screens.landing import captured_table, imports_table, not_known_section, read_before_notes
 from backfill_assets.report.screens.replays import open_replays_table
 from backfill_assets.report.screens.runs import approval, partitions_of, problem_notes, state_of
 from backfill_assets.report.screens.set_up import server_line
@@ -62,6 +62,7 @@ def status_page(status: StatusDocument) -> Page:
         section("Restatement sets, newest first", _sets(status.sets)),
         frozen_section(status.frozen),
         not_known_section(status.not_known),
+        *read_before_notes(status.read_before),
         section("Next", Items(items=tuple(_next(status)))),
         _listed("Proposed restatements that are open", map(open_proposal_words, status.proposals)),
         section("Captures", captured_table(status.captured)),

@@ -18,6 +18,7 @@ from backfill_assets.domain import Csv
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.screens import page_of
+from backfill_assets.report.status import status
 from backfill_assets.upkeep.errors import ReadAnew
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.example import DOMAIN, recent_sales, sales
@@ -67,6 +68,7 @@ def test_a_corrected_declaration_is_a_restatement_of_what_landed(shop: Shop) -> 
     (before,) = found.read_before
     assert (before.source, before.imports) == (SALES, (first.record.import_id,))
     assert words_of(before.again) == "backfill land sales --again-as-declared --by NAME"
+    assert status(now).read_before == found.read_before
     assert "1 landed file of bronze.sales was read by an earlier declaration" in str(page_of(found))
     (expected,) = preview_again(now, "sales", []).imports
     assert (expected.landed, expected.rejected, expected.landed_now, expected.rejected_now) == (11, 1, 11, 0)
