@@ -189,8 +189,12 @@ def days_filled(ws: Workspace, table: SourceTable, load: RunRecord) -> Partition
     return Partitions.of(Grain.DAILY, set(load.manifest.partitions).difference(landed))
 
 
-def corrections(report: LandReport) -> Iterator[NextStep]:
-    """What is done about each file of which most records are rejected."""
+def corrections(report: LandReport, declared: str) -> Iterator[NextStep]:
+    """What is done about each file of which most records are rejected, and of those that were read otherwise.
+
+    Args:
+        declared: The digest of how the source declares now that files are written.
+    """
     source = report.source.partition(".")[2]
     for each in report.imports:
         if each.record.import_id in report.mostly_rejected:
@@ -205,6 +209,9 @@ def corrections(report: LandReport) -> Iterator[NextStep]:
             path, at = each.record.original_path, f"{each.record.judged_at:%Y-%m-%d %H:%M:%S} UTC"
             again = do(Act.LAND, source, path, on_duplicate="reprocess", by=NAME)
             yield step(f"its records were judged at {at}; to judge again what was in the future then: ", again)
+        elif not each.is_new and each.record.reading not in (None, declared):
+            again = do(Act.LAND, source, again_as_declared=True, imports=each.record.import_id, by=NAME)
+            yield step("it was read by an earlier declaration; to read it as its source is declared now: ", again)
 
 
 def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:

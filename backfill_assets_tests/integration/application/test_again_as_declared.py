@@ -70,6 +70,9 @@ def test_a_corrected_declaration_is_a_restatement_of_what_landed(shop: Shop) -> 
     assert words_of(before.again) == "backfill land sales --again-as-declared --by NAME"
     assert status(now).read_before == found.read_before
     assert "1 landed file of bronze.sales was read by an earlier declaration" in str(page_of(found))
+    known = land_files(now, "sales", [shop.folder / "sales.txt"], ANA, on_duplicate="ignore", builds=False)
+    (only,) = map(words_of, known.next_steps)
+    assert only.endswith(f"backfill land sales --again-as-declared --imports {first.record.import_id} --by NAME")
     (expected,) = preview_again(now, "sales", []).imports
     assert (expected.landed, expected.rejected, expected.landed_now, expected.rejected_now) == (11, 1, 11, 0)
     again = land_again(now, "sales", [], ANA, builds=True)
