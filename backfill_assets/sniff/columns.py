@@ -135,15 +135,25 @@ def _is_time(raw: Raw, form: TimeForm) -> bool:
     return all("1800" <= year <= "2100" for year in years)
 
 
-def epoch_unit(raw: Raw) -> Unit | None:
-    """The unit of whole numbers that are times since 1970; None of others."""
+def as_epoch(raw: Raw) -> Typed | None:
+    """A column without a name as times since 1970, where its numbers could be; None of others."""
+    unit = None if raw.title else epoch_unit(raw, least_digits=9)
+    return None if unit is None else Typed(raw=raw, kind="TIMESTAMP", unit=unit, fitting=len(raw.values))
+
+
+def epoch_unit(raw: Raw, *, least_digits: int = _CERTAIN_DIGITS) -> Unit | None:
+    """The unit of whole numbers that are times since 1970; None of others.
+
+    Args:
+        least_digits: So many digits are of a time, also in a column that is called differently.
+    """
     values = raw.values
     if not all(map(is_whole, values)):
         return None
     for unit, whole in _UNITS:
         if all(_EPOCH_BEGIN * whole <= int(text) < _EPOCH_END * whole for text in values):
             is_named = raw.title != "" and time_rank(raw.title) < _UNUSUAL_NAME
-            return unit if is_named or min(map(len, values)) >= _CERTAIN_DIGITS else None
+            return unit if is_named or min(map(len, values)) >= least_digits else None
     return None
 
 

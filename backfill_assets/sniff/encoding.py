@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from backfill_assets.sniff.proposal import Doubt, DoubtKind
 
 _MOST_LETTERS = 12
+_MOSTLY = 0.9
+_SIGNS = frozenset("€£¥§°²³µ±·…«»®©™½¼¿¡ªº\u00a0\u2013\u2014\u2018\u2019\u201c\u201d\u201e")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,8 @@ def _of_bytes(sample: bytes) -> Encoding:
     western = _decoded(sample, "cp1252")
     latin = "cp1252" if any(0x80 <= byte < 0xA0 for byte in sample) else "latin-1"
     likely = [match.encoding for match in matches if best is not None and match.chaos <= best.chaos]
-    if western is not None and (not likely or any(_decoded(sample, each) == western for each in likely)):
+    agreed = western is not None and (not likely or any(_decoded(sample, each) == western for each in likely))
+    if western is not None and (agreed or _is_western(western)):
         chosen, text = latin, western
     else:
         chosen = likely[0] if likely else "latin-1"
@@ -65,6 +68,24 @@ def _of_bytes(sample: bytes) -> Encoding:
     others = [each for each in likely if _decoded(sample, each) not in (None, text)]
     letters = "".join(dict.fromkeys(character for character in text if ord(character) > 127))[:_MOST_LETTERS]
     return Encoding(name=chosen, doubt=Doubt(kind=DoubtKind.ENCODING, values=(chosen, letters, *others[:3])))
+
+
+def _is_western(text: str) -> bool:
+    """Whether letters beyond ASCII stand beside ASCII ones, as in words of western languages, or are usual signs.
+
+    Words of other scripts have several of them in a row.
+    """
+    found = [place for place, character in enumerate(text) if ord(character) > 127]
+    likely = sum(
+        text[place] in _SIGNS
+        or (text[place].isalpha() and any(map(_is_ascii_letter, text[max(0, place - 1) : place + 2])))
+        for place in found
+    )
+    return likely > len(found) * _MOSTLY
+
+
+def _is_ascii_letter(character: str) -> bool:
+    return character.isascii() and character.isalpha()
 
 
 def _decoded(sample: bytes, encoding: str) -> str | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from backfill_assets.sniff.columns import Raw, Typed, as_year
+from backfill_assets.sniff.columns import Raw, Typed, as_epoch, as_year
 from backfill_assets.sniff.dialect import is_time_of_day
 from backfill_assets.sniff.keys import time_rank
 from backfill_assets.sniff.times import time_form
@@ -48,6 +48,8 @@ def _candidates(columns: Sequence[Typed]) -> Iterator[tuple[tuple[int, int, int]
                 yield (_covered(found), 0, rank), EventTime(column=found, parts=(day.raw, clock))
     yield from _of_parts(columns)
     for column in columns:
+        if column.kind == "LONG" and (epoch := as_epoch(column.raw)) is not None:
+            yield (_covered(epoch), 3, 0), EventTime(column=epoch)
         if (year := as_year(column.raw)) is not None:
             yield (_covered(year), 2, time_rank(column.raw.title)), EventTime(column=year)
 

@@ -518,6 +518,52 @@ def _spark_escapes() -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
+def _old_ratings() -> bytes:
+    draw = made("old_ratings")
+    rows = [
+        (1 + number // 8, 1193 + number % 8, draw.randrange(1, 6), 978_300_760 + draw.randrange(9_000_000))
+        for number in range(RECORDS)
+    ]
+    return joined(rows, by="::").encode()
+
+
+def _visits() -> bytes:
+    draw = made("visits")
+    rows = [
+        (number, f"{at:%Y-%m-%d %H:%M:%S} UTC", draw.choice(("/a?b=1", "/")), draw.choice((200, 404)))
+        for number, at in enumerate(irregular(draw, datetime(2020, 9, 11, 9, 18, 26)))
+    ]
+    return joined([("request_id", "requested_at", "path", "status"), *rows], by="|").encode()
+
+
+def _meetings() -> bytes:
+    draw = made("meetings")
+    rows = [
+        (f"m-{number}", f"{at:%Y-%m-%dT%H:%M:%S}+01:00", draw.choice(("Zürich", "online")))
+        for number, at in enumerate(times_from(datetime(2029, 12, 1, 9), minutes=2880))
+    ]
+    return comma([("meeting_id", "starts_at", "place"), *rows]).encode()
+
+
+def _two_forms() -> bytes:
+    draw = made("two_forms")
+    rows = [
+        (number, day.isoformat() if number % 3 else f"{day:%b} {day.day} {day.year}", draw.randrange(9))
+        for number, day in enumerate(days_from(date(2019, 12, 20)))
+    ]
+    return comma([("id", "Release Date", "votes"), *rows]).encode()
+
+
+def _prices() -> bytes:
+    draw = made("prices")
+    rows = [
+        (f"{day:%d-%b-%Y}", f"'{draw.choice(('Crème, 1 l', 'Brot'))}'", f"{draw.uniform(1, 9):.2f}", "€")
+        for day in days_from(date(2021, 2, 20), count=20)
+        for _ in range(2)
+    ]
+    return joined([("tag", "ware", "preis", "geld"), *rows], by=",", end="\r\n").encode("cp1252")
+
+
 def _dates(frame: pd.DataFrame, **formats: str) -> pd.DataFrame:
     """Columns of days and local times, read by these formats."""
     for column, form in formats.items():
@@ -600,6 +646,24 @@ def _read_population(path: Path) -> pd.DataFrame:
 
 def _read_padded(path: Path) -> pd.DataFrame:
     return _dates(pd.read_csv(path, skipinitialspace=True), Month="%b-%Y")
+
+
+def _read_old_ratings(path: Path) -> pd.DataFrame:
+    frame = pd.read_csv(path, sep="::", header=None, engine="python")
+    frame[3] = pd.to_datetime(frame[3], unit="s")
+    return frame
+
+
+def _read_meetings(path: Path) -> pd.DataFrame:
+    frame = pd.read_csv(path)
+    frame["starts_at"] = pd.to_datetime(frame["starts_at"], utc=True)
+    return frame
+
+
+def _read_two_forms(path: Path) -> pd.DataFrame:
+    frame = pd.read_csv(path)
+    frame["Release Date"] = pd.to_datetime(frame["Release Date"], format="mixed")
+    return frame
 
 
 def _read_spark_escapes(path: Path) -> pd.DataFrame:
@@ -810,6 +874,31 @@ SHAPES = (
         name="padded", file="airtravel.csv", like="FSU: sample CSV with blanks behind commas", write=_padded,
         pandas=_read_padded, key=("Month",), event_time="Month",
         declared=("reads=Csv(trim=True)", 'formats={"Month": "MMM-yyyy"}'),
+    ),
+    Shape(
+        name="old_ratings", file="ratings.dat", like="MovieLens: ratings.dat of 1M", write=_old_ratings,
+        pandas=_read_old_ratings, event_time="column_3",
+        declared=("reads=Csv(", "columns={", 'formats={"column_3": Epoch("s")}'),
+    ),
+    Shape(
+        name="visits", file="visits.txt", like="BigQuery and web logs: bars, and UTC behind times", write=_visits,
+        pandas=lambda path: _dates(pd.read_csv(path, sep="|"), requested_at="%Y-%m-%d %H:%M:%S UTC"),
+        key=("request_id",), event_time="requested_at",
+        declared=('reads=Csv(delimiter="|")', """formats={"requested_at": "yyyy-MM-dd HH:mm:ss 'UTC'"}"""),
+    ),
+    Shape(
+        name="meetings", file="meetings.csv", like="schedules, whose times are still to come", write=_meetings,
+        pandas=_read_meetings, key=("meeting_id",), event_time="starts_at",
+    ),
+    Shape(
+        name="two_forms", file="releases.csv", like="sheets that several people wrote: two forms of dates",
+        write=_two_forms, pandas=_read_two_forms, key=("id",), event_time="release_date",
+        declared=('columns={"Release Date": "release_date"}', 'formats={"release_date": ('),
+    ),
+    Shape(
+        name="prices", file="preise.csv", like="Windows: code page 1252 and single quotes", write=_prices,
+        pandas=lambda path: _dates(pd.read_csv(path, encoding="cp1252", quotechar="'"), tag="%d-%b-%Y"),
+        event_time="tag", declared=("reads=Csv(", 'formats={"tag": "dd-MMM-yyyy"}'),
     ),
     Shape(
         name="spark_escapes", file="said.csv", like="Spark's own CSV, and dumps with \\N", write=_spark_escapes,

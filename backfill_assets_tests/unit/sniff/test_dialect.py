@@ -94,6 +94,7 @@ def test_numbers_are_read_as_most_columns_have_them(columns: list[list[str]], de
         ("id,size\n1,2\n" * 9, "utf-16-be", "utf-16-be"),
         ("Stadt;Größe\nMünchen;1\nKöln;2\n", "latin-1", "latin-1"),
         ("prix\n1 €\ncafé\n", "cp1252", "cp1252"),
+        ("tag,ware\n1,'Crème, 1 l',€\n2,Brot,€\n", "cp1252", "cp1252"),
         ("Дата;Город\n01.02.2023;Москва\n02.02.2023;Казань\n" * 5, "cp1251", "cp1251"),
     ],
 )
