@@ -6,49 +6,19 @@ A form fits a text when the text is exactly what it would write: `M/d/yyyy` fits
 from __future__ import annotations
 
 import re
-from calendar import monthrange
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import cache
 from itertools import pairwise
 
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+from backfill_assets.planning.patterns import Pattern, patterns_of
 
 ISO_DATE = "yyyy-MM-dd"
 """The form that needs no declaration, of a DATE."""
 
 _ISO_LOCAL = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?")
 _ISO_TIME = re.compile(_ISO_LOCAL.pattern + r"(?P<offset>Z|[+-]\d\d(:?\d\d)?)?")
-
-_PARTS: dict[str, str] = {
-    "yyyy": r"(?P<y>\d{4})",
-    "yy": r"(?P<yy>\d\d)",
-    "MMMM": rf"(?P<name>{'|'.join(_MONTHS)})",
-    "MMM": rf"(?P<name>{'|'.join(name[:3] for name in _MONTHS)})",
-    "MM": r"(?P<m>0[1-9]|1[0-2])",
-    "M": r"(?P<m>[1-9]|1[0-2])",
-    "dd": r"(?P<d>0[1-9]|[12]\d|3[01])",
-    "d": r"(?P<d>[1-9]|[12]\d|3[01])",
-    "EEEE": rf"(?:{'|'.join(_DAYS)})",
-    "EEE": rf"(?:{'|'.join(name[:3] for name in _DAYS)})",
-    "HH": r"(?P<H>[01]\d|2[0-3])",
-    "H": r"(?P<H>\d|1\d|2[0-3])",
-    "hh": r"(?P<h>0[1-9]|1[0-2])",
-    "h": r"(?P<h>[1-9]|1[0-2])",
-    "mm": r"(?P<min>[0-5]\d)",
-    "ss": r"(?P<s>[0-5]\d)",
-    "SSSSSS": r"(?P<f>\d{6})",
-    "SSS": r"(?P<f>\d{3})",
-    "a": r"(?P<a>AM|PM)",
-    "XXX": r"(?P<z>Z|[+-]\d\d:\d\d)",
-    "xx": r"(?P<z>[+-]\d\d\d\d)",
-}
-_TOKEN = re.compile(r"'([^']*)'|" + "|".join(sorted(_PARTS, key=len, reverse=True)) + "|.", re.DOTALL)
 
 _DATES = (
     "yyyy-MM-dd", "yyyy-M-d", "yyyy/MM/dd", "yyyy/M/d", "yyyy.MM.dd", "yyyyMMdd",
@@ -62,7 +32,8 @@ _DATES = (
 )  # fmt: skip
 _MONTHS_ALONE = (
     "yyyy-MM", "yyyy/MM", "yyyy/M", "MM/yyyy", "M/yyyy", "MM-yyyy", "MMM-yyyy", "MMM yyyy", "MMMM yyyy", "MMM-yy",
-    "yy-MMM", "yyyy MMM", "yyyy MMMM", "yyyy M", "yyyy MM", "yyyy'M'MM", "yyyy 'M'MM", "yyyy-MMM", "MMM.yyyy",
+    "yy-MMM", "yyyy MMM", "yyyy MMMM", "yyyy M", "yyyy MM", "yyyy'M'MM", "yyyy 'M'MM", "yyyy-MMM", "MMM.yyyy", "yyyy-'Q'Q",
+    "yyyy'Q'Q", "yyyy 'Q'Q",
 )  # fmt: skip
 _CLOCKS = (
     "HH:mm:ss", "H:mm:ss", "HH:mm", "H:mm", "hh:mm:ss a", "h:mm:ss a", "hh:mm a", "h:mm a", "HH.mm.ss", "HH.mm",
@@ -118,50 +89,28 @@ def read_iso(text: str) -> datetime | None:
 
 
 @cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    parts = []
-    for token in _TOKEN.finditer(pattern):
-        quoted = token[1]
-        parts.append(re.escape(quoted) if quoted is not None else _PARTS.get(token[0]) or re.escape(token[0]))
-    return re.compile("".join(parts))
+def _pattern(text: str) -> tuple[Pattern, re.Pattern[str]]:
+    (found,) = patterns_of(text)
+    return found, re.compile(found.regex)
 
 
 def read_as(text: str, pattern: str) -> datetime | None:
-    """The time of a text that a form writes exactly so; None of another text."""
-    if (found := _compiled(pattern).fullmatch(text)) is None:
+    """The time of a text that a form writes exactly so, in UTC where it has an offset; None of another text."""
+    form, compiled = _pattern(pattern)
+    if compiled.fullmatch(text) is None or (found := form.read(text)) is None:
         return None
-    part = found.groupdict()
-    year = int(part["y"]) if part.get("y") else 2000 + int(part["yy"]) if part.get("yy") else 1970
-    name = part.get("name")
-    month = [each[:3] for each in _MONTHS].index(name[:3]) + 1 if name else int(part.get("m") or 1)
-    day = int(part.get("d") or 1)
-    if year < 1 or day > monthrange(year, month)[1]:
-        return None
-    hour = int(part.get("H") or 0)
-    if part.get("h"):
-        hour = int(part["h"]) % 12 + (12 if part["a"] == "PM" else 0)
-    fraction = (part.get("f") or "0").ljust(6, "0")
-    at = datetime(year, month, day, hour, int(part.get("min") or 0), int(part.get("s") or 0), int(fraction))  # noqa: DTZ001
-    offset = (part.get("z") or "Z").replace(":", "")
-    minutes = 0 if offset == "Z" else int(offset[1:3]) * 60 + int(offset[3:5])
-    return at - timedelta(minutes=minutes if offset[:1] == "+" else -minutes)
+    at, minutes = found
+    return at - timedelta(minutes=minutes or 0)
 
 
 def has_clock(pattern: str) -> bool:
     """Whether a form has hours."""
-    return any(token[0] in ("H", "HH", "h", "hh") for token in _TOKEN.finditer(pattern))
+    return _pattern(pattern)[0].has_time
 
 
 def has_offset(pattern: str) -> bool:
     """Whether a form tells the instant of a time."""
-    return any(token[0] in ("XXX", "xx") or token[1] in ("UTC", "GMT", "Z") for token in _TOKEN.finditer(pattern)) or (
-        "'Z'" in pattern
-    )
-
-
-def clock_of(texts: Sequence[str]) -> str:
-    """The form of texts that are times of a day, without a date; empty where they are none."""
-    return next((each for each in _CLOCKS[:-3] if all(_compiled(each).fullmatch(text) for text in texts)), "")
+    return _pattern(pattern)[0].has_offset
 
 
 def time_form(texts: Sequence[str], *, numbers: bool = False, years: bool = False) -> TimeForm | None:
@@ -238,9 +187,17 @@ def _forms(*, numbers: bool, years: bool) -> tuple[str, ...]:
     return tuple(found)
 
 
-@cache
-def _with_clocks(day: str) -> tuple[str, ...]:
-    return tuple(f"{day}{between}{clock}{offset}" for between in _BETWEEN for clock in _CLOCKS for offset in _OFFSETS)
+def _with_clocks(day: str, first: str) -> Iterator[str]:
+    """Forms of a day with a time behind it, as far as a text can have them."""
+    begun = _pattern(day)[1].match(first)
+    if begun is None:
+        return
+    rest = first[begun.end() :]
+    for between in _BETWEEN:
+        if rest.startswith(between.strip("'")):
+            for offset in _OFFSETS:
+                if "X" in offset or "x" in offset or rest.endswith(offset.replace("'", "")):
+                    yield from (f"{day}{between}{clock}{offset}" for clock in _CLOCKS)
 
 
 def _fitting(texts: Sequence[str], allowed: Iterable[str]) -> dict[str, int]:
@@ -248,9 +205,7 @@ def _fitting(texts: Sequence[str], allowed: Iterable[str]) -> dict[str, int]:
     first, days = texts[0], [each for each in allowed if not has_clock(each)]
     forms = [each for each in allowed if read_as(first, each) is not None]
     if not forms and any(character in first for character in " T:,-"):
-        begins = [day for day in days if _compiled(day).match(first)]
-        possible = (each for day in begins for each in _with_clocks(day) if each.endswith("a") == first.endswith("M"))
-        forms = [each for each in possible if read_as(first, each) is not None]
+        forms = [each for day in days for each in _with_clocks(day, first) if read_as(first, each) is not None]
         forms += [each for each in _clock_first() if read_as(first, each) is not None]
     return {each: sum(read_as(text, each) is not None for text in texts) for each in dict.fromkeys(forms)}
 
@@ -278,9 +233,9 @@ def _distance(texts: Sequence[str], pattern: str) -> float:
 
 def _rank(pattern: str) -> tuple[int, int, int]:
     """The more usual one of two forms that cannot be told apart comes first."""
-    tokens = [token[0] for token in _TOKEN.finditer(pattern)]
-    singles = sum(token in ("M", "d", "H", "h") for token in tokens)
-    doubles = sum(token in ("MM", "dd", "HH", "hh") for token in tokens)
+    tokens = re.findall(r"([A-Za-z])(\1*)", pattern)
+    singles = sum(letter in "MdHh" and not more for letter, more in tokens)
+    doubles = sum(letter in "MdHh" and len(more) == 1 for letter, more in tokens)
     is_day_first = pattern.startswith("d") and "/" in pattern
     return (int(is_day_first), min(singles, doubles), singles)
 
