@@ -32,8 +32,8 @@ _DATES = (
 )  # fmt: skip
 _MONTHS_ALONE = (
     "yyyy-MM", "yyyy/MM", "yyyy/M", "MM/yyyy", "M/yyyy", "MM-yyyy", "MMM-yyyy", "MMM yyyy", "MMMM yyyy", "MMM-yy",
-    "yy-MMM", "yyyy MMM", "yyyy MMMM", "yyyy M", "yyyy MM", "yyyy'M'MM", "yyyy 'M'MM", "yyyy-MMM", "MMM.yyyy", "yyyy-'Q'Q",
-    "yyyy'Q'Q", "yyyy 'Q'Q",
+    "yy-MMM", "yyyy MMM", "yyyy MMMM", "yyyy M", "yyyy MM", "yyyy'M'MM", "yyyy 'M'MM", "yyyy-MMM", "MMM.yyyy",
+    "yyyy-'Q'Q", "yyyy'Q'Q", "yyyy 'Q'Q",
 )  # fmt: skip
 _CLOCKS = (
     "HH:mm:ss", "H:mm:ss", "HH:mm", "H:mm", "hh:mm:ss a", "h:mm:ss a", "hh:mm a", "h:mm a", "HH.mm.ss", "HH.mm",
