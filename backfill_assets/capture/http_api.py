@@ -65,7 +65,8 @@ class Basic:
     """The name and the password of HTTP Basic.
 
     Attributes:
-        secrets: `password`, `user` or both, each with the name of the secret; an API key alone is often the user.
+        secrets: `password`, `user` or both, each with the name of the secret; an API key alone is often the user. Of
+            both only the password is kept from being in what lands.
         user: The name, where it is no secret.
     """
 

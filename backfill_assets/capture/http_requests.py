@@ -151,7 +151,9 @@ class Asking:
     def secret_in(self, kept: bytes) -> str | None:
         """Which secret a text has in it, by what it is for."""
         secret = self._secret
-        known = {**secret.parameters, **secret.headers, **secret.basic, **secret.token, "token": self._bearer}
+        # A user beside a password is often in the records as well, such as the number of an account.
+        basic = {name: value for name, value in secret.basic.items() if name == "password" or len(secret.basic) == 1}
+        known = {**secret.parameters, **secret.headers, **basic, **secret.token, "token": self._bearer}
         known |= {f"{name} in its header": value for name, value in self._logins().items()}
         for name, value in known.items():
             # Of `Bearer abc` the word behind is the secret.

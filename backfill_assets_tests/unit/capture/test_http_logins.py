@@ -60,12 +60,17 @@ def test_a_name_and_a_password_are_sent_as_http_basic_and_kept_nowhere(
     assert capture.run() == 1
     (asked,) = api.asked
     assert asked.headers["authorization"] == basic(user, password)
-    for echoed in (asked.headers["authorization"], *given.values()):
+    secrets = [value for name, value in given.items() if name == "password" or len(given) == 1]
+    for echoed in (asked.headers["authorization"], *secrets):
         api.answer = lambda _, echoed=echoed: Said(document=[{"id": echoed}])  # type: ignore[misc]
         again = AnyCapture(tmp_path, HttpApi(url=f"{api.url}/v1", basic=declared), HttpSecrets(basic=given))
         if echoed.isascii():
             with pytest.raises(AnswerHoldsSecret):
                 again.run()
+    # A user beside a password may be in records.
+    api.answer = lambda _: Said(document=[{"id": user}])
+    if password:
+        assert AnyCapture(tmp_path, HttpApi(url=f"{api.url}/v1", basic=declared), HttpSecrets(basic=given)).run() == 1
     # A 401 is not answered with another one.
     api.answer = lambda _: Said(status=401)
     with pytest.raises(StreamDenied):
