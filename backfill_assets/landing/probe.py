@@ -29,7 +29,7 @@ from backfill_assets.capture.json_members import objects_of
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.capture.packed import open_packed
 from backfill_assets.core.wording import visible
-from backfill_assets.domain import Csv, Json, SourceTable
+from backfill_assets.domain import Csv, Json, SourceTable, Xlsx
 from backfill_assets.landing.csv_headers import names_of, require_csv_header
 from backfill_assets.landing.first_bytes import (
     SAMPLE_BYTES,
@@ -335,7 +335,7 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
 
 def _require_header(text: str, name: str, source: SourceTable) -> None:
     """Refuses a file that is not declared to be in a dialect and is in one; the decoder has looked at others."""
-    if isinstance(source.reads, Csv):
+    if isinstance(source.reads, Csv | Xlsx):
         return
     if re.match(r'\s*\{\s*"', text) and not names_of(text.split("\n", 1)[0], ",") >= {*names_in_header(source)}:
         raise renamed(name, "is JSON lines, not CSV", ".jsonl")

@@ -110,7 +110,7 @@ def _decoded(copy: Path, kind: FileKind, source: SourceTable, name: str, into: P
             return FileKind(format=Format.CSV, compression="")
         case Xlsx():
             with text_errors(name):
-                decode_workbook(copy, dialect, name=name, into=into)
+                decode_workbook(copy, dialect, name=name, into=into, columns=names_in_header(source))
             return FileKind(format=Format.CSV, compression="")
         case Json() | Avro():
             _write_lines(copy, kind, dialect, name=name, into=into)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import date, datetime, time, timedelta
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from backfill_assets.core.wording import visible
 from backfill_assets.domain import Xlsx
 from backfill_assets.landing.decoding.csv_rows import as_csv, as_unreadable
 
-_CHUNK_BYTES, _MOST_CHARACTERS, _MOST_SHEETS = 1 << 20, 60, 12
+_CHUNK_BYTES, _MOST_CHARACTERS, _MOST_SHEETS, _MOST_BEFORE = 1 << 20, 60, 12, 20
 _MOST_EXACT = 1 << 53  # below it a number, which is a double, is a whole one exactly
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _FORMULA, _LONGEST_TAG = re.compile(rb"<(?:\w+:)?f[ >/]"), 64
@@ -31,19 +33,27 @@ _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 Cells = tuple[Any, ...]
 
 
-def decode_workbook(copy: Path, dialect: Xlsx, *, name: str, into: Path) -> None:
+def decode_workbook(copy: Path, dialect: Xlsx, *, name: str, into: Path, columns: Collection[str] = ()) -> None:
     """Writes the rows of a sheet as CSV that the readers take.
 
     Args:
         name: What messages call the file.
+        columns: Those that its header has to name.
 
     Raises:
         PackageMissing: The library that reads workbooks is not installed.
         UnreadableFile: It is no workbook, is damaged or encrypted, or has no such sheet.
     """
-    width = 0
+    width, rows = 0, workbook_rows(copy, dialect, name=name)
+    first = list(islice(rows, _MOST_BEFORE))
+    for cells in first[1:] if first and not _names(first[0], columns) else ():
+        if columns and _names(cells, columns):
+            row = next(cell.row for cell in cells if cell.value is not None)
+            declared = repr(replace(dialect, skip=row - 1)).replace("'", '"')
+            why = f"has the header with its columns in row {row}: declare reads={declared}"
+            raise BadFile(path=name, fault=Fault.BANNER, why=why)
     with into.open("w", encoding="utf-8", errors="surrogatepass", newline="") as written:
-        for cells in workbook_rows(copy, dialect, name=name):
+        for cells in chain(first, rows):
             row = [cell_text(cell) for cell in cells]
             while row and not row[-1]:
                 row.pop()
@@ -142,6 +152,10 @@ def cell_text(cell: Any) -> str:
             hours, seconds = divmod(value.total_seconds(), 3600)  # it may be longer than a day
             return f"{int(hours):02}:{int(seconds // 60):02}:{seconds % 60:06.3f}".removesuffix(".000")
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), str(value))
+
+
+def _names(cells: Cells, columns: Collection[str]) -> bool:
+    return {*columns} <= {cell_text(cell).strip() for cell in cells}
 
 
 def _has_clock(form: str) -> bool:

@@ -7,11 +7,16 @@ import gzip
 import io
 import json
 import lzma
+import multiprocessing
+import os
+import signal
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -20,13 +25,20 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.clock import Clock
+from backfill_assets.core.crash_points import Point
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Avro, Json, SourceTable, Xlsx, daily
+from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.bronze import bronze_rows
-from backfill_assets.landing.imports import imports_for_days
-from backfill_assets_tests.support.landing_examples import LandingRoom, landing_room
+from backfill_assets.landing.decoding import step
+from backfill_assets.landing.imports import OnDuplicate, imports_for_days
+from backfill_assets.landing.land import land_files
+from backfill_assets.landing.turn import new_lease
+from backfill_assets.ledger.store import Ledger
+from backfill_assets_tests.support.landing_examples import LANDED_AT, LandingRoom, landing_room
 from backfill_assets_tests.unit.capture.test_packed import zstd
 
 MARCH = date(2025, 3, 1)
@@ -117,11 +129,13 @@ def test_arrays_lists_and_objects_in_a_row_land_alike(room: LandingRoom) -> None
     }
     results = arrays.land_paths([room.write(content, name) for name, content in files.items()])
     assert [each.record.counts.rejected for each in results] == [0] * len(files)
+    deep = json.dumps(record(900)).replace('"deep": null', f'"deep": {"[" * 300}{"]" * 300}')
     odd = listed(
-        ["1", *numbers.take(1), "null", '{"id":01}', '{"id":NaN}', '[{"id":1},{"id":2}]', "{}", *numbers.take(1)]
+        ["1", *numbers.take(1), "null", '{"id":01}', '{"id":NaN}', '[{"id":1},{"id":2}]', "{}", *numbers.take(1), deep]
     )
+    numbers.given.append(deep)
     rejected = arrays.land(odd.encode(), "odd.json").record
-    assert (rejected.counts.landed, rejected.counts.rejected) == (8, 6)
+    assert (rejected.counts.landed, rejected.counts.rejected) == (9, 6)
     quarantined = room.quarantined[rejected.import_id]
     assert [(row["row_number"], row["raw_record"], row["reason"]) for row in quarantined] == [
         (1, "1", "the record is not a JSON object"),
@@ -167,6 +181,55 @@ def test_packed_files_land_as_what_is_in_them(room: LandingRoom) -> None:
     found = {row["id"]: row for row in room.bronze([MARCH])}
     assert sorted(found) == [*range(15), 100, 101, 110, 111]
     assert [found[each["id"]]["text"] for each in more] == ["x, y"] * 4
+
+
+WHILE_DECODING = "while decoding"
+
+
+def _die(settings: Settings, path: Path, where: str) -> None:
+    """Lands a file in a process of its own, which is killed at a place."""
+    with closing(Ledger.open(settings.ledger_url, clock=lambda: LANDED_AT)) as ledger:
+        work = Landing(
+            ledger=ledger,
+            open_session=_never,
+            settings=settings,
+            source=ARRAYS,
+            by="ada",
+            quarantine=lambda frame, import_id: None,
+            reached=lambda point: os.kill(os.getpid(), signal.SIGKILL) if point == where else None,
+            lease=new_lease(settings),
+        )
+        if where == WHILE_DECODING:
+            setattr(step, "json_records", _dying_records)  # noqa: B010 - it is imported there
+        land_files(work, [FileCapture(path, step.formats(ARRAYS))], OnDuplicate.IGNORE, lambda landed: None)
+
+
+def _never() -> SparkSession:
+    raise AssertionError("Spark was started")
+
+
+def _dying_records(*_: object, **__: object) -> Iterator[bytes]:
+    yield b"{}"
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+ARRAYS = replace(SALES, reads=Json(array=True), rounds=True)
+
+
+def test_what_a_killed_process_had_decoded_is_removed_and_nothing_lands_twice(room: LandingRoom) -> None:
+    numbers, room = Numbers(), replace(room, source=ARRAYS)
+    path = room.write(zipped({"a.json": listed(numbers.take()).encode(), "b.json": b"[]"}), "a.zip")
+    for where in (WHILE_DECODING, Point.LAND_DECODED, Point.LAND_ARCHIVED, Point.LAND_BEGUN):
+        process = multiprocessing.get_context("spawn").Process(target=_die, args=(room.settings, path, where))
+        process.start()
+        process.join()
+        assert process.exitcode == -signal.SIGKILL
+        copies = list((room.settings.home / "landing_in_progress" / "sales").iterdir())
+        kept = [each.path for each in landing_files(room.settings).listed() if "/decoded/" in each.path]
+        assert (len(copies), len(kept)) == {WHILE_DECODING: (4, 0), Point.LAND_DECODED: (1, 1)}.get(where, (0, 1))
+    assert room.land_path(path).record.counts.landed == 3
+    landed(room, numbers.given)
+    assert not list((room.settings.home / "landing_in_progress" / "sales").iterdir())
 
 
 def avro(records: Sequence[Mapping[str, Any]], codec: str) -> bytes:

@@ -40,9 +40,9 @@ def edited(path: Path, member: str, old: str, new: str) -> Path:
     return path
 
 
-def read(path: Path, reads: Xlsx = Xlsx()) -> list[list[str]]:  # noqa: B008 - it is frozen
+def read(path: Path, reads: Xlsx = Xlsx(), *columns: str) -> list[list[str]]:  # noqa: B008 - it is frozen
     into = path.with_suffix(".csv")
-    decode_workbook(path, reads, name="a.xlsx", into=into)
+    decode_workbook(path, reads, name="a.xlsx", into=into, columns=columns)
     with into.open(encoding="utf-8", newline="") as file:
         return list(csv.reader(file, strict=True))
 
@@ -117,6 +117,14 @@ def test_the_sheet_is_named_where_there_are_several(tmp_path: Path, sheet: str, 
     assert read(path, Xlsx(sheet="Sheet")) == [["a"], ["1"]]
     with pytest.raises(BadFile, match=f"{said}: declare one of 'Sheet', 'Other', as reads=Xlsx"):
         read(path, Xlsx(sheet=sheet))
+
+
+def test_a_header_below_other_rows_is_found_with_what_to_declare(tmp_path: Path) -> None:
+    path = saved(tmp_path, ["Sales"], [], [None, "of March"], [], ["id ", "at"], [1, 2])
+    with pytest.raises(BadFile, match=r'in row 5: declare reads=Xlsx\(sheet="Sheet", skip=4\)'):
+        read(path, Xlsx(sheet="Sheet"), "id", "at")
+    assert read(path, Xlsx(skip=4), "id", "at") == [["id ", "at"], ["1", "2"]]
+    assert read(path, Xlsx(), "id", "other")[0] == ["Sales"]
 
 
 def test_what_is_no_whole_workbook_is_refused(tmp_path: Path) -> None:
