@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backfill_assets.capture.errors import NotAsCaptured, OtherBytes
-from backfill_assets.capture.landed_files import Checked, FileKind, LandedFile, LandingPlace
+from backfill_assets.capture.landed_files import Checked, Family, FileKind, LandedFile, LandingPlace
 from backfill_assets.capture.streams import Pace, Resolution, Span, Stream, Written
 from backfill_assets.core.crash_points import Point, Reached
 from backfill_assets.files.local import sha256_of_file
@@ -90,7 +90,7 @@ class StreamCapture:
 
     @property
     def is_offered(self) -> bool:
-        return False
+        return self.file.family == Family.FILE
 
     @property
     def size_bytes(self) -> int:

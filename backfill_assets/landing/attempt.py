@@ -110,8 +110,9 @@ class Landing:
         place, count = self.place, capture.record_count
 
         def check(copy: Path, kind: FileKind) -> tuple[Probe, ToRead]:
-            with to_read(place, self.lease.attempt, copy, kind, self.source, name=capture.name) as read:
-                counted = not capture.is_offered
+            offered, attempt = capture.is_offered, self.lease.attempt
+            with to_read(place, attempt, copy, kind, self.source, name=capture.name, is_offered=offered) as read:
+                counted = not offered
                 probe = probe_versions(read.copy, read.kind, self.source, name=capture.name, counted=counted)
             if read.stored_path:
                 self.reached(Point.LAND_DECODED)

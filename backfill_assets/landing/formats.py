@@ -149,7 +149,7 @@ def _value(column: str, line: Line, source: SourceTable) -> Column:
 
 def _problems(source: SourceTable) -> Sequence[str]:
     """The members of a line that say why its record could not be read."""
-    return (FILE_PROBLEM,) if isinstance(source.reads, Avro) else (PROBLEM, KINESIS_PROBLEM)
+    return (PROBLEM, KINESIS_PROBLEM, *((FILE_PROBLEM,) if isinstance(source.reads, Avro) else ()))
 
 
 def _of_files(frame: DataFrame, stored: Sequence[str]) -> DataFrame:

@@ -14,7 +14,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.capture.landed_files import landing_place
+from backfill_assets.capture.landed_files import Family, landing_place
 from backfill_assets.core.places import for_spark
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.conformed import IMPORT_ID, ConformedRecords, conformed, owner_of
@@ -85,6 +85,7 @@ class RawRecords(ConformedRecords):
             if hashed.hexdigest() != record.sha256:
                 why = "has other bytes than those that landed"
                 raise RawFileChanged(import_id=record.import_id, path=record.stored_path, why=why)
-            with to_read(place, self.owner, copy, record.kind, self.source, name=name) as read:
+            offered = record.family == Family.FILE
+            with to_read(place, self.owner, copy, record.kind, self.source, name=name, is_offered=offered) as read:
                 probe = probe_versions(read.copy, read.kind, self.source, name=name, counted=True)
             return read, probe

@@ -40,7 +40,14 @@ class ToRead:
 
 @contextmanager
 def to_read(
-    place: LandingPlace, owner: str, copy: Path, kind: FileKind, source: SourceTable, *, name: str
+    place: LandingPlace,
+    owner: str,
+    copy: Path,
+    kind: FileKind,
+    source: SourceTable,
+    *,
+    name: str,
+    is_offered: bool = True,
 ) -> Iterator[ToRead]:
     """A landed file as the readers take it; a decoded one is kept for Spark once nothing was wrong with it.
 
@@ -49,8 +56,9 @@ def to_read(
         owner: Who reads it.
         copy: The bytes as they landed, on this machine.
         name: What messages call the file.
+        is_offered: Whether somebody has written it as the source declares; what is captured has one form.
     """
-    if not is_decoded(copy, kind, source):
+    if not (is_offered and is_decoded(copy, kind, source)):
         yield ToRead(copy=copy, kind=kind)
         return
     with place.scratch() as decoded:

@@ -16,10 +16,12 @@ import pytest
 
 from backfill_assets.capture.errors import BadFile
 from backfill_assets.capture.file_capture import FileCapture
-from backfill_assets.capture.landed_files import FileKind
+from backfill_assets.capture.landed_files import FileKind, Format, LandingPlace
 from backfill_assets.domain import Avro, Csv, Json, SourceTable, Xlsx
 from backfill_assets.domain.dialects import Dialect
-from backfill_assets.landing.decoding.step import decode, formats, is_decoded
+from backfill_assets.files.local import LocalFiles
+from backfill_assets.landing.decoding.kept import to_read
+from backfill_assets.landing.decoding.step import decode, formats
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.unit.landing.test_first_bytes import SALES
 
@@ -142,5 +144,12 @@ def test_a_name_of_another_form_says_what_to_declare(tmp_path: Path) -> None:
 
 
 def test_what_is_captured_is_read_as_it_is(tmp_path: Path) -> None:
-    captured = FileKind(format=FileCapture(Path("a.jsonl.gz")).kind.format, compression="gzip")
-    assert not is_decoded(tmp_path / "a.jsonl.gz", captured, reading(Avro()))
+    """Records of a stream are lines of JSON whatever is declared of the files that people land beside them."""
+    place = LandingPlace(source=SALES.name, files=LocalFiles(tmp_path / "landing"), incoming=tmp_path / "incoming")
+    kind = FileKind(format=Format.JSONL, compression="gzip")
+    (tmp_path / "a").write_bytes(gzip.compress(b'[{"id":1}]'))
+    for is_offered in (True, False):
+        with to_read(
+            place, "a", tmp_path / "a", kind, reading(Json(array=True)), name="a.jsonl.gz", is_offered=is_offered
+        ) as read:
+            assert bool(read.stored_path) is is_offered
