@@ -53,6 +53,7 @@ def sheet(shop: Shop, *more: str) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_a_corrected_declaration_is_a_restatement_of_what_landed(shop: Shop) -> None:
     early = declared(shop, Csv(delimiter=";"))
     late_sale = f"late;{FIFTH}T12:00:00Z; 100 "
