@@ -216,6 +216,7 @@ def _dying_records(*_: object, **__: object) -> Iterator[bytes]:
 ARRAYS = replace(SALES, reads=Json(array=True), rounds=True)
 
 
+@pytest.mark.long
 def test_what_a_killed_process_had_decoded_is_removed_and_nothing_lands_twice(room: LandingRoom) -> None:
     numbers, room = Numbers(), replace(room, source=ARRAYS)
     path = room.write(zipped({"a.json": listed(numbers.take()).encode(), "b.json": b"[]"}), "a.zip")
