@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from backfill_assets.sniff.texts import NULLS
 from backfill_assets.sniff.times import time_form
 
 DELIMITERS = (",", ";", "\t", "|", "::", "^", "~")
@@ -210,17 +211,23 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first of some rows names the columns: its texts are none that the columns below have."""
     first, below = rows[0], rows[1:]
     named = [cell for cell in first if cell]
-    if not named or not below or any(_NUMBER.fullmatch(cell) or _DATE.fullmatch(cell) for cell in named[1:]):
-        return bool(named) and not below
-    if _NUMBER.fullmatch(named[0]) or _DATE.fullmatch(named[0]):
-        return False
+    if not named or not below:
+        return bool(named)
     columns = [[row[place] for row in below if place < len(row)] for place in range(len(first))]
-    typed = any(
-        cells and all(not cell or _NUMBER.fullmatch(cell) or _DATE.fullmatch(cell) for cell in cells) and any(cells)
-        for cells in columns
-    )
-    recurring = sum(cell in column for cell, column in zip(first, columns, strict=False) if cell)
-    return typed or recurring == 0 or (rows.count(first) > 1 and len(set(named)) == len(named))
+    typed = [any(cells) and all(not cell or _is_typed(cell) for cell in cells) for cells in columns]
+    if any(
+        cell and is_typed and not _is_typed(cell) and cell not in NULLS
+        for cell, is_typed in zip(first, typed, strict=True)
+    ):
+        return True
+    if any(map(_is_typed, named)):
+        return False
+    recurring = sum(cell in column for cell, column in zip(first, columns, strict=True) if cell)
+    return recurring == 0 or (rows.count(first) > 1 and len(set(named)) == len(named))
+
+
+def _is_typed(cell: str) -> bool:
+    return _NUMBER.fullmatch(cell) is not None or _DATE.fullmatch(cell) is not None
 
 
 def _of_duckdb(text: str) -> str:
