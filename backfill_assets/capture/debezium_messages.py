@@ -33,9 +33,10 @@ OF_A_ROW = ("before", "after")
 TIMES = ("ts_ms", "ts_us", "ts_ns")
 """The time of a message, the first of them always."""
 
+_MAXWELL = "Maxwell's records"
 _FORMS = (
     ("Canal's flat messages", ("database", "table", "isDdl")),
-    ("Maxwell's records", ("database", "table", "type", "data")),
+    (_MAXWELL, ("database", "table", "type", "data")),
     ("records of AWS DMS", ("data", "metadata")),
     ("records of Oracle GoldenGate", ("op_type", "op_ts", "pos")),
     ("CloudEvents", ("specversion",)),
@@ -100,7 +101,8 @@ def _refusal(line: bytes, expected: str) -> str:
     if "op" in found:
         return ""
     form = next((form for form, names in _FORMS if all(name in found for name in names)), "")
-    return f"has {form}, and its source declares change events of Debezium" if form else ""
+    hint = " (they land with reads=Maxwell())" if form == _MAXWELL else ""
+    return f"has {form}, and its source declares change events of Debezium{hint}" if form else ""
 
 
 def _document(line: bytes) -> Mapping[str, Any]:

@@ -114,7 +114,18 @@ class Xlsx:
             yield f"skip of its Xlsx is {self.skip}, and has to be a number of rows"
 
 
-Dialect = Csv | Json | Avro | Xlsx
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maxwell:
+    """Lines of JSON as Maxwell writes them of changes of MySQL, with the position of each (`output_binlog_position`).
+
+    They land as change events: `envelope=Debezium(table="shop.orders", connector="mysql")`.
+    """
+
+    def mistakes(self) -> Iterator[str]:
+        yield from ()
+
+
+Dialect = Csv | Json | Avro | Xlsx | Maxwell
 
 
 @declared

@@ -38,7 +38,7 @@ from backfill_assets.domain.declarations import (
     several,
     wrong,
 )
-from backfill_assets.domain.dialects import Dialect, Form
+from backfill_assets.domain.dialects import Dialect, Form, Maxwell
 from backfill_assets.domain.file_names import FileName, Part, mistakes_of_members, parts_of
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.operations import (
@@ -488,6 +488,12 @@ class SourceTable:
         self._check_fixed(said, POSTGRES_COLUMNS, ORDER, POSTGRES_OPERATIONS, "POSTGRES_OPERATIONS")
 
     def _check_envelope(self) -> None:
+        if isinstance(self.reads, Maxwell):
+            if self.envelope is None or self.envelope.connector not in ("mysql", "mariadb"):
+                wanted = "envelope=Debezium(table='shop.orders', connector='mysql')"
+                raise wrong(self, f"it reads Maxwell, whose records land as change events: declare {wanted}")
+            if self.capture is not None:
+                raise wrong(self, "it reads Maxwell, of which files are read, and it is captured")
         if self.envelope is None:
             return
         for mistake in self.envelope.mistakes():

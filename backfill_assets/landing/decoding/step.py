@@ -15,12 +15,13 @@ from typing import Any
 from backfill_assets.capture.file_capture import FORMATS
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.core.identity import document_digest
-from backfill_assets.domain import Avro, Csv, Json, SourceTable, Xlsx
+from backfill_assets.domain import Avro, Csv, Json, Maxwell, SourceTable, Xlsx
 from backfill_assets.domain.dialects import Dialect
 from backfill_assets.landing.decoding.archives import decode_archive
 from backfill_assets.landing.decoding.avro_files import avro_records
 from backfill_assets.landing.decoding.csv_rows import decode_csv
 from backfill_assets.landing.decoding.json_documents import json_records
+from backfill_assets.landing.decoding.maxwell_records import maxwell_events
 from backfill_assets.landing.decoding.parquet_columns import decode_parquet, is_foreign
 from backfill_assets.landing.decoding.workbooks import decode_workbook
 from backfill_assets.landing.first_bytes import SAMPLE_BYTES, require_kind, require_text
@@ -37,6 +38,7 @@ _FORMATS: Mapping[type[Dialect], Format] = {
     Json: Format.JSONL,
     Avro: Format.AVRO,
     Xlsx: Format.XLSX,
+    Maxwell: Format.JSONL,
 }
 _READ_PACKED = ("", "gzip")
 """What the readers unpack themselves."""
@@ -112,8 +114,8 @@ def _decoded(copy: Path, kind: FileKind, source: SourceTable, name: str, into: P
             with text_errors(name):
                 decode_workbook(copy, dialect, name=name, into=into, columns=names_in_header(source))
             return FileKind(format=Format.CSV, compression="")
-        case Json() | Avro():
-            _write_lines(copy, kind, dialect, name=name, into=into)
+        case Json() | Avro() | Maxwell():
+            _write_lines(copy, kind, dialect, source, name=name, into=into)
             return FileKind(format=Format.JSONL, compression="")
         case None:
             with text_errors(name), opened(copy, kind) as stream, into.open("wb") as written:
@@ -121,14 +123,18 @@ def _decoded(copy: Path, kind: FileKind, source: SourceTable, name: str, into: P
             return FileKind(format=kind.format, compression="")
 
 
-def _write_lines(copy: Path, kind: FileKind, dialect: Json | Avro, *, name: str, into: Path) -> None:
+def _write_lines(
+    copy: Path, kind: FileKind, dialect: Json | Avro | Maxwell, source: SourceTable, *, name: str, into: Path
+) -> None:
     with text_errors(name):
-        if isinstance(dialect, Json):
+        if not isinstance(dialect, Avro):
             with opened(copy, kind) as stream:
                 require_text(stream.read(SAMPLE_BYTES), copy, name, kind)
         with opened(copy, kind) as stream, into.open("wb") as written:
             if isinstance(dialect, Json):
                 records = json_records(stream, dialect, name=name)
+            elif isinstance(dialect, Maxwell):
+                records = maxwell_events(stream, source, name=name)
             else:
                 records = avro_records(stream, name=name)
             written.writelines(record + b"\n" for record in records)

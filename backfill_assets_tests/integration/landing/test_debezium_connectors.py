@@ -12,37 +12,18 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import StringType, StructField, StructType
 
 from backfill_assets.capture.errors import BadFile
 from backfill_assets.core.settings import Settings
-from backfill_assets.domain import DEBEZIUM_OPERATIONS, DEBEZIUM_POSITION_COLUMNS, Debezium, SourceTable, daily
-from backfill_assets_tests.support.debezium.connectors import FEEDS, MONGODB, MYSQL, Feed
+from backfill_assets.domain import Maxwell
+from backfill_assets_tests.support.debezium.connectors import FEEDS, MONGODB, MYSQL, Feed, source_of
 from backfill_assets_tests.support.landing_examples import LandingRoom, landing_room, reasons
 from backfill_assets_tests.support.shop import ticking_clock
 
 AFTERWARDS = datetime(2027, 1, 15, 12, tzinfo=UTC)
 DAY = date(2025, 7, 1)
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
-
-
-def source_of(feed: Feed, **changes: Any) -> SourceTable:
-    columns = [
-        StructField(feed.key, LongType(), nullable=False),
-        StructField("ordered_at", TimestampType(), nullable=False),
-        StructField("note", StringType()),
-    ]
-    return SourceTable(
-        name="bronze.orders",
-        key=(feed.key,),
-        event_time="ordered_at",
-        partition=daily("ordered_on"),
-        schema=StructType([*columns, *DEBEZIUM_POSITION_COLUMNS]),
-        order=("debezium_position",),
-        operation=DEBEZIUM_OPERATIONS,
-        columns={"_id": "order_id"} if feed is MONGODB else {},
-        envelope=Debezium(**{"table": feed.table, "connector": feed.connector, **changes}),
-    )
 
 
 def lines_of(*events: Mapping[str, Any]) -> bytes:
@@ -243,3 +224,30 @@ def test_a_key_is_read_by_its_own_schema(rooms: LandingRoom) -> None:
     judged = rooms.judge(lines_of(*lines), "events.jsonl")
     assert reasons(judged) == [None] * 4
     assert [each["order_id"] for each in judged] == [125] * 4
+
+
+def test_records_of_maxwell_land_as_the_changes_that_they_are(rooms: LandingRoom) -> None:
+    room = replace(rooms, source=replace(source_of(MYSQL), reads=Maxwell()))
+    about = {"database": "shop", "table": "orders", "ts": 1_751_358_600}
+
+    def record(kind: str, position: str, key: int, **more: Any) -> dict[str, Any]:
+        row = {"order_id": key, "ordered_at": "2025-07-01T08:00:00Z", "note": f"{kind} at {position}"}
+        return {**about, "type": kind, "position": position, "xoffset": 0, "data": row, **more}
+
+    record_of = room.land(
+        lines_of(
+            record("update", "b.1000000:4", 3, old={"order_id": 2}),
+            record("insert", "b.999999:154", 2),
+            {**about, "type": "bootstrap-start", "data": {}},
+            record("insert", "b.999999:900", 1),
+            record("delete", "b.1000000:900", 1),
+            {**record("insert", "b.999999:900", 4), "position": None},
+        ),
+        "maxwell.jsonl",
+    ).record
+    assert (record_of.counts.landed, record_of.counts.rejected) == (6, 1)
+    assert record_of.note == "passed over: 1 notification"
+    (reason,) = (each["reason"] for each in room.quarantined[record_of.import_id])
+    assert "it needs file and pos of the binary log" in reason
+    rows = {row["order_id"]: row for row in room.bronze([DAY]) if row["_ended_by"] is None}
+    assert [key for key, row in rows.items() if row["_operation"] != "delete"] == [3]

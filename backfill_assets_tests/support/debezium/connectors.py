@@ -7,6 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+from backfill_assets.domain import DEBEZIUM_OPERATIONS, DEBEZIUM_POSITION_COLUMNS, Debezium, SourceTable, daily
+
 AT = 1_751_358_600_000
 """2025-07-01T08:30:00Z in milliseconds."""
 
@@ -144,3 +148,23 @@ MONGODB = Documents(
 )
 
 FEEDS: Sequence[Feed] = (MYSQL, SQL_SERVER, ORACLE, MONGODB)
+
+
+def source_of(feed: Feed, **changes: Any) -> SourceTable:
+    """A source of the events of a connector, whose declaration has these changes."""
+    columns = [
+        StructField(feed.key, LongType(), nullable=False),
+        StructField("ordered_at", TimestampType(), nullable=False),
+        StructField("note", StringType()),
+    ]
+    return SourceTable(
+        name="bronze.orders",
+        key=(feed.key,),
+        event_time="ordered_at",
+        partition=daily("ordered_on"),
+        schema=StructType([*columns, *DEBEZIUM_POSITION_COLUMNS]),
+        order=("debezium_position",),
+        operation=DEBEZIUM_OPERATIONS,
+        columns={"_id": "order_id"} if feed is MONGODB else {},
+        envelope=Debezium(**{"table": feed.table, "connector": feed.connector, **changes}),
+    )
