@@ -4,6 +4,7 @@ wherever it was written and whatever clock looks at it."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.deliver.held_rows import HeldRows
 from backfill_assets.deliver.replay_parts import parts_of_table
 from backfill_assets.landing.extract import Extract
+from backfill_assets.orchestration.partitions import offered_days
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.landed import LandReport
 from backfill_assets.report.locate import locate
@@ -28,6 +30,7 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
 from backfill_assets_tests.domains import rain as declared
 from backfill_assets_tests.support.captured_shop import plain_text
+from backfill_assets_tests.support.declaring import declaring
 from backfill_assets_tests.support.ledgers import home_environment
 
 RAIN, DAYS, GAUGES = "bronze.rain", "silver.rain_of_days", "bronze.gauges"
@@ -179,3 +182,21 @@ def test_a_feed_of_dates_with_times_of_changes_keeps_both_as_they_were_written(k
     with kit.ws.ledger.read() as tx:
         (record,) = tx.imports.records(GAUGES)
     assert (record.counts.landed, record.counts.rejected) == (4, 1)
+
+
+def test_what_is_planned_for_later_days_is_built_planned_and_published_there(kit: DomainKit) -> None:
+    kit = replace(kit, ws=declaring(kit.ws, planned=True))
+    report = landed(
+        kit, RAIN, csv(kit, "first.csv", "a,2026-01-14,1", "a,2026-01-15,2", "a,2027-03-01,3", "a,9999-12-31,4")
+    )
+    assert [each.record.counts.accepted for each in report.imports] == [3]
+    assert report.imports[0].reasons == {"day is after 9998-12-31, the last day for which something is planned": 1}
+    assert not report.next_steps  # nothing is missing between today and what is planned
+    assert {row["day"] for row in kit.rows(RAIN)} == {january(14), january(15), date(2027, 3, 1)}
+    landed(kit, RAIN, csv(kit, "second.csv", "a,2027-03-02,5"))
+    later = DayRange.inclusive(date(2027, 3, 2), date(2027, 3, 2))
+    kit.published(DAYS, later)
+    assert [row["mm"] for row in kit.rows(DAYS)] == [8]
+    assert [each.table for each in locate(kit.ws, RAIN, later).partitions] == [RAIN, DAYS]
+    offered = offered_days(kit.ws)
+    assert january(15) + offered.beyond == date(2027, 3, 2)
