@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 
 from backfill_assets.domain.dialects import Epoch
 from backfill_assets.domain.forms import Reader, named
+from backfill_assets.landing.json_text import let
 from backfill_assets.landing.reading import REJECT, SECOND, Reading, quoting, shown
 from backfill_assets.landing.written_times import as_text, day_of, is_number, is_of, of_epoch, time_of
 from backfill_assets.planning.patterns import Pattern
@@ -113,29 +114,45 @@ def local_time(value: Column, found: T.DataType, how: Reading) -> Column:
 def instant(local: Column, how: Reading) -> Column:
     """The instant at which clocks of a zone show a local time; null when they skip it. Of two it is the one that is
     stated."""
-    zone, utc = F.lit(how.timezone), F.lit("UTC")
-    # Where clocks go back Spark takes the earlier offset; where they go forward it moves the time by what they skip.
-    found = F.convert_timezone(zone, utc, local)
-    is_shown = F.convert_timezone(utc, zone, found) == local
-    if how.repeated == REJECT:
-        is_shown &= _second(local, how.timezone).isNull()
-    if how.repeated == SECOND:
-        found = F.coalesce(_second(local, how.timezone), found)
-    # Sessions are held to UTC, so that the cast changes nothing.
-    return F.when(is_shown, found.cast(T.TimestampType()))
+
+    def of(at: Column) -> Column:
+        found = _first(at, how)
+        is_shown = _shown(found, how) == at
+        if how.repeated == REJECT:
+            is_shown &= _second(at, found, how).isNull()
+        if how.repeated == SECOND:
+            return F.when(is_shown, F.coalesce(_second(at, found, how), found))
+        return F.when(is_shown, found)
+
+    return let(_as_utc(local), of)
 
 
-def _second(local: Column, timezone: str) -> Column:
+def _as_utc(local: Column) -> Column:
+    """A local time as the instant at which clocks of UTC show it: sessions are held to UTC, so that nothing changes."""
+    return local.cast(T.TimestampType())
+
+
+def _first(at: Column, how: Reading) -> Column:
+    """The first instant at which clocks of a zone show a local time: Spark takes the earlier offset where they go back.
+    Where they go forward it moves the time by what they skip."""
+    # `convert_timezone` says the same, and looks for its zones once for each record.
+    return F.to_utc_timestamp(at, how.timezone)
+
+
+def _shown(at: Column, how: Reading) -> Column:
+    """The local time that clocks of a zone show at an instant."""
+    return F.from_utc_timestamp(at, how.timezone)
+
+
+def _second(at: Column, first: Column, how: Reading) -> Column:
     """The second instant at which clocks of a zone show a local time that they do not skip; null when they show it
     once."""
-    zone, utc = F.lit(timezone), F.lit("UTC")
-    first = F.convert_timezone(zone, utc, local)
-    found = F.lit(None).cast(T.TimestampNTZType())
+    found = F.lit(None).cast(T.TimestampType())
     # The clock of a day later has the offset of the second time; close to another change that of three hours later.
     for hours in (3, 25):
         later = first + F.expr(f"INTERVAL {hours} HOURS")
-        second = local + (later - F.convert_timezone(utc, zone, later))
-        is_one = (second > first) & (F.convert_timezone(utc, zone, second) == local)
+        second = at + (later - _shown(later, how))
+        is_one = (second > first) & (_shown(second, how) == at)
         found = F.coalesce(found, F.when(is_one, second))
     return found
 
@@ -144,9 +161,12 @@ def is_shown_twice(value: Column, found: T.DataType, how: Reading) -> Column:
     """Whether a raw value is a time without an offset that clocks of the zone show twice."""
     if not isinstance(found, T.TimestampNTZType) and not can_be_time(T.TimestampType(), found, how):
         return F.lit(False)
-    local = local_time(value, found, how)
-    is_shown = instant(local, how).isNotNull()
-    return F.coalesce(is_shown & _second(local, how.timezone).isNotNull(), F.lit(False))
+
+    def of(at: Column) -> Column:
+        first = _first(at, how)
+        return (_shown(first, how) == at) & _second(at, first, how).isNotNull()
+
+    return F.coalesce(let(_as_utc(local_time(value, found, how)), of), F.lit(False))
 
 
 # ------------------------------------------------------------------------------------------------------------- reasons
