@@ -7,7 +7,7 @@ Pure column expressions that never throw: raw values in, typed columns and one r
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import reduce
 
@@ -168,11 +168,11 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
         if isinstance(present.get(name), StringType) and (nulls := nulls_of(source, name)):
             raw = raw.withColumn(name, F.when(~F.col(name).isin(*nulls), F.col(name)))
     for name, named in source.bounds.items():
-        if isinstance(present.get(name), StringType):
+        if isinstance(present.get(name), StringType) and name not in source.formats:
             bound = F.coalesce(*(F.when(F.col(name) == infinity, F.lit(text)) for infinity, text in named.items()))
             raw = raw.withColumn(name, F.coalesce(bound, F.col(name)))
     values = {
-        field.name: typed(F.col(field.name), present[field.name], field.dataType, reading_of(source, field.name))
+        field.name: _value(field.name, present[field.name], field.dataType, source)
         if field.name in present
         else F.lit(None).cast(field.dataType)
         for field in source.schema.fields
@@ -212,6 +212,17 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
         F.coalesce(*rules).alias(REASON),
         *([taken_as_first(source, present).alias(TAKEN)] if counts_taken(source) else []),
     )
+
+
+def _value(name: str, found: DataType, target: DataType, source: SourceTable) -> Column:
+    """A raw value as the contract's type; bounds are written as in ISO 8601 also where a column has other forms."""
+    how = reading_of(source, name)
+    value = typed(F.col(name), found, target, how)
+    if name in source.formats and isinstance(found, StringType):
+        for infinity, text in source.bounds.get(name, {}).items():
+            bound = typed(F.lit(text), found, target, replace(how, forms=()))
+            value = F.when(F.col(name) == infinity, bound).otherwise(value)
+    return value
 
 
 def _rules(name: str, found: DataType, target: DataType, source: SourceTable, *, required: bool) -> list[Column]:

@@ -58,7 +58,15 @@ def time_of(text: Column, pattern: Pattern, target: T.DataType, *, rounds: bool)
         is_right &= day_of(text, pattern).isNotNull()
     if not rounds and pattern.has("fraction") and _field(pattern, "fraction").width > 6:
         is_right &= ~written.rlike(_BELOW_MICROSECONDS)
-    return F.when(is_right, written.try_cast(target if is_instant else T.TimestampNTZType()))
+    if not is_instant:
+        return F.when(is_right, written.try_cast(T.TimestampNTZType()))
+    time = written.try_cast(target)
+    return F.when(is_right & _in_years(F.unix_micros(time)), time)
+
+
+def _in_years(micros: Column) -> Column:
+    """Whether an instant is of the years 1 to 9999, also where its offset leads out of them."""
+    return micros.between(_FIRST_DAY * _DAY_MICROS, (_LAST_DAY + 1) * _DAY_MICROS - 1)
 
 
 def _whole(pattern: Pattern) -> str:
@@ -100,9 +108,9 @@ def _clock_parts(text: Column, pattern: Pattern) -> list[str | Column]:
         number = _group(text, pattern, "hour of 12").try_cast("int")
         after_noon = F.when(F.lower(_group(text, pattern, "half")) == "pm", 12).otherwise(0)
         hour = F.when(number.between(1, 12), (number % 12 + after_noon).cast("string"))
-    parts = [hour, ":", _reference(pattern, "minute") if pattern.has("minute") else "00"]
-    if pattern.has("second"):
-        parts += [":", _reference(pattern, "second")]
+    # With an offset behind them, Spark's cast needs the seconds.
+    minute, second = (_reference(pattern, of) if pattern.has(of) else "00" for of in ("minute", "second"))
+    parts = [hour, ":", minute, ":", second]
     if pattern.has("fraction"):
         parts += [".", _reference(pattern, "fraction")]
     return parts
@@ -183,8 +191,7 @@ def of_epoch(value: Column, found: T.DataType, epoch: Epoch, target: T.DataType,
         micros = _micros_of_float(value.cast("double"), digits, rounds=rounds)
     else:
         micros = _micros_of_text(value.cast("string"), digits, rounds=rounds)
-    in_range = micros.between(_FIRST_DAY * _DAY_MICROS, (_LAST_DAY + 1) * _DAY_MICROS - 1)
-    instant = F.timestamp_micros(F.when(in_range, micros))
+    instant = F.timestamp_micros(F.when(_in_years(micros), micros))
     if isinstance(target, T.DateType):
         # Sessions are held to UTC, so that the cast gives the day in which the epoch begins.
         return F.when(micros % F.lit(_DAY_MICROS) == 0, instant.cast("date"))

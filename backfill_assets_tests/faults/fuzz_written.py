@@ -97,31 +97,35 @@ def declared(chance: random.Random, kind: str, number: int) -> tuple[SourceTable
     return source, texts
 
 
-def text_of(chance: random.Random, column: T.StructField, texts: Texts) -> str:
+def text_of(chance: random.Random, column: T.StructField, texts: Texts, odd: float) -> str:
     """The text of a value; some of no value and some of another form."""
     if texts.nulls and chance.random() < 0.1:
         return chance.choice(texts.nulls)
     if column.name in texts.forms:
         (form,) = texts.forms[column.name]
-        return an_epoch(chance, form[1:]) if form.startswith(":") else a_text(chance, ALL[form])
+        return an_epoch(chance, form[1:], odd) if form.startswith(":") else a_text(chance, ALL[form], odd)
     match column.dataType:
         case T.BooleanType():
-            return chance.choice([*texts.words[0], *texts.words[1]] * 3 + ["true", "maybe", "NA", ""])
+            strange = ["true", "maybe", "NA", "Y "] if chance.random() < odd else [""]
+            return chance.choice([*texts.words[0], *texts.words[1], *strange])
         case T.StringType():
             return chance.choice(["some", "text; with", 'a "quote"', "NA ", "N\\A", "ü", "1,5"])
-    return a_number(chance, [texts.marks] * 5 + [*MARKS])
+    return a_number(chance, MARKS if chance.random() < odd else [texts.marks], odd)
 
 
 ALL: Mapping[str, Written] = {**DATES, **LOCAL, **INSTANTS}
 
 
-def an_epoch(chance: random.Random, unit: str) -> str:
-    """A number since 1970, one in ten of another form or of no year."""
-    seconds = chance.choice([0, -1, 86_400 * chance.randrange(-30_000, 30_000), chance.randrange(-(10**10), 10**10)])
+def an_epoch(chance: random.Random, unit: str, odd: float) -> str:
+    """A number since 1970, or, as often as is said, one of another form or of no year."""
+    days = chance.randrange(-30_000, 30_000)
+    seconds = chance.choice([0, -1, 86_400 * days, chance.randrange(-(10**10), 10**10)])
     text = str(seconds // 86_400 if unit == "d" else seconds * {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit])
-    if chance.random() < 0.3 and unit != "ns":
-        text += "." + chance.choice(["0", "5", "25", "123", "123456", "1234567", "000000001"])
-    return chance.choice([text] * 18 + [f"{text}e3", str(10**18 * chance.randrange(1, 9))])
+    if chance.random() < 0.3 and unit in ("s", "ms"):
+        text += "." + chance.choice(["0", "5", "25", "123"])
+    whole = text.partition(".")[0]
+    strange = [f"{whole}.1234567", f"{whole}.000000001", f"{text}e3", str(10**18 * chance.randrange(1, 9)), f"{text}1"]
+    return chance.choice(strange) if chance.random() < odd else text
 
 
 def file_of(chance: random.Random, source: SourceTable, texts: Texts, kind: str, *, count: int, name: str) -> Any:
@@ -129,10 +133,11 @@ def file_of(chance: random.Random, source: SourceTable, texts: Texts, kind: str,
     columns = source.schema.fields[2:]
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
     for number, row in enumerate(rows):
+        strange = chance.choice(columns).name if chance.random() < 0.5 else ""
         row |= {ID: f"{name}-{number}", AT: WHEN}
         for each in columns:
             if chance.random() < 0.9:
-                row[each.name] = text_of(chance, each, texts)
+                row[each.name] = text_of(chance, each, texts, 0.8 if each.name == strange else 0.01)
     writer = {"CSV": _csv, "JSON lines": _json, "Parquet": _parquet}[kind]
     content, written, suffix = writer(chance, source, rows)
     records = [texts.judged(each, source.schema, rounds=source.rounds) for each in written]

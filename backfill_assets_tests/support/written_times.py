@@ -82,6 +82,13 @@ INSTANTS: Mapping[str, Written] = {
     "EEE, dd MMM yyyy HH:mm:ss z": Written(
         "%a, %d %b %Y %H:%M:%S ", lambda at: f"{at:%a, %d %b} {at.year:04}{at: %H:%M:%S} ", offset=_NAMED
     ),
+    "d.M.yyyy H:mm 'UTC'": Written(
+        "%d.%m.%Y %H:%M UTC", lambda at: f"{at.day}.{at.month}.{at.year:04} {at.hour}{at::%M} UTC"
+    ),
+    "yyyy-MM-dd HHxx": Written("%Y-%m-%d %H", lambda at: f"{at.year:04}{at:-%m-%d %H}", offset=_PLAIN),
+    "MM/dd/yyyy hh:mm aXXX": Written(
+        "%m/%d/%Y %I:%M %p", lambda at: f"{at:%m/%d}/{at.year:04}{at: %I:%M %p}", offset=_COLON
+    ),
     "yyyy/MM/dd HH:mm:ssXXX": Written(
         "%Y/%m/%d %H:%M:%S", lambda at: f"{at.year:04}{at:/%m/%d %H:%M:%S}", offset=_COLON
     ),
@@ -141,16 +148,20 @@ def a_time(chance: random.Random) -> datetime:
     return datetime(year, month, day, hour, minute, second, micros, UTC).replace(tzinfo=None)
 
 
-def a_text(chance: random.Random, written: Written) -> str:
-    """A text of a form, and as often one that is almost of it."""
+def a_text(chance: random.Random, written: Written, odd: float = 0.6) -> str:
+    """A text of a form, or, as often as is said, one that is almost of it."""
     at = a_time(chance)
     if chance.random() < 0.3:
         at = at.replace(hour=0, minute=0, second=0, microsecond=0)
     text = written.writes(at)
     if written.offset is not None:
-        named, numbered = ["GMT", "utc", "Z", "EST"], ["+0000", "Z", "-0530", "+01:00", "+1800", "-19:00", "+05:99"]
-        text += chance.choice(named if written.offset is _NAMED else numbered)
-    match chance.randrange(12):
+        is_odd = chance.random() < odd
+        known = {_NAMED: ["GMT", "utc", "Z"], _PLAIN: ["+0000", "-0530", "+1800"], _COLON: ["Z", "-05:30", "+18:00"]}
+        strange = ["EST", "Z", "+01:00", "-0100", "+1900", "-19:00", "+05:99"]
+        text += chance.choice(strange if is_odd else known[written.offset])
+    if chance.random() >= odd:
+        return text
+    match chance.randrange(8):
         case 0:
             return re.sub("[0-9]+", lambda found: str(int(found[0]) + 1), text)
         case 1:
@@ -182,7 +193,7 @@ def spelled(at: date | None) -> str | None:
     return f"{day} {at:%H:%M:%S}" + f".{at.microsecond:06}".rstrip("0").rstrip(".")
 
 
-def a_number(chance: random.Random, marks: Sequence[tuple[str, str]]) -> str:
+def a_number(chance: random.Random, marks: Sequence[tuple[str, str]], odd: float = 0.3) -> str:
     """A number with some marks, whose groups are right as often as not."""
     decimal, thousands = chance.choice(marks)
     whole = str(chance.choice([0, 7, 12, 999, 1000, 12345, chance.randrange(10**9)]))
@@ -191,7 +202,7 @@ def a_number(chance: random.Random, marks: Sequence[tuple[str, str]]) -> str:
     text = chance.choice(["", "", "", "-", "+"]) + whole
     if chance.random() < 0.5:
         text += decimal + "".join(chance.choice("0125") for _ in range(chance.randrange(4)))
-    match chance.randrange(10):
+    match chance.randrange(3) if chance.random() < odd else None:
         case 0:
             place = chance.randrange(len(text) + 1)
             return text[:place] + chance.choice([".", ",", " ", "'", "0", "e2", "E+1"]) + text[place:]
