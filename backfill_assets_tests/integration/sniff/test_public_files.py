@@ -24,12 +24,6 @@ from backfill_assets.sniff.propose import propose
 from backfill_assets_tests.support.landing_examples import landing_room
 from backfill_assets_tests.support.public_files import SHAPES, Shape
 
-NOT_YET = {
-    "yellow_trips": "columns of nulls are refused",
-    "frame": "midnights for dates are refused",
-}
-"""Shapes that cannot land, with the reason: a strict expectation, so that they move out as soon as they do."""
-
 AS_OF = datetime(2026, 11, 30, tzinfo=UTC)
 
 
@@ -89,14 +83,7 @@ def clock() -> Clock:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    "shape",
-    [
-        pytest.param(shape, marks=[pytest.mark.xfail(strict=True, reason=NOT_YET[name])] if name in NOT_YET else [])
-        for name, shape in SHAPES.items()
-    ],
-    ids=SHAPES,
-)
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_what_is_proposed_lands_as_pandas_reads_it(
     shape: Shape, spark: SparkSession, settings: Settings, clock: Clock, tmp_path: Path
 ) -> None:
