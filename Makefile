@@ -34,7 +34,7 @@ LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py tr
 ON_A_STORE = $(addprefix backfill_assets_tests/integration/, \
 	application/test_leases.py application/test_reference_semantics.py \
 	application/test_references_on_a_store.py application/test_resume.py application/test_store_away.py \
-	files/test_files.py lake/test_lake_on_a_store.py lake/test_swap.py landing/test_changes.py \
+	files/test_files.py lake/test_lake_on_a_store.py lake/test_swap.py landing/test_changes.py landing/test_dialects.py \
 	landing/test_compacted.py landing/test_formats.py landing/test_land.py landing/test_split.py \
 	landing/test_statements.py landing/test_together.py publication/test_early_cutoff.py \
 	publication/test_publication.py publication/test_rollback_of_sets.py \
