@@ -41,7 +41,6 @@ class Fault(StrEnum):
     NO_COLUMN = "no column"
     MEMBERS = "members"
     DIGITS = "digits"
-    YEARS = "years"
     TYPE = "type"
     ZONE = "zone"
     NO_VERSION = "no version"

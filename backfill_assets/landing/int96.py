@@ -66,11 +66,25 @@ def _is_in_range(ticks: Any, per_second: int) -> Any:
     return (ticks >= _FIRST * per_second) & (ticks < _END * per_second)
 
 
+def is_any_list(found: pa.DataType) -> bool:
+    """Whether a type is one of those that a Parquet file has as a list."""
+    return any(
+        is_list(found)
+        for is_list in (
+            pa.types.is_list,
+            pa.types.is_large_list,
+            pa.types.is_fixed_size_list,
+            pa.types.is_list_view,
+            pa.types.is_large_list_view,
+        )
+    )
+
+
 def ticks(values: pa.Array) -> Iterator[Any]:
     """The timestamps of a column, and those inside its lists, maps and structs, as numbers."""
     if pa.types.is_timestamp(values.type):
         yield values.drop_null().view(pa.int64()).to_numpy()
-    elif pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+    elif is_any_list(values.type):
         yield from ticks(values.flatten())
     elif pa.types.is_map(values.type):
         yield from ticks(values.keys)

@@ -16,7 +16,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.landing.int96 import columns_in_int96
+from backfill_assets.landing.int96 import columns_in_int96, is_any_list
 
 _MOST_DIGITS = 38
 
@@ -132,20 +132,6 @@ def _types(found: pa.DataType, leaves: _Leaves) -> _Types | None:
         return None if read is None else (Nulls(), read)
     value = None if leaf.logical_type.type in _OF_LEAVES else _atomic(found)
     return None if value is None else (value, value)
-
-
-def is_any_list(found: pa.DataType) -> bool:
-    """Whether a type is one of those that a Parquet file has as a list."""
-    return any(
-        is_list(found)
-        for is_list in (
-            pa.types.is_list,
-            pa.types.is_large_list,
-            pa.types.is_fixed_size_list,
-            pa.types.is_list_view,
-            pa.types.is_large_list_view,
-        )
-    )
 
 
 def _both(of_place: Callable[[int], T.DataType]) -> _Types:

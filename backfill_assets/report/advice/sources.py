@@ -268,8 +268,6 @@ def _of_a_column(error: BadFile) -> Advice | None:
             return f"declare the member that it is read from: {_named('NAME', error.column)}"
         case Fault.DIGITS:
             return f"write {error.column} in microseconds, or declare rounds=True"
-        case Fault.YEARS:
-            return f"write {error.column} in microseconds, as a timestamp of 64 bits, or leave such a time out"
         case Fault.TYPE if error.near:
             return f"declare {error.column} as {error.near}, or write it as {error.type_}"
         case Fault.TYPE:

@@ -6,7 +6,6 @@ import io
 import json
 import math
 import random
-import struct
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -399,23 +398,6 @@ def test_every_codec_is_read_as_pyarrow_reads_it(room: LandingRoom, codec: str) 
         assert compare(room, columns, content, f"{codec}{level}.parquet") == []
 
 
-# ----------------------------------------------------------------------------------------------------------- INT96
-
-
-def int96(day: int, nanoseconds: int) -> bytes:
-    """A file with one timestamp in the earlier form, whose bytes are put in."""
-    known = pa.array([1_000_000_123], pa.timestamp("ns", "UTC"))
-    content = parquet(
-        {"x": known},
-        use_deprecated_int96_timestamps=True,
-        use_dictionary=False,
-        compression="none",
-        write_statistics=False,
-    )
-    before, _, behind = content.partition(struct.pack("<qi", 1_000_000_123, 2_440_588))
-    return before + struct.pack("<qi", nanoseconds, day) + behind
-
-
 def test_only_files_that_spark_does_not_read_are_written_anew(room: LandingRoom) -> None:
     """With the same rows in the same order, and removed when they have landed."""
     columns = numbers(2_500)
@@ -451,16 +433,6 @@ def test_hadoop_s_lz4_of_spark_is_read(room: LandingRoom) -> None:
     own = replace(room, source=source({"s": STRING}))
     rows = own.judge(path.read_bytes(), "a.parquet")
     assert [row["s"] for row in rows] == [str(n) for n in range(1_000)]
-
-
-def test_a_year_of_int96_that_spark_gives_another_number_is_refused(room: LandingRoom) -> None:
-    own = replace(room, source=source({"x": T.TimestampType()}))
-    far = 2_440_588 + int((290_000 - 1970) * 365.2425)
-    landed = own.land(int96(far, 3_600_000_000_000), "far.parquet")
-    (rejected,) = own.quarantined[landed.record.import_id]
-    assert rejected["reason"].startswith("x is not a timestamp") and "290000-" in rejected["reason"]
-    with pytest.raises(UnreadableFile, match="holds x with a year that no timestamp in microseconds has, as INT96"):
-        own.judge(int96(2**31 - 1, 0), "beyond.parquet")
 
 
 def test_a_time_after_the_year_9999_is_rejected_alone(room: LandingRoom) -> None:
