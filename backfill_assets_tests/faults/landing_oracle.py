@@ -176,6 +176,11 @@ def value_of(written: Any, kind: T.DataType, *, rounds: bool = False) -> Any:
             return written
         case _, bytes():
             return value_of(Field(written.decode("utf-8", "surrogateescape")), kind, rounds=rounds)
+        case T.DateType(), LocalTime():
+            days, rest = divmod(written, 86_400 * 10**9)
+            if rest:
+                raise Wrong
+            return days
         case T.DateType(), int():
             return written
         case ((T.TimestampType() | T.TimestampNTZType()), int()):
@@ -491,8 +496,20 @@ def _parquet(content: bytes, schema: T.StructType, rounds: bool) -> Iterator[Rec
             raise FileRefused("digits below the microsecond, as INT96")
         written = {name: _typed(v, types[name]) for name, v in zip(types, row, strict=True)}
         if int96:
-            written = {name: int(v) if isinstance(v, LocalTime) else v for name, v in written.items()}
+            written = {name: _as_instants(value) for name, value in written.items()}
         yield Record(written=written, types=types)
+
+
+def _as_instants(value: Any) -> Any:
+    """A value of a file whose timestamps are instants, although Arrow has no zone for them."""
+    match value:
+        case LocalTime():
+            return int(value)
+        case Members():
+            return Members((name, _as_instants(member)) for name, member in value)
+        case list():
+            return [_as_instants(each) for each in value]
+    return value
 
 
 def _is_cut(value: Any, found: pa.DataType) -> bool:

@@ -357,7 +357,8 @@ def stored_as(chance: random.Random, kind: T.DataType, units: Sequence[str] = ("
         case T.BooleanType():
             return pa.bool_()
         case T.DateType():
-            return pa.date32()
+            # pandas has no other dates than timestamps of midnight.
+            return pa.date32() if len(units) == 1 else chance.choice([pa.date32(), pa.timestamp("us")])
         case T.TimestampType() | T.TimestampNTZType():
             zone = chance.choice(["UTC", "America/New_York", "+01:00"]) if isinstance(kind, T.TimestampType) else None
             return pa.timestamp(chance.choice(units), tz=zone)
@@ -410,7 +411,9 @@ def stored_value(chance: random.Random, column: T.StructField, found: pa.DataTyp
         case T.BooleanType():
             return chance.random() < 0.5
         case T.DateType():
-            return chance.choice([-719162, -141428, -25569, 0, chance.randrange(-30_000, 50_000)])
+            day = chance.choice([-719162, -141428, -25569, 0, chance.randrange(-30_000, 50_000)])
+            late = chance.choice([0, 1, 43_200_000_000]) if odd else 0
+            return day * 86_400_000_000 + late if pa.types.is_timestamp(found) else day
         case T.TimestampType() | T.TimestampNTZType():
             ticks = {"ms": 10**3, "us": 10**6, "ns": 10**9}[found.unit]
             seconds = chance.choice([0, -1, chance.randrange(-(10**9), 4 * 10**9), chance.randrange(2**31)])
