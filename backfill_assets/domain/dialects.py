@@ -62,6 +62,8 @@ class Csv:
             yield f"thousands of its Csv is {self.thousands!r:.60}, which a number has otherwise"
         if self.quote and self.quote in self.delimiter:
             yield "the delimiter of its Csv has the quote in it"
+        if self.escape and not self.quote:
+            yield "escape of its Csv is for quoted values, and it has none: name the quote, or leave escape out"
         if any(end in text for text in (self.delimiter, self.quote, self.escape) for end in "\r\n"):
             yield "its Csv has a line break for something else than the end of a line"
         if self.skip < 0:
