@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
@@ -73,8 +74,10 @@ def _judged_now(ws: Workspace, table: SourceTable, imports: Sequence[ImportRecor
     """How many records each file has as its source is declared now, and how many of these would be rejected."""
     if not imports:
         return {}
-    files = landing(ws, table, "nobody", on_schedule=True)
-    with reading(files.place, begun_at=ws.clock()) as owner:
+    files, now = landing(ws, table, "nobody", on_schedule=True), ws.clock()
+    # Landed again they are judged anew: what was in the future then may have happened.
+    imports = [replace(each, judged_at=now) for each in imports]
+    with reading(files.place, begun_at=now) as owner:
         raw = RawRecords(
             spark=ws.spark(), landing=landing_files(ws.settings), source=table, settings=ws.settings, owner=owner
         )

@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 
 from backfill_assets.core.identity import FileSet
 from backfill_assets.core.places import for_spark
-from backfill_assets.domain import Operation, SourceTable
+from backfill_assets.domain import Csv, Operation, SourceTable
 from backfill_assets.domain.lifting import lifted
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.domain.sources import FILE_NAME, ROW_NUMBER
@@ -97,6 +97,9 @@ def conformed(
 def _conformed(part: Records, source: SourceTable, owner: Mapping[str, Column], bounds: Bounds) -> DataFrame:
     """The judged records of one version, lifted to the present one."""
     own = source.at(part.version)
+    if isinstance(own.reads, Csv) and not part.is_csv:
+        # Its marks would read numbers of JSON, or of what is captured, as others: `1.500` as 1500.
+        own = replace(own, reads=None)
     if part.times & own.formats.keys():
         own = replace(own, formats={name: form for name, form in own.formats.items() if name not in part.times})
     rejected = F.col(REASON).isNotNull()

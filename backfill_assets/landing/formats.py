@@ -57,6 +57,7 @@ class Records:
     Attributes:
         frame: Those of the contract's columns that the file has, and `_row`, `_broken`, `_ignored`, `_raw`.
         times: Columns that a Parquet file has as dates or times, so that no declared form of texts is theirs.
+        is_csv: Whether they are rows of a CSV, so that its dialect says what their numbers and words are.
         text: From `_raw` to the record's text. Only the text of rejected records is needed, so it is computed last.
     """
 
@@ -64,6 +65,7 @@ class Records:
     text: Column
     version: int
     times: frozenset[str] = frozenset()
+    is_csv: bool = False
 
 
 _PARTITION_BITS = 33
@@ -243,6 +245,7 @@ def _csv(spark: SparkSession, stored: Sequence[str], probe: Probe, source: Sourc
         frame=chosen,
         text=F.coalesce(line, values),
         version=source.contract_version,
+        is_csv=True,
     )
 
 

@@ -85,7 +85,7 @@ def land_again(work: Landing, imports: Sequence[ImportRecord], landed: Callable[
         landed: Called for each file that has landed again, in their order.
     """
     waiting = iter(imports)
-    for batch in batches([_stored(each) for each in imports]):
+    for batch in batches([_stored(each, work.source) for each in imports]):
         own = replace(work, lease=new_lease(work.settings))
         with own.turn():
             some = list(islice(waiting, len(batch)))
@@ -96,9 +96,11 @@ def land_again(work: Landing, imports: Sequence[ImportRecord], landed: Callable[
                 landed(_take_in(own, each, record, old_days))
 
 
-def _stored(record: ImportRecord) -> Capture:
-    # A source that is captured says how many records it gave; how many a file of a person has, its declaration says.
-    return StreamCapture(file=record, record_count=None if record.family == Family.FILE else record.counts.landed)
+def _stored(record: ImportRecord, source: SourceTable) -> Capture:
+    # Bytes that are captured have as many records as before, but messages that are passed over are none of them; how
+    # many a file of a person has, its declaration says.
+    is_counted = record.family != Family.FILE and source.envelope is None
+    return StreamCapture(file=record, record_count=record.counts.landed if is_counted else None)
 
 
 def _archived_again(work: Landing, record: ImportRecord, stored: Capture) -> Archived:

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -125,3 +125,13 @@ def test_a_csv_lands_with_its_own_words_for_values(opened: Any) -> None:
         "due": datetime(2024, 6, 3).date(),  # noqa: DTZ001
     }
     assert second == dict.fromkeys(first)
+
+
+def test_numbers_and_words_of_a_csv_are_not_those_of_json_lines_beside_it(opened: Any) -> None:
+    values = b'"amount": 1.500, "pieces": 7, "paid": true, "note": "NA"'
+    line = b'{"event_id": "e1", "event_time": "01.05.2024 12:00", ' + values + b"}"
+    with opened(SALES) as room:
+        counts = room.land(line, "a.jsonl").record.counts
+        (row,) = room.bronze([date(2024, 5, 1)])
+    assert (counts.landed, counts.rejected) == (1, 0)
+    assert [row[name] for name in ("amount", "pieces", "paid", "note")] == [Decimal("1.50"), 7, True, "NA"]
