@@ -7,14 +7,14 @@ date, and `1/2/2020` is not read by `MM/dd/yyyy`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Sequence
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.domain.dialects import Epoch
+from backfill_assets.landing.json_text import let
 from backfill_assets.planning.patterns import DAYS, MONTHS, SHORT, Field, Pattern
 
 _NUMBER = r"\A[+-]?([0-9]{1,19})(?:[.]([0-9]+))?\z"
@@ -23,6 +23,12 @@ _DIGITS = {"s": 6, "ms": 3, "us": 0, "ns": -3}
 _DAY_MICROS = 86_400_000_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """The days of the years 1 to 9999, since 1970."""
+_COMPUTED = frozenset({"hour of 12", "quarter", "day of year", "week"})
+"""Parts of a time that become others by arithmetic; so do names of months and days."""
+_APART = "\u001f"
+Part = str | int | Column
+"""What a time is put together of: a text, the number of a part of the text that is read, or what was computed."""
+
 _LONG_ENDS = float(2**63)
 _BELOW_MICROSECONDS = r"[.][0-9]{6}[0-9]*[1-9]"
 
@@ -37,11 +43,7 @@ def is_of(text: Column, pattern: Pattern) -> Column:
 
 def day_of(text: Column, pattern: Pattern) -> Column:
     """The day that a text names; null when no calendar has it, or its name of the day is another one's."""
-    day = _put(text, pattern, _day_parts(text, pattern)).try_cast("date")
-    if pattern.has("name of day"):
-        named = _number_of_name(_group(text, pattern, "name of day"), DAYS) - 1
-        day = F.when(F.weekday(day) == named, day)
-    return F.when(is_of(text, pattern), day)
+    return F.when(is_of(text, pattern), _with_groups(text, pattern, lambda groups: _day(text, groups, pattern)))
 
 
 def time_of(text: Column, pattern: Pattern, target: T.DataType, *, rounds: bool) -> Column:
@@ -51,17 +53,18 @@ def time_of(text: Column, pattern: Pattern, target: T.DataType, *, rounds: bool)
         rounds: Whether digits below the microsecond are cut off; otherwise such a text has no time.
     """
     is_instant = isinstance(target, T.TimestampType) and pattern.has_offset
-    offset = [_offset(pattern)] if is_instant else []
-    written = _put(text, pattern, [*_day_parts(text, pattern), " ", *_clock_parts(text, pattern), *offset])
-    is_right = is_of(text, pattern)
-    if pattern.has("name of day"):
-        is_right &= day_of(text, pattern).isNotNull()
-    if not rounds and pattern.has("fraction") and _field(pattern, "fraction").width > 6:
-        is_right &= ~written.rlike(_BELOW_MICROSECONDS)
-    if not is_instant:
-        return F.when(is_right, written.try_cast(T.TimestampNTZType()))
-    time = written.try_cast(target)
-    return F.when(is_right & _in_years(F.unix_micros(time)), time)
+
+    def of_groups(groups: Column) -> Column:
+        parts = [*_day_parts(groups, pattern), " ", *_clock_parts(groups, pattern)]
+        written = _put(text, groups, pattern, [*parts, _offset(pattern)] if is_instant else parts)
+        time = written.try_cast(target if is_instant else T.TimestampNTZType())
+        if pattern.has("name of day"):
+            time = F.when(_day(text, groups, pattern).isNotNull(), time)
+        if not rounds and pattern.has("fraction") and _field(pattern, "fraction").width > 6:
+            time = F.when(~written.rlike(_BELOW_MICROSECONDS), time)
+        return F.when(_in_years(F.unix_micros(time)), time) if is_instant and pattern.has("offset") else time
+
+    return F.when(is_of(text, pattern), _with_groups(text, pattern, of_groups))
 
 
 def _in_years(micros: Column) -> Column:
@@ -73,68 +76,81 @@ def _whole(pattern: Pattern) -> str:
     return rf"\A{pattern.regex}\z"
 
 
-def _group(text: Column, pattern: Pattern, of: str) -> Column:
-    return F.regexp_extract(text, _whole(pattern), pattern.place(of))
+def _with_groups(text: Column, pattern: Pattern, body: Callable[[Column], Column]) -> Column:
+    """An expression of the parts of a text, which are taken out of it at once: each by itself would search it again.
+
+    Where all of them are put in another order as they are, one replacement does that, without them.
+    """
+    if not any(field.is_name or field.of in _COMPUTED for field in pattern.fields if field.of != "offset"):
+        return body(F.array())
+    every = _APART.join(f"${place}" for place in range(1, len(pattern.fields) + 1))
+    return let(F.split(F.regexp_replace(text, _whole(pattern), every), _APART), body)
+
+
+def _group(groups: Column, pattern: Pattern, of: str) -> Column:
+    return F.get(groups, F.lit(pattern.place(of) - 1))
 
 
 def _field(pattern: Pattern, of: str) -> Field:
     return pattern.fields[pattern.place(of) - 1]
 
 
-def _day_parts(text: Column, pattern: Pattern) -> list[str | Column]:
+def _put(text: Column, groups: Column, pattern: Pattern, parts: Sequence[Part]) -> Column:
+    """Parts of a text in another order, and others between them."""
+    if not any(isinstance(part, Column) for part in parts):
+        template = "".join(f"${part}" if isinstance(part, int) else str(part) for part in parts)
+        return F.regexp_replace(text, _whole(pattern), template)
+    columns: list[Column] = []
+    for part in parts:
+        match part:
+            case int():
+                columns.append(F.get(groups, F.lit(part - 1)))
+            case str():
+                columns.append(F.lit(part))
+            case _:
+                columns.append(part)
+    return F.concat(*columns)
+
+
+def _day(text: Column, groups: Column, pattern: Pattern) -> Column:
+    day = _put(text, groups, pattern, _day_parts(groups, pattern)).try_cast("date")
+    if not pattern.has("name of day"):
+        return day
+    named = _number_of_name(_group(groups, pattern, "name of day"), DAYS) - 1
+    return F.when(F.weekday(day) == named, day)
+
+
+def _day_parts(groups: Column, pattern: Pattern) -> list[Part]:
     """The day of a text that has the form, in the order of ISO 8601, which Spark casts."""
     if pattern.has("week"):
-        return [_day_of_week(text, pattern).cast("string")]
+        return [_day_of_week(groups, pattern).cast("string")]
     if pattern.has("day of year"):
-        return [_day_of_year(text, pattern).cast("string")]
-    month: str | Column = "01"
+        return [_day_of_year(groups, pattern).cast("string")]
+    month: Part = "01"
     if pattern.has("quarter"):
-        month = (_group(text, pattern, "quarter").try_cast("int") * 3 - 2).cast("string")
+        month = (_group(groups, pattern, "quarter").try_cast("int") * 3 - 2).cast("string")
     elif pattern.has("month") and _field(pattern, "month").is_name:
-        month = _number_of_name(_group(text, pattern, "month"), MONTHS).cast("string")
+        month = _number_of_name(_group(groups, pattern, "month"), MONTHS).cast("string")
     elif pattern.has("month"):
-        month = _reference(pattern, "month")
-    day = _reference(pattern, "day") if pattern.has("day") else "01"
-    return [_year(pattern), "-", month, "-", day]
+        month = pattern.place("month")
+    day: Part = pattern.place("day") or "01"
+    return [_field(pattern, "year").century, pattern.place("year"), "-", month, "-", day]
 
 
-def _year(pattern: Pattern) -> str:
-    return _field(pattern, "year").century + _reference(pattern, "year")
-
-
-def _clock_parts(text: Column, pattern: Pattern) -> list[str | Column]:
-    hour: str | Column = _reference(pattern, "hour")
+def _clock_parts(groups: Column, pattern: Pattern) -> list[Part]:
+    hour: Part = pattern.place("hour")
     if pattern.has("hour of 12"):
-        number = _group(text, pattern, "hour of 12").try_cast("int")
-        after_noon = F.when(F.lower(_group(text, pattern, "half")) == "pm", 12).otherwise(0)
+        number = _group(groups, pattern, "hour of 12").try_cast("int")
+        after_noon = F.when(F.lower(_group(groups, pattern, "half")) == "pm", 12).otherwise(0)
         hour = F.when(number.between(1, 12), (number % 12 + after_noon).cast("string"))
     # With an offset behind them, Spark's cast needs the seconds.
-    minute, second = (_reference(pattern, of) if pattern.has(of) else "00" for of in ("minute", "second"))
-    parts = [hour, ":", minute, ":", second]
-    if pattern.has("fraction"):
-        parts += [".", _reference(pattern, "fraction")]
-    return parts
+    parts: list[Part] = [hour, ":", pattern.place("minute") or "00", ":", pattern.place("second") or "00"]
+    return [*parts, ".", pattern.place("fraction")] if pattern.has("fraction") else parts
 
 
-def _offset(pattern: Pattern) -> str:
+def _offset(pattern: Pattern) -> Part:
     is_written = pattern.has("offset") and not _field(pattern, "offset").is_name
-    return _reference(pattern, "offset") if is_written else "Z"
-
-
-def _reference(pattern: Pattern, of: str) -> str:
-    """A part of a text, as a replacement of the text names it."""
-    return f"${pattern.place(of)}"
-
-
-def _put(text: Column, pattern: Pattern, parts: Sequence[str | Column]) -> Column:
-    """Parts of a text in another order; what is in a column, such as the number of a month, is put between them."""
-    groups = [[*group] for _, group in groupby(parts, key=lambda part: isinstance(part, str))]
-    columns: list[Column] = []
-    for group in groups:
-        texts = [part for part in group if isinstance(part, str)]
-        columns += [part for part in group if not isinstance(part, str)]
-        columns += [F.regexp_replace(text, _whole(pattern), "".join(texts))] if texts else []
-    return F.concat(*columns)
+    return pattern.place("offset") if is_written else "Z"
 
 
 def _number_of_name(name: Column, names: Iterable[str]) -> Column:
@@ -143,18 +159,19 @@ def _number_of_name(name: Column, names: Iterable[str]) -> Column:
     return ((F.instr(letters, F.lower(F.left(name, F.lit(SHORT)))) + SHORT - 1) / SHORT).cast("int")
 
 
-def _day_of_year(text: Column, pattern: Pattern) -> Column:
-    first = _put(text, pattern, [_year(pattern), "-01-01"]).try_cast("date")
-    number = _group(text, pattern, "day of year").try_cast("int")
+def _day_of_year(groups: Column, pattern: Pattern) -> Column:
+    year = F.concat(F.lit(_field(pattern, "year").century), _group(groups, pattern, "year"))
+    first = F.concat(year, F.lit("-01-01")).try_cast("date")
+    number = _group(groups, pattern, "day of year").try_cast("int")
     day = F.date_add(first, number - 1)
     return F.when((number > 0) & (F.year(day) == F.year(first)), day)
 
 
-def _day_of_week(text: Column, pattern: Pattern) -> Column:
+def _day_of_week(groups: Column, pattern: Pattern) -> Column:
     """The day of an ISO week, whose first week has the fourth of January; the first day of it where none is named."""
-    fourth = _put(text, pattern, [_reference(pattern, "week year"), "-01-04"]).try_cast("date")
-    week = _group(text, pattern, "week").try_cast("int")
-    day = _group(text, pattern, "day of week").try_cast("int") if pattern.has("day of week") else F.lit(1)
+    fourth = F.concat(_group(groups, pattern, "week year"), F.lit("-01-04")).try_cast("date")
+    week = _group(groups, pattern, "week").try_cast("int")
+    day = _group(groups, pattern, "day of week").try_cast("int") if pattern.has("day of week") else F.lit(1)
     found = F.date_add(fourth, (week - 1) * 7 + day - 1 - F.weekday(fourth))
     return F.when((week > 0) & (F.weekofyear(found) == week), found)
 
@@ -191,11 +208,14 @@ def of_epoch(value: Column, found: T.DataType, epoch: Epoch, target: T.DataType,
         micros = _micros_of_float(value.cast("double"), digits, rounds=rounds)
     else:
         micros = _micros_of_text(value.cast("string"), digits, rounds=rounds)
-    instant = F.timestamp_micros(F.when(_in_years(micros), micros))
-    if isinstance(target, T.DateType):
+
+    def of_micros(counted: Column) -> Column:
+        instant = F.timestamp_micros(F.when(_in_years(counted), counted))
         # Sessions are held to UTC, so that the cast gives the day in which the epoch begins.
-        return F.when(micros % F.lit(_DAY_MICROS) == 0, instant.cast("date"))
-    return instant
+        is_date = isinstance(target, T.DateType)
+        return F.when(counted % F.lit(_DAY_MICROS) == 0, instant.cast("date")) if is_date else instant
+
+    return let(micros, of_micros)
 
 
 def _days(text: Column) -> Column:
@@ -218,7 +238,12 @@ def _micros_of_text(text: Column, digits: int, *, rounds: bool) -> Column:
     number = kept.try_cast("bigint")
     # Cut to the microsecond before, as the fraction of a time is.
     signed = F.when(text.startswith("-"), -number - has_more.cast("bigint")).otherwise(number)
-    return F.when(is_number(text) & (F.lit(rounds) | ~has_more), signed)
+    found = F.when(is_number(text) & (F.lit(rounds) | ~has_more), signed)
+    if digits < 0:
+        return found
+    # Nearly all numbers are whole and of so few digits that they can be multiplied.
+    few = text.rlike(rf"\A-?[0-9]{{1,{18 - digits}}}\z")
+    return F.when(few, text.try_cast("bigint") * F.lit(10**digits)).otherwise(found)
 
 
 def _micros_of_float(number: Column, digits: int, *, rounds: bool) -> Column:
