@@ -19,6 +19,7 @@ _MOST_LINES = 20
 
 _DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars", ":": "colons"}
 _SEP = re.compile(r'"?sep=(.+?)"?', re.IGNORECASE)
+_LINE_END = re.compile("\r\n|\r|\n")
 
 
 def declaration(dialect: Csv) -> str:
@@ -52,7 +53,8 @@ def require_csv_header(text: str, name: str, columns: Collection[str], dialect: 
         dialect: What it is declared to be written in; None for plain CSV.
     """
     wanted, given = set(columns), dialect or Csv()
-    lines = text.removeprefix("\ufeff").splitlines()[:_MOST_LINES]
+    # Other characters that `splitlines` knows end no line for the readers, such as an ellipsis read as Latin-1.
+    lines = _LINE_END.split(text.removeprefix("\ufeff"), _MOST_LINES)[:_MOST_LINES]
     if not wanted or not given.header or not lines:
         return
     named = dialect and _SEP.fullmatch(lines[0])

@@ -78,9 +78,11 @@ def _spot(part: Part, header: Sequence[str], types: Types) -> Spot | None:
 
 def _positions(name: str, header: Sequence[str]) -> Sequence[int]:
     """Where a header has a name, from left to right."""
-    wanted = name.strip()
-    exactly = [place for place, each in enumerate(header) if each == wanted]
-    return exactly or [place for place, each in enumerate(header) if _same(each) == _same(wanted)]
+    wanted = name.strip()  # as names in a CSV are; those of Parquet keep their blanks
+    for exact in dict.fromkeys((name, wanted)):
+        if exactly := [place for place, each in enumerate(header) if each == exact]:
+            return exactly
+    return [place for place, each in enumerate(header) if _same(each) == _same(wanted)]
 
 
 def _same(name: str) -> str:

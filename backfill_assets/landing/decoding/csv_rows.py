@@ -266,7 +266,7 @@ def _below(
     """
     names, is_ended = _columns(header, first)
     width, delimiter = len(names), source.dialect.delimiter
-    yield [_restored(name, delimiter) for name in names]
+    written.write(as_csv([_restored(name, delimiter) for name in names]))
     for row in () if first is None else chain([first], rows):
         if row == header:  # once more, where files were put together
             source.forget()

@@ -78,6 +78,7 @@ BACKSLASH = r"""id,v
         (Csv(header=False), "1,a\n2,b\n3\n", [["0", "1"], ["1", "a"], ["2", "b"], [WIDTH.format(2), "3"]]),
         (Csv(), "id,x\r1,a\r\n2,b\n3,c", [["id", "x"], ["1", "a"], ["2", "b"], ["3", "c"]]),
         (Csv(), "id,x\r\r1,a\r", [["id", "x"], ["1", "a"]]),
+        (Csv(), 'id,"x\ry"\n1,2\n', [["id", "x\ry"], ["1", "2"]]),
         (Csv(), 'id,x\n1,"a\rb\r\nc"\n', [["id", "x"], ["1", "a\rb\r\nc"]]),
         (Csv(), "id,x,\n1,a,\n2,b\n", [["id", "x"], ["1", "a"], [WIDTH.format(2), "2,b"]]),
         (Csv(), "id,x\n1,a,\n2,b,c\n3,d,\n", [["id", "x"], ["1", "a"], [WIDTH.format(2), "2,b,c"], ["3", "d"]]),
@@ -103,6 +104,12 @@ def test_rows_of_a_dialect_are_what_their_source_wrote(
     assert decoded(tmp_path, text.encode(), dialect) == rows
     assert decoded(tmp_path, b"\xef\xbb\xbf" + text.encode(), dialect) == rows
     assert decoded(tmp_path, gzip.compress(text.encode()), dialect) == rows
+
+
+def test_lines_before_a_header_are_counted_by_their_line_ends_alone(tmp_path: Path) -> None:
+    content = b"Report\x85\x0bof May\nid,x\n1,2\n"
+    for dialect in (Csv(skip=1, encoding="latin-1"), Csv(skip=1, encoding="cp1252")):
+        assert decoded(tmp_path, content, dialect, columns=("id",)) == [["id", "x"], ["1", "2"]]
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ E_ACUTE, TWO_CHARACTERS = "Créé", unicodedata.normalize("NFD", "Créé")
 HEADERS: Mapping[str, tuple[FileName, list[str], int | None]] = {
     "as it is": ("Last Update", ["event_id", "Last Update"], 1),
     "with a blank at its end": ("Last Update ", ["event_id", "Last Update"], 1),
+    "with a blank at its beginning, as in Parquet": (" Last Update", ["Last Update", " Last Update"], 1),
     "with signs": ("Cost/Total $", ["event_id", "Cost/Total $"], 1),
     "with a dot": ("a.b", ["a", "a.b"], 1),
     "in quotes": ('say "hi"', ["event_id", 'say "hi"'], 1),
