@@ -21,6 +21,8 @@ from backfill_assets.domain.forms import mistakes_of_forms
 
 REPEATED_HOURS = ("", "first", "second", "reject", "both")
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
+_MOST_AHEAD = timedelta(seconds=1e9)
+"""Of a clock that runs ahead. What is longer leads out of the calendar."""
 
 
 class Written(Declared, Protocol):
@@ -85,7 +87,7 @@ WRITTEN = {
     ),
     "ahead": Kind(
         words="a time such as seconds(60)",
-        test=lambda value: isinstance(value, timedelta) and value >= timedelta(0),
+        test=lambda value: isinstance(value, timedelta) and timedelta(0) <= value < _MOST_AHEAD,
     ),
     "planned": Kind(words="True or False", test=lambda value: isinstance(value, bool)),
     "repeated_hour": Kind(words="'first', 'second', 'reject' or 'both'", test=lambda value: value in REPEATED_HOURS),
@@ -129,7 +131,7 @@ def seconds(count: float) -> timedelta:
     Raises:
         InvalidDeclaration: It is not a number of seconds.
     """
-    if isinstance(count, bool) or not isinstance(count, int | float) or not 0 <= count < 1e9:
+    if isinstance(count, bool) or not isinstance(count, int | float) or not 0 <= count < _MOST_AHEAD.total_seconds():
         raise InvalidDeclaration(
             f"seconds({count!r:.60}) is not a time: write a number of seconds, such as seconds(60)."
         )

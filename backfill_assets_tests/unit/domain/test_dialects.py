@@ -49,6 +49,7 @@ def declared(**written: Any) -> SourceTable:
         ({"formats": {"unti": "yyyy"}}, "'unti', which is not a column of its schema; did you mean"),
         ({"formats": {"at": ()}}, "formats must be forms by column"),
         ({"ahead": 60}, "ahead must be a time such as seconds"),
+        ({"ahead": timedelta.max}, "ahead must be a time such as seconds"),
         ({"ahead": seconds(60), "planned": True}, "leave ahead out"),
         ({"repeated_hour": "first"}, "declare its timezone"),
         ({"repeated_hour": "twice", "timezone": "Europe/Berlin"}, "'first', 'second', 'reject' or 'both'"),
