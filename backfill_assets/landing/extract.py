@@ -45,6 +45,7 @@ from backfill_assets.landing.conformed import (
 )
 from backfill_assets.landing.days import last_day, unexplained_days
 from backfill_assets.landing.decoding.kept import reading, to_read
+from backfill_assets.landing.decoding.step import reading_of
 from backfill_assets.landing.errors import ExtractOvertaken, WithdrawsTooMuch
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import ROW
@@ -208,7 +209,7 @@ class LandedExtract:
 
     Attributes:
         statement: The import that withdraws what they lack, with all days that have to be built again; it is not new
-            for the same extract with nothing landed since, which changes nothing.
+            for the same extract with nothing landed or read anew since, which changes nothing.
     """
 
     files: tuple[Landed, ...]
@@ -302,7 +303,7 @@ def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -
         statement = _statement(work.source, extract, archived)
         kept = statement.kept(work)
         # A capture has landed when its files are imports: one that were left out would land behind later captures.
-        if not extract.is_captured and (known := _landed_last(work, kept.sha256)) is not None:
+        if not extract.is_captured and (known := _landed_last(work, archived, kept.sha256)) is not None:
             same = Landed(record=known, days=(), is_new=False)
             return LandedExtract(files=(), statement=same, withdrawn=Withdrawn())
         for each in archived:
@@ -409,11 +410,21 @@ def _statement(source: SourceTable, extract: Extract, archived: Sequence[Archive
     return Statement(title=f"complete extract of {extract.scope(source)}", document=document, reason=extract.reason)
 
 
-def _landed_last(work: Landing, sha256: str) -> ImportRecord | None:
-    """This very statement, if nothing of the source has landed after it."""
+def _landed_last(work: Landing, archived: Sequence[Archived], sha256: str) -> ImportRecord | None:
+    """This very statement, if nothing of the source has landed after it, nor was read anew, and its files would be read
+    as they were."""
     with work.ledger.read() as tx:
         live = tx.imports.records(work.source.name, COUNTING)
-    return live[-1] if live and live[-1].sha256 == sha256 else None
+    if not live or live[-1].sha256 != sha256:
+        return None
+    *before, last = live
+    assert last.landed_at is not None, "an import that counts has landed"
+    # What a file gave as it was read before may be what the statement has withdrawn.
+    is_anew = any(each.landed_at is not None and each.landed_at > last.landed_at for each in before)
+    readings = {each.sha256: each.reading for each in before}
+    declared = reading_of(work.source)
+    is_otherwise = any(readings.get(each.file.sha256) not in (None, declared) for each in archived)
+    return None if is_anew or is_otherwise else last
 
 
 def _known(
