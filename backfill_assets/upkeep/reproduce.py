@@ -20,7 +20,9 @@ from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.session_settings import Versions, session_digest, staged_versions
 from backfill_assets.core.spark_causes import spark_reason
+from backfill_assets.domain import SourceTable
 from backfill_assets.domain.errors import PlannedOtherwise
+from backfill_assets.landing.decoding.step import reading_of
 from backfill_assets.ledger.findings import SampledRow
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord
@@ -188,7 +190,10 @@ def _reproduced(
         table, version = ws.domain.table(run.manifest.table), run.manifest.transform_version
         stopped = SparkStopped(run_id=run_id, table=table.name, why=spark_reason(error))
         raise broken_in_worker(error, table, version) or stopped from error
-    return _report(run, chosen, found, ReproductionVersions(recorded=recorded, present=ws.versions(ws.spark())))
+    report = _report(run, chosen, found, ReproductionVersions(recorded=recorded, present=ws.versions(ws.spark())))
+    if from_raw and not report.identical:
+        _require_as_declared(work, run_id)
+    return report
 
 
 def _read_by(ws: Workspace, run: RunRecord) -> Sequence[tuple[RunRecord, Sequence[date]]]:
@@ -249,6 +254,19 @@ def _require_as_read(tx: ReadTransaction, run: RunRecord, record: ImportRecord) 
     read = [each.payload.get("reading") for each in landings if each.at <= asked_at]
     if read and read[-1] not in (None, record.reading):
         raise ReadAnew(run_id=run.run_id, import_id=record.import_id, path=record.original_path)
+
+
+def _require_as_declared(work: Rebuilding, run_id: str) -> None:
+    """Refuses to call rows others whose files were read, for a run, by another declaration than the present one."""
+    table = work.table
+    declared = reading_of(table) if isinstance(table, SourceTable) else None
+    for record in work.imports:
+        if record.reading not in (None, declared):
+            why = (
+                f"{run_id} was computed from {record.import_id} ({record.original_path}) as its source was declared "
+                f"then, and files of {table.name} are read otherwise now."
+            )
+            raise ReproducedOtherwise(run_id=run_id, why=why)
 
 
 def _report(
