@@ -23,11 +23,12 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.lake.append import replace_quarantined
 from backfill_assets.landing.attempt import Landing, Quarantine, is_about_a_file
 from backfill_assets.landing.days import missing_days
-from backfill_assets.landing.decoding.step import formats, reading_of
+from backfill_assets.landing.decoding.step import formats
 from backfill_assets.landing.errors import StoppedAmongFiles
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.land import land_files as land_in_order
+from backfill_assets.landing.reading_digest import reading_digest
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.planning.errors import OutsideDays
@@ -123,7 +124,7 @@ def land_files(
         ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
     landed = _land_each(ws, table, captures, acting, OnDuplicate(on_duplicate))
     report = landed_report(ws, table, landed, acting, builds=builds)
-    return replace(report, next_steps=(*report.next_steps, *corrections(report, reading_of(table))))
+    return replace(report, next_steps=(*report.next_steps, *corrections(report, reading_digest(table))))
 
 
 def landed_report(

@@ -19,8 +19,6 @@ from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import IO, Protocol, cast
 
-import pyarrow as pa
-
 from backfill_assets.capture.gzip_text import NotWhole, open_gzip
 from backfill_assets.core.wording import visible
 
@@ -78,6 +76,8 @@ class _Zstd(io.RawIOBase):
     """The text of the frames of zstd, one behind the other. Arrow's reader refuses cut frames and what is none."""
 
     def __init__(self, path: Path) -> None:
+        import pyarrow as pa  # what only looks at the ledger does not wait for it
+
         self._file = pa.CompressedInputStream(pa.OSFile(str(path)), "zstd")
 
     def readable(self) -> bool:

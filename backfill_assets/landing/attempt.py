@@ -32,11 +32,11 @@ from backfill_assets.landing.classify import Account, account
 from backfill_assets.landing.compacted import compact
 from backfill_assets.landing.conformed import ConformedRecords, conformed, owner_of
 from backfill_assets.landing.decoding.kept import ToRead, remove_decoded, to_read
-from backfill_assets.landing.decoding.step import reading_of
 from backfill_assets.landing.errors import RawFileChanged, SparkStopped
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.landing.probe import Probe
+from backfill_assets.landing.reading_digest import reading_digest
 from backfill_assets.landing.record_rules import Bounds
 from backfill_assets.landing.turn import fail_abandoned, landing_turn
 from backfill_assets.ledger.events import SEGMENT_WRITTEN
@@ -224,7 +224,7 @@ class Landing:
             archived: The files of the first of them.
             note: Of the last one.
         """
-        declared = reading_of(self.source)
+        declared = reading_digest(self.source)
         for place, record in enumerate(imports):
             file = found.files[record.import_id]
             together = found if record is imports[-1] else _NOTHING_ELSE

@@ -45,7 +45,6 @@ from backfill_assets.landing.conformed import (
 )
 from backfill_assets.landing.days import last_day, unexplained_days
 from backfill_assets.landing.decoding.kept import reading, to_read
-from backfill_assets.landing.decoding.step import reading_of
 from backfill_assets.landing.errors import ExtractOvertaken, WithdrawsTooMuch
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import ROW
@@ -64,6 +63,7 @@ from backfill_assets.landing.key_versions import (
 )
 from backfill_assets.landing.land import Landed, landed_now, require_whole_files
 from backfill_assets.landing.probe import Probe
+from backfill_assets.landing.reading_digest import reading_digest
 from backfill_assets.landing.record_rules import REASON, Bounds, has_key, local_day
 from backfill_assets.landing.statements import (
     Statement,
@@ -422,7 +422,7 @@ def _landed_last(work: Landing, archived: Sequence[Archived], sha256: str) -> Im
     # What a file gave as it was read before may be what the statement has withdrawn.
     is_anew = any(each.landed_at is not None and each.landed_at > last.landed_at for each in before)
     readings = {each.sha256: each.reading for each in before}
-    declared = reading_of(work.source)
+    declared = reading_digest(work.source)
     is_otherwise = any(readings.get(each.file.sha256) not in (None, declared) for each in archived)
     return None if is_anew or is_otherwise else last
 

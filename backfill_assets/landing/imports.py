@@ -12,8 +12,8 @@ from pyspark.sql.types import StructField, StructType
 from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import UnknownKeys
-from backfill_assets.landing.decoding.step import reading_of
 from backfill_assets.landing.errors import LandingUnfinished
+from backfill_assets.landing.reading_digest import reading_digest
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -68,7 +68,7 @@ def read_otherwise(tx: ReadTransaction, source: SourceTable) -> tuple[ImportReco
 
     Of those that earlier releases landed it is not known: their `reading` is None.
     """
-    declared = reading_of(source)
+    declared = reading_digest(source)
     records = tx.imports.records(source.name, [*COUNTING, ImportState.FAILED])
     files = (each for each in records if each.format != STATEMENT and each.landed_at is not None)
     return tuple(each for each in files if each.reading != declared)

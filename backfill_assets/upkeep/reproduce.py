@@ -22,7 +22,7 @@ from backfill_assets.core.session_settings import Versions, session_digest, stag
 from backfill_assets.core.spark_causes import spark_reason
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.errors import PlannedOtherwise
-from backfill_assets.landing.decoding.step import reading_of
+from backfill_assets.landing.reading_digest import reading_digest
 from backfill_assets.ledger.findings import SampledRow
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord
@@ -259,7 +259,7 @@ def _require_as_read(tx: ReadTransaction, run: RunRecord, record: ImportRecord) 
 def _require_as_declared(work: Rebuilding, run_id: str) -> None:
     """Refuses to call rows others whose files were read, for a run, by another declaration than the present one."""
     table = work.table
-    declared = reading_of(table) if isinstance(table, SourceTable) else None
+    declared = reading_digest(table) if isinstance(table, SourceTable) else None
     for record in work.imports:
         if record.reading not in (None, declared):
             why = (

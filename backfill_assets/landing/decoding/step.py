@@ -10,11 +10,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from backfill_assets.capture.file_capture import FORMATS
 from backfill_assets.capture.landed_files import FileKind, Format
-from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import Avro, Csv, Json, Maxwell, SourceTable, Xlsx
 from backfill_assets.domain.dialects import Dialect
 from backfill_assets.landing.decoding.archives import decode_archive
@@ -29,8 +27,6 @@ from backfill_assets.landing.names import names_in_header
 from backfill_assets.landing.probe import opened, text_errors
 
 _CHUNK_BYTES = 1 << 20
-DECODER_VERSION = 1
-"""Raised whenever the same bytes in the same dialect become other records: imports were read by an earlier one then."""
 
 _CSV_NAMES = (".csv", ".tsv", ".tab", ".psv", ".txt", ".dat")
 _FORMATS: Mapping[type[Dialect], Format] = {
@@ -138,28 +134,3 @@ def _write_lines(
             else:
                 records = avro_records(stream, name=name)
             written.writelines(record + b"\n" for record in records)
-
-
-def reading_of(source: SourceTable) -> str:
-    """The digest of what decides which records the bytes of a file are: how they are written, and the decoder."""
-    return document_digest(
-        {
-            "reads": repr(source.reads),
-            "decoder": DECODER_VERSION if source.reads is not None else 0,
-            "columns": _pairs(source.columns),
-            "earlier_columns": {str(version): _pairs(names) for version, names in source.earlier_columns.items()},
-            "formats": _pairs(source.formats),
-            "timezone": source.timezone,
-            "repeated_hour": source.repeated_hour,
-            "ahead": str(source.ahead),
-            "planned": source.planned,
-            "json_columns": sorted(source.json_columns),
-            "rounds": source.rounds,
-            "bounds": {column: dict(named) for column, named in source.bounds.items()},
-            "envelope": repr(source.envelope),
-        }
-    )
-
-
-def _pairs(declared: Mapping[Any, object]) -> list[list[str]]:
-    return sorted([repr(name), repr(value)] for name, value in declared.items())

@@ -16,10 +16,10 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Csv, SourceTable, daily
 from backfill_assets.landing.bronze import bronze_rows
-from backfill_assets.landing.decoding.step import reading_of
 from backfill_assets.landing.extract import Extract
 from backfill_assets.landing.imports import imports_for_days, read_otherwise
 from backfill_assets.landing.land import Landed, land_again
+from backfill_assets.landing.reading_digest import reading_digest
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.landing_examples import LandingRoom, land_foreseen, landing_room
 
@@ -114,7 +114,7 @@ def test_landed_files_are_read_anew_as_they_are_declared_now_and_counted_in_thei
     early = replace(room, source=replace(STATIONS, reads=Csv(delimiter=";", encoding="latin-1")))
     first = early.land(in_excel(f"1;{AT};5 €;1", "# a remark", f"2;{AT};é;2"), "a.csv").record
     second = early.land(in_excel(f"1;{AT};later;1", f"3;{AT.replace('03-01', '03-02')};€;3"), "b.csv").record
-    assert (first.counts.landed, first.counts.rejected, first.reading) == (3, 1, reading_of(early.source))
+    assert (first.counts.landed, first.counts.rejected, first.reading) == (3, 1, reading_digest(early.source))
     with room.ledger.read() as tx:
         assert read_otherwise(tx, early.source) == ()
         before = read_otherwise(tx, room.source)
@@ -124,7 +124,7 @@ def test_landed_files_are_read_anew_as_they_are_declared_now_and_counted_in_thei
     again, other = (each.record for each in landed)
     assert (again.import_id, again.counts.landed, again.counts.rejected) == (first.import_id, 2, 0)
     assert (again.counts.superseded, other.counts.accepted) == (1, 2)
-    assert again.reading == other.reading == reading_of(room.source)
+    assert again.reading == other.reading == reading_digest(room.source)
     assert room.quarantined[first.import_id] == []
     with room.ledger.read() as tx:
         assert read_otherwise(tx, room.source) == ()

@@ -28,6 +28,7 @@ from backfill_assets_tests.support.landing_examples import LandingRoom, event, j
 from backfill_assets_tests.support.value_examples import NO_OFFSET, no
 
 TEN = datetime(2024, 5, 1, 10, 0)  # noqa: DTZ001  (Spark hands out UTC without a zone)
+BOTH = ": declare reads=Csv(), which reads both"
 
 
 @pytest.fixture
@@ -212,9 +213,12 @@ def test_a_key_does_not_end_in_a_part_of_a_line_break(room: LandingRoom) -> None
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (b"event_time,event_id\n2024-05-01T10:00:00Z,e1\r\n", "rows that end in LF, and others: line 2 ends in CR LF"),
-        (b'event_time,event_id\r\n1,"a\nb"\r\n\n', "rows that end in CR LF, and others: line 4 ends in LF"),
-        (b"event_time,event_id\n1,a\rb\n", "rows that end in LF, and others: line 2 ends in CR"),
+        (
+            b"event_time,event_id\n2024-05-01T10:00:00Z,e1\r\n",
+            f"rows that end in LF, and others: line 2 ends in CR LF{BOTH}",
+        ),
+        (b'event_time,event_id\r\n1,"a\nb"\r\n\n', f"rows that end in CR LF, and others: line 4 ends in LF{BOTH}"),
+        (b"event_time,event_id\n1,a\rb\n", f"rows that end in LF, and others: line 2 ends in CR{BOTH}"),
         (b'event_time,event_id\n1,a\n2,"b\n3,c\n', "a quote that is never closed, in the row that begins in line 3"),
         (
             b'event_time,event_id\n1,"a\n" ,b\n',

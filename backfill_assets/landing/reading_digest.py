@@ -1,0 +1,37 @@
+"""Reading digest: by which declaration the records of a landed file are read, as one text that an import keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from backfill_assets.core.identity import document_digest
+from backfill_assets.domain import SourceTable
+
+DECODER_VERSION = 1
+"""Raised whenever the same bytes in the same dialect become other records: imports were read by an earlier one then."""
+
+
+def reading_digest(source: SourceTable) -> str:
+    """The digest of what decides which records the bytes of a file are: how they are written, and the decoder."""
+    return document_digest(
+        {
+            "reads": repr(source.reads),
+            "decoder": DECODER_VERSION if source.reads is not None else 0,
+            "columns": _pairs(source.columns),
+            "earlier_columns": {str(version): _pairs(names) for version, names in source.earlier_columns.items()},
+            "formats": _pairs(source.formats),
+            "timezone": source.timezone,
+            "repeated_hour": source.repeated_hour,
+            "ahead": str(source.ahead),
+            "planned": source.planned,
+            "json_columns": sorted(source.json_columns),
+            "rounds": source.rounds,
+            "bounds": {column: dict(named) for column, named in source.bounds.items()},
+            "envelope": repr(source.envelope),
+        }
+    )
+
+
+def _pairs(declared: Mapping[Any, object]) -> list[list[str]]:
+    return sorted([repr(name), repr(value)] for name, value in declared.items())
