@@ -398,6 +398,7 @@ def test_a_commit_of_another_program_is_explained_once_it_is_undone(book: Book, 
             carried_out(book, asked)
     assert audit(book.ws).problems == ()
     assert book.rows(BALANCES, COLUMNS) == before
+    removed(accepted_file(book, BALANCES, DAYS[2]))
     repaired(book, BALANCES, DAYS[2])
     assert audit(book.ws).problems == ()
 
