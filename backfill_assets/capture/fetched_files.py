@@ -177,7 +177,7 @@ class Address:
         if packed.lower() != "identity" and not self.name.lower().endswith((".gz", ".tgz")):
             raise _refused(self.recorded, f"is sent packed as {visible(packed)[:20]}, which was not asked for")
         if not length.isdigit() and "chunked" not in answer.headers.get("transfer-encoding", "").lower():
-            raise _refused(self.recorded, "is sent without its length, so that nobody knows whether it came whole")
+            raise _refused(self.recorded, "is sent without its length, so that it is not known whether it came whole")
         if length.isdigit() and int(length) > MOST_BYTES:
             raise _refused(self.recorded, f"has more than {MOST_BYTES >> 30} GiB")
         size = 0

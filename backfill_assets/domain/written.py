@@ -14,9 +14,9 @@ from typing import Protocol
 from pyspark.sql import types as T
 
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.domain.declarations import Declared, Kind, meant, wrong
+from backfill_assets.domain.declarations import Kind, meant, wrong
 from backfill_assets.domain.dialects import Dialect, Epoch, Form
-from backfill_assets.domain.file_names import FileName, is_file_name, mistakes_of_names
+from backfill_assets.domain.file_names import Named, is_file_name, mistakes_of_names
 from backfill_assets.domain.forms import mistakes_of_forms
 
 REPEATED_HOURS = ("", "first", "second", "reject", "both")
@@ -25,23 +25,13 @@ _MOST_AHEAD = timedelta(seconds=1e9)
 """Of a clock that runs ahead. What is longer leads out of the calendar."""
 
 
-class Written(Declared, Protocol):
+class Written(Named, Protocol):
     """What the checks need of a source table."""
 
     @property
     def event_time(self) -> str: ...
     @property
     def timezone(self) -> str: ...
-    @property
-    def reads(self) -> Dialect | None: ...
-    @property
-    def columns(self) -> Mapping[FileName, str]: ...
-    @property
-    def earlier_columns(self) -> Mapping[int, Mapping[FileName, str]]: ...
-    @property
-    def earlier(self) -> Mapping[int, T.StructType]: ...
-    @property
-    def filled_columns(self) -> frozenset[str]: ...
     @property
     def formats(self) -> Mapping[str, Form | tuple[Form, ...]]: ...
     @property
