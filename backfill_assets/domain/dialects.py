@@ -23,7 +23,10 @@ class Csv:
         delimiter: What is between two values, such as `;` or a tab; one or more characters.
         quote: What is around a value that holds a delimiter or a line break; empty where nothing is.
         escape: What is before a quote, or before itself, inside a quoted value, such as a backslash; empty where a
-            quote is written twice.
+            quote is written twice. Without quotes it is what dumps of databases have before a delimiter, a line break,
+            itself and `letters`.
+        letters: Whether the escape makes another character of a letter, also inside a quoted value: `\\n` a line break,
+            `\\t` a tab. Without quotes it does so in any case, and `\\N` alone is no value.
         encoding: What its characters are written in, by a name that Python knows, such as `latin-1`.
         decimal: What is before the fraction of a number.
         thousands: What is between groups of three digits of a number; empty where nothing is.
@@ -39,6 +42,7 @@ class Csv:
     delimiter: str = ","
     quote: str = '"'
     escape: str = ""
+    letters: bool = False
     encoding: str = "utf-8"
     decimal: str = "."
     thousands: str = ""
@@ -62,8 +66,10 @@ class Csv:
             yield f"thousands of its Csv is {self.thousands!r:.60}, which a number has otherwise"
         if self.quote and self.quote in self.delimiter:
             yield "the delimiter of its Csv has the quote in it"
-        if self.escape and not self.quote:
-            yield "escape of its Csv is for quoted values, and it has none: name the quote, or leave escape out"
+        if self.escape and (self.escape.isalnum() or self.escape in self.delimiter):
+            yield f"escape of its Csv is {self.escape!r:.60}, and has to be a sign that values are not made of"
+        if self.letters and not self.escape:
+            yield "its Csv has letters behind an escape, and names none"
         if any(end in text for text in (self.delimiter, self.quote, self.escape) for end in "\r\n"):
             yield "its Csv has a line break for something else than the end of a line"
         if self.skip < 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import MISSING, fields
 from typing import Any
 
 from backfill_assets.core.identity import document_digest
@@ -16,7 +17,7 @@ def reading_digest(source: SourceTable) -> str:
     """The digest of what decides which records the bytes of a file are: how they are written, and the decoder."""
     return document_digest(
         {
-            "reads": repr(source.reads),
+            "reads": _declared(source.reads),
             "decoder": DECODER_VERSION if source.reads is not None else 0,
             "columns": _pairs(source.columns),
             "earlier_columns": {str(version): _pairs(names) for version, names in source.earlier_columns.items()},
@@ -28,9 +29,21 @@ def reading_digest(source: SourceTable) -> str:
             "json_columns": sorted(source.json_columns),
             "rounds": source.rounds,
             "bounds": {column: dict(named) for column, named in source.bounds.items()},
-            "envelope": repr(source.envelope),
+            "envelope": _declared(source.envelope),
         }
     )
+
+
+def _declared(value: Any) -> list[list[str]]:
+    """What an author has chosen of it: a choice that a later release adds, and that nobody has made, is none."""
+    if value is None:
+        return []
+    chosen = {each.name: getattr(value, each.name) for each in fields(value)}
+    defaults = {each.name: each.default for each in fields(value) if each.default is not MISSING}
+    return [
+        [type(value).__name__],
+        *_pairs({name: each for name, each in chosen.items() if each != defaults.get(name)}),
+    ]
 
 
 def _pairs(declared: Mapping[Any, object]) -> list[list[str]]:

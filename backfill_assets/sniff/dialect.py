@@ -7,10 +7,11 @@ import io
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from backfill_assets.landing.decoding.quoted_lines import EscapedLines
 from backfill_assets.sniff.texts import NULLS
 from backfill_assets.sniff.times import time_form
 
@@ -24,6 +25,10 @@ _STAND_IN = "\x1f"
 _NUMBER = re.compile(r"\s*[+-]?[$€£]?[0-9][0-9.,' ]*([eE][+-]?[0-9]+)?%?\s*")
 _DATE = re.compile(r"\s*\d{1,4}([-/.])\d{1,2}\1\d{1,4}([T ]\d{1,2}[:.]\d\d.*)?\s*")
 _WORDS = re.compile(r"[^;\t|\"^~]*")
+_ESCAPED = re.compile(r"\\(.|\Z)", re.DOTALL)
+_END = re.compile(r"^\\\.\s*\Z", re.MULTILINE)
+_LETTERS = frozenset("0bfnrtvZ\r\n")
+"""What dumps of databases have behind an escape, besides themselves and `N` alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +43,7 @@ class Delimited:
     delimiter: str
     quote: str = '"'
     escape: str = ""
+    letters: bool = False
     skip: int = 0
     comment: str = ""
     trim: bool = False
@@ -90,27 +96,40 @@ def _lines(text: str, most: int) -> list[str]:
 def _best(text: str, delimiters: Sequence[str]) -> Delimited:
     """The delimiter, quote and escape with which rows have equally many values that look like values."""
     candidates = [
-        Delimited(delimiter=delimiter, quote=quote, escape=escape)
+        Delimited(delimiter=delimiter, quote=quote, escape=escape, letters=escape != "" and bool(quote) and has_letters)
         for delimiter in delimiters
         if delimiter in text or len(delimiters) == 1
         for quote in _quotes(text, delimiter)
-        for escape in (("", "\\") if quote and f"\\{quote}" in text else ("",))
+        for has_letters in (_has_letters(text, quote or delimiter),)
+        for escape in (("", "\\") if (f"\\{quote}" in text if quote else has_letters) else ("",))
     ]
     if not candidates:
         return Delimited(delimiter=",")
     scores = {each: _score(text, each) for each in candidates}
-    best = max(scores, key=lambda each: scores[each])
+    best = max(scores, key=lambda each: (scores[each][0], each.escape if not each.quote else "", scores[each][1]))
+    if best.escape and not best.quote:
+        return best
     quoted = [each for each in candidates if each.delimiter == best.delimiter and each.quote == '"']
     nearest = max(quoted, key=lambda each: scores[each])
     # A few rows before the header may have fewer values with quotes than without.
     return nearest if not best.quote and scores[nearest][0] > _NEARLY * scores[best][0] else best
 
 
+def _has_letters(text: str, more: str) -> bool:
+    """Whether each backslash of a text is an escape as dumps of databases have them, and one before a letter is there.
+
+    Args:
+        more: What else is escaped.
+    """
+    behind = {found[1] for found in _ESCAPED.finditer(_END.sub("", text))}
+    return not behind.isdisjoint(_LETTERS) and behind <= _LETTERS | {"", "N", "\\", *more}
+
+
 def _quotes(text: str, delimiter: str) -> Iterator[str]:
     yield '"'
     if re.search(rf"(^|{re.escape(delimiter)}) ?'[^\n]*'({re.escape(delimiter)}|\r|\n|$)", text, re.MULTILINE):
         yield "'"
-    if '"' in text:
+    if '"' in text or _has_letters(text, delimiter):
         yield ""
 
 
@@ -130,7 +149,7 @@ def _score(text: str, dialect: Delimited) -> tuple[float, int]:
 def _is_clean(cell: str, dialect: Delimited) -> bool:
     if not cell or _NUMBER.fullmatch(cell) or _DATE.fullmatch(cell) or _WORDS.fullmatch(cell):
         return True
-    return bool(dialect.quote) and '"' not in cell
+    return dialect.escape != "" or (bool(dialect.quote) and '"' not in cell)
 
 
 def rows_of(text: str, dialect: Delimited) -> Iterator[tuple[int, list[str]]]:
@@ -138,10 +157,15 @@ def rows_of(text: str, dialect: Delimited) -> Iterator[tuple[int, list[str]]]:
     delimiter = dialect.delimiter
     if len(delimiter) > 1:
         text, delimiter = text.replace(delimiter, _STAND_IN), _STAND_IN
-    if dialect.escape:
+    if dialect.escape and dialect.quote:
         text = text.replace(f"{dialect.escape}{dialect.quote}", dialect.quote * 2)
+    lines: Iterable[str] = io.StringIO(text, newline="")
+    escaped = EscapedLines(dialect.escape, delimiter) if dialect.escape and not dialect.quote else None
+    if escaped is not None:
+        yield from _escaped_rows(lines, escaped, delimiter)
+        return
     reader = csv.reader(
-        io.StringIO(text, newline=""),
+        lines,
         delimiter=delimiter,
         quotechar=dialect.quote or None,
         quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
@@ -154,6 +178,22 @@ def rows_of(text: str, dialect: Delimited) -> Iterator[tuple[int, list[str]]]:
             before = reader.line_num
     except csv.Error:
         return
+
+
+def _escaped_rows(lines: Iterable[str], escaped: EscapedLines, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    begun, pieces = 1, list[str]()
+    for number, line in enumerate(lines, 1):
+        pieces.append(line)
+        if escaped.goes_on(line):
+            continue
+        if escaped.is_end(line):
+            return
+        try:
+            row = escaped.as_plain("".join(pieces)).rstrip("\r\n")
+        except ValueError:
+            row = "".join(pieces)
+        yield begun, [escaped.restored(value) for value in row.split(delimiter)]
+        begun, pieces = number + 1, []
 
 
 def with_rows(found: Delimited, text: str) -> Delimited:

@@ -297,6 +297,7 @@ def _csv(
         delimiter=dialect.delimiter,
         quote=dialect.quote,
         escape=dialect.escape,
+        letters=dialect.letters,
         encoding=encoding,
         decimal=numbers.decimal,
         thousands=numbers.thousands,

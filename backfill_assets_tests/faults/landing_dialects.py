@@ -74,12 +74,20 @@ def _rows(text: str, place: int, dialect: Csv) -> Iterator[Row]:
     while place < len(text):
         end, behind = _line_end(text, place)
         line = text[place:end]
+        if _escapes_all(dialect) and line == f"{dialect.escape}.":
+            if text[behind:].strip():
+                raise FileRefused("has more behind the end")
+            return
         is_remark = dialect.comment != "" and line.startswith(dialect.comment)
         if is_remark or not (line.strip(_blanks(dialect)) if dialect.trim else line):
             place = behind
             continue
         row, place = _row(text, place, dialect)
         yield row
+
+
+def _escapes_all(dialect: Csv) -> bool:
+    return dialect.escape != "" and not dialect.quote
 
 
 def _blanks(dialect: Csv) -> str:
@@ -90,13 +98,17 @@ def _row(text: str, begin: int, dialect: Csv) -> tuple[Row, int]:
     values: list[str] = []
     place, is_broken = begin, False
     while True:
-        value, place, closed = _value(text, place, dialect)
+        if _escapes_all(dialect):
+            value, place, is_plain = _escaped(text, place, dialect)
+            closed, is_broken = True, is_broken or not is_plain
+        else:
+            value, place, closed = _value(text, place, dialect)
         values.append(value)
         if not closed:
             if any(each in text[begin:place] for each in "\r\n"):
                 raise FileRefused("text behind a closing quote")
             is_broken, place = True, _line_end(text, place)[0]
-        if not is_broken and text.startswith(dialect.delimiter, place):
+        if (not is_broken or _escapes_all(dialect)) and text.startswith(dialect.delimiter, place):
             place += len(dialect.delimiter)
             continue
         written = text[begin:place]
@@ -118,7 +130,9 @@ def _value(text: str, place: int, dialect: Csv) -> tuple[str, int, bool]:
         if place >= len(text):
             raise FileRefused("never closed")
         here, following = text[place], text[place + 1 : place + 2]
-        if escape and here == escape and following in (escape, quote) and following:
+        if escape and dialect.letters and here == escape and following:
+            value, place = value + LETTERS.get(following, following), place + 2
+        elif escape and here == escape and following in (escape, quote) and following:
             value, place = value + following, place + 2
         elif here == quote and following == quote:
             value, place = value + quote, place + 2
@@ -128,6 +142,30 @@ def _value(text: str, place: int, dialect: Csv) -> tuple[str, int, bool]:
             return value, behind if is_end else place + 1, is_end
         else:
             value, place = value + here, place + 1
+
+
+LETTERS = {"n": "\n", "r": "\r", "t": "\t", "b": "\x08", "f": "\x0c", "v": "\x0b", "0": "\x00", "Z": "\x1a"}
+"""What a letter behind an escape stands for in dumps of databases; any other character is itself."""
+
+
+def _escaped(text: str, begin: int, dialect: Csv) -> tuple[str, int, bool]:
+    """A value of a dump without quotes, what is behind it, and whether all programs read it so."""
+    place, found, is_plain = begin, list[tuple[str, bool]](), True
+    while place < len(text) and text[place] not in "\r\n" and not text.startswith(dialect.delimiter, place):
+        if text[place] != dialect.escape:
+            found.append((text[place], False))
+            place += 1
+            continue
+        following = text[place + 1 : place + (3 if text[place + 1 : place + 3] == "\r\n" else 2)]
+        is_number = following == "0" and text[place + 2 : place + 3] in tuple("01234567")
+        is_plain = is_plain and following not in ("", *"1234567x") and not is_number
+        found.append((LETTERS.get(following, following), True))
+        place += 1 + len(following)
+    for end in (0, -1):
+        while found and found[end][0] in tuple(_blanks(dialect)) and not found[end][1]:
+            del found[end]
+    value = "" if found == [("N", True)] else "".join(text for text, _ in found)
+    return value, place, is_plain
 
 
 def _behind(text: str, place: int, blanks: str) -> int:
@@ -144,10 +182,12 @@ UNDECODABLE = {"utf-8": b"\xff", "cp1252": b"\x81", "shift_jis": b"\xfe", "latin
 def dialect_of(chance: random.Random) -> Csv:
     """Any dialect."""
     quote = chance.choice(['"', '"', "'", ""])
+    escape = chance.choice(["", "\\"])
     return Csv(
         delimiter=chance.choice([",", ";", "\t", "|", "||", "~^"]),
         quote=quote,
-        escape=chance.choice(["", "\\"]) if quote else "",
+        escape=escape,
+        letters=escape != "" and chance.random() < 0.3,
         encoding=chance.choice(list(UNDECODABLE)),
         skip=chance.choice([0, 0, 1, 3]),
         comment=chance.choice(["", "#", "//"]),
@@ -160,7 +200,8 @@ def file_of(chance: random.Random, dialect: Csv, *, count: int) -> bytes:
     """A file in a dialect, with rows of every kind."""
     letters = ["a", "b", "5", ".", ",", ";", "|", "~", "^", "\\", "'", '"', "#", "/", " ", "\t"]
     letters += [] if dialect.encoding == "shift_jis" else ["é"]
-    letters += ["\n", "\r\n", "\r"] if dialect.quote else []
+    letters += ["\n", "\r\n", "\r"] if dialect.quote or dialect.escape else []
+    letters += ["N", "n", "0", "x"] if dialect.escape else []
     width, ending = chance.randrange(2, 5), chance.choice(["", "", dialect.delimiter])
     ends = chance.choice([["\n"], ["\r\n"], ["\r"], ["\n", "\r\n", "\r"]])
     lines: list[bytes] = []
@@ -192,6 +233,9 @@ def file_of(chance: random.Random, dialect: Csv, *, count: int) -> bytes:
             case 6 if number:
                 lines.append(f"r{number}".encode(dialect.encoding) + UNDECODABLE[dialect.encoding])
                 line = ""
+            case 8 if _escapes_all(dialect) and number > count * 0.9:
+                add("\\.")
+                return b"".join(lines)
             case 7:
                 line += chance.choice([" ", "\t", dialect.delimiter])
         add(line)
@@ -203,6 +247,12 @@ def _written(value: str, dialect: Csv, chance: random.Random) -> str:
     """A value as some program writes it."""
     special = [*dialect.delimiter, "\n", "\r", dialect.quote]
     is_blank = dialect.trim and value != value.strip(BLANKS)
+    if _escapes_all(dialect):
+        if chance.random() < 0.1:
+            return chance.choice(["\\N", "\\0", "\\0a", "\\Z", "\\t", "\\xa", "a\\"])
+        special = f"[{re.escape(''.join(special))}{re.escape(dialect.escape)}{BLANKS if dialect.trim else ''}]"
+        named = {"\n": "n", "\r": "r", "\t": "t"} if chance.random() < 0.5 else {}
+        return re.sub(special, lambda found: dialect.escape + named.get(found[0], found[0]), value)
     if not dialect.quote:
         return re.sub(f"[{re.escape(dialect.delimiter)}]", "", value)
     needs = is_blank or any(each in value for each in special)

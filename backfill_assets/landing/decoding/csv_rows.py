@@ -21,7 +21,7 @@ from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.landed_files import FileKind
 from backfill_assets.domain import Csv
 from backfill_assets.landing.csv_headers import declaration, require_csv_header
-from backfill_assets.landing.decoding.quoted_lines import QuotedLines
+from backfill_assets.landing.decoding.quoted_lines import EscapedLines, QuotedLines
 from backfill_assets.landing.first_bytes import SAMPLE_BYTES, OtherEncoding, require_kind
 from backfill_assets.landing.probe import MOST_RECORD_BYTES, MOST_VALUES, csv_text, no_csv, opened, text_errors
 
@@ -112,8 +112,9 @@ class _Source:
         raw: The lines of the row that is being read, as they are in the file.
         line: How many lines were read.
         is_odd: Whether the row has something that the readers would not take as it is.
-        is_bad: Whether the row has bytes that are no character.
-        is_undecodable: Whether any row had.
+        problem: Why the row cannot be read, where that is seen before it is taken apart.
+        is_undecodable: Whether any row has bytes that are no character.
+        escaped: What reads its lines, of a dialect with an escape and without quotes.
     """
 
     text: IO[str]
@@ -122,8 +123,13 @@ class _Source:
     raw: list[str] = field(default_factory=list)
     line: int = 0
     is_odd: bool = False
-    is_bad: bool = False
+    problem: str = ""
     is_undecodable: bool = False
+    escaped: EscapedLines | None = None
+
+    def __post_init__(self) -> None:
+        if self.dialect.escape and not self.dialect.quote:
+            self.escaped = EscapedLines(self.dialect.escape, self.dialect.delimiter)
 
     def read(self) -> str:
         """The next line with its end; nothing behind the last one."""
@@ -148,7 +154,12 @@ class _Source:
     def forget(self) -> None:
         """The row that was read is done with."""
         self.raw.clear()
-        self.is_odd = self.is_bad = False
+        self.is_odd, self.problem = False, ""
+
+    def restored(self, value: str) -> str:
+        """A value without what stands for characters in it while rows are taken apart."""
+        value = value.replace(_DELIMITER, self.dialect.delimiter)
+        return value if self.escaped is None else self.escaped.restored(value)
 
     def lines(self, first: str) -> Iterator[str]:
         """The lines from the first one on, as `csv.reader` takes them."""
@@ -161,9 +172,17 @@ class _Source:
             if comment and not raw and line.startswith(comment):
                 line = self.read()
                 continue
+            has_escape = self.escaped is not None and dialect.escape in line
+            if has_escape:
+                line = self._whole(line)
+                if not line:
+                    return
             raw.append(line)
             if not line.isascii() and _NO_CHARACTER.search(line):
-                self.is_bad = self.is_odd = self.is_undecodable = True
+                self.problem = f"the row is not valid {dialect.encoding}"
+                self.is_odd = self.is_undecodable = True
+            if has_escape:
+                line = self._unescaped(line)
             if delimiter:
                 line = line.replace(delimiter, _DELIMITER)
                 self.is_odd = self.is_odd or (quote != "" and quote in line)
@@ -172,6 +191,33 @@ class _Source:
                 line = quoted.as_plain(line, inside=len(raw) > 1)
             yield line
             line = self.read()
+
+    def _whole(self, line: str) -> str:
+        """A line with those that it goes on in behind escaped ends; nothing for the one behind the last row."""
+        assert self.escaped is not None
+        if self.escaped.is_end(line):
+            ended = self.line
+            while more := self.read():
+                if more.strip():
+                    why = f"has more behind the end of its rows, which line {ended:,} is ({line.rstrip()})"
+                    raise BadFile(path=self.name, fault=Fault.DIALECT, why=why)
+            return ""
+        began, pieces, size = self.line, [line], len(line)
+        while self.escaped.goes_on(pieces[-1]) and (more := self.read()):
+            pieces.append(more)
+            size += len(more)
+            if size > MOST_RECORD_BYTES:
+                raise no_csv("limit", self.name, began=began, line=self.line)
+        return "".join(pieces)
+
+    def _unescaped(self, line: str) -> str:
+        assert self.escaped is not None
+        self.is_odd = True
+        try:
+            return self.escaped.as_plain(line)
+        except ValueError as error:
+            self.problem = f"the row has the escape {error}, which programs read differently, or which is cut"
+            return "\n"
 
     def begun(self) -> str:
         """The first line that is no banner; a line that names the delimiter for a spreadsheet is one."""
@@ -199,10 +245,10 @@ def _rows(source: _Source) -> Iterator[Row]:
     while True:
         try:
             for row in rows:
-                if source.is_bad:
-                    yield f"the row is not valid {dialect.encoding}"
+                if source.problem:
+                    yield source.problem
                     continue
-                if blanks and not source.is_odd:
+                if blanks and not (source.is_odd and dialect.quote):
                     row = [value.strip(blanks) for value in row]
                 if not row or (blanks and row == [""] and not source.is_odd):
                     source.forget()
@@ -245,7 +291,7 @@ def _decoded(source: _Source, written: IO[str]) -> Iterator[list[str]]:
         raise BadFile(path=source.name, fault=Fault.BANNER, why=why)
     if isinstance(first, str):
         why = f"has a first row that cannot be read, in line {source.line:,}: {first}"
-        raise BadFile(path=source.name, fault=Fault.ENCODING if source.is_bad else Fault.QUOTES, why=why)
+        raise BadFile(path=source.name, fault=Fault.ENCODING if source.is_undecodable else Fault.QUOTES, why=why)
     if first is None:
         return
     if source.dialect.header:
@@ -265,8 +311,8 @@ def _below(
         first: The first row below it.
     """
     names, is_ended = _columns(header, first)
-    width, delimiter = len(names), source.dialect.delimiter
-    written.write(as_csv([_restored(name, delimiter) for name in names]))
+    width = len(names)
+    written.write(as_csv([*map(source.restored, names)]))
     for row in () if first is None else chain([first], rows):
         if row == header:  # once more, where files were put together
             source.forget()
@@ -279,7 +325,7 @@ def _below(
         if isinstance(row, str):
             written.write(as_unreadable(row, source.taken(), width))
         elif source.is_odd or len(source.raw) > 1:
-            written.write(as_csv([_restored(value, delimiter) for value in row]))
+            written.write(as_csv([*map(source.restored, row)]))
             source.forget()
         else:
             yield row
@@ -300,10 +346,6 @@ def _columns(header: list[str], first: Row | None) -> tuple[list[str], bool]:
         is_named = len(values) == len(header) and values[-1] != ""
         return (header, False) if is_named else (header[:-1], len(values) == len(header))
     return header, len(values) == len(header) + 1 and values[-1] == ""
-
-
-def _restored(value: str, delimiter: str) -> str:
-    return value.replace(_DELIMITER, delimiter)
 
 
 def as_unreadable(reason: str, text: str, width: int) -> str:

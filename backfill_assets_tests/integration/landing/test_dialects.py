@@ -56,6 +56,28 @@ def decoded_files(room: LandingRoom) -> list[str]:
     return [each.path for each in landing_files(room.settings).listed() if "/decoded/" in each.path]
 
 
+def test_a_dump_of_a_database_lands_with_the_values_that_it_escapes(room: LandingRoom) -> None:
+    reads = Csv(delimiter="\t", quote="", escape="\\", header=False)
+    columns = {0: "id", 1: "at", 2: "x", 3: "n"}
+    lines = (
+        f'1\t{AT}\ta\\tb\\nc \\\\\\\\ "d\t1',
+        f"2\t{AT}\t\\N\t\\N",
+        f"3\t{AT}\ttwo\\\nlines\\\t\t3",
+        f"4\t{AT}\t\\x41\t4",
+        "\\.",
+    )
+    dumps = replace(room, source=replace(STATIONS, reads=reads, columns=columns))
+    record = dumps.land("".join(f"{line}\n" for line in lines).encode(), "orders.tsv").record
+    assert (record.counts.landed, record.counts.rejected) == (4, 1)
+    ((rejected,),) = dumps.quarantined.values()
+    assert "the escape \\x, which programs read differently" in rejected["reason"]
+    assert [(row["id"], row["x"], row["n"]) for row in dumps.bronze([MARCH])] == [
+        ("1", 'a\tb\nc \\\\ "d', 1),
+        ("2", None, None),
+        ("3", "two\nlines\t", 3),
+    ]
+
+
 def test_files_of_a_dialect_land_alone_together_and_as_an_extract(room: LandingRoom) -> None:
     first = room.write(
         in_excel(

@@ -19,6 +19,8 @@ from backfill_assets.domain import Csv
 from backfill_assets.landing.decoding.csv_rows import REASON_ENDS, decode_csv
 
 BEHIND = "the row has text behind a closing quote"
+ESCAPE = "the row has the escape {}, which programs read differently, or which is cut"
+DUMP = Csv(delimiter="\t", quote="", escape="\\", header=False)
 WIDTH = "the row does not have the {} values of the header"
 
 
@@ -65,6 +67,28 @@ BACKSLASH = r"""id,v
             ],
         ),
         (Csv(escape="\\"), 'id,v\n1,"a\n\\"b"\n', [["id", "v"], ["1", 'a\n"b']]),
+        (
+            Csv(escape="\\", letters=True),
+            'id,v\n1,"say \\"hi\\"\\n, \\\nC:\\\\x"\n2,\\N\n',
+            [["id", "v"], ["1", 'say "hi"\n, \nC:\\x'], ["2", "\\N"]],
+        ),
+        (
+            DUMP,
+            "1\ta\\tb\\\\n\t\\N\n2\t\\\\N\tx\\Ny\n3\ta\\\tb\\\r\nc\t\\v\\Z\\'\n\\.\n",
+            [["0", "1", "2"], ["1", "a\tb\\n", ""], ["2", "\\N", "xNy"], ["3", "a\tb\r\nc", "\v\x1a'"]],
+        ),
+        (
+            DUMP,
+            "1\ta\n2\t\\x41\n3\t\\07\n4\t\\\\\n5\t\\",
+            [
+                ["0", "1"],
+                ["1", "a"],
+                [ESCAPE.format("\\x"), "2\t\\x41"],
+                [ESCAPE.format("\\0"), "3\t\\07"],
+                ["4", "\\"],
+                [ESCAPE.format("\\"), "5\t\\"],
+            ],
+        ),
         (Csv(skip=2), 'Report of "May\n\nid,x\n1,2\n', [["id", "x"], ["1", "2"]]),
         (Csv(delimiter=";", skip=2), "sep=;\nReport\nid;x\n1;2\n", [["id", "x"], ["1", "2"]]),
         (Csv(comment="#"), '#a\nid,x\n#"\n1,"b\n#c"\n2,#d\n', [["id", "x"], ["1", "b\n#c"], ["2", "#d"]]),
@@ -188,6 +212,8 @@ LATIN = "id,x\n1,Zürich\n".encode("latin-1")
         (b'id,x\n1,"a\n2,b\n', Csv(), "a quote that is never closed, in the row that begins in line 2"),
         (b'id,x\n1,"a\nb"c\n2,b\n', Csv(), "in line 3 text behind a closing quote, in the row that begins in line 2"),
         (b"id,x\n", Csv(encoding="utf-16"), "is not utf-16 text: UTF-16 stream does not start with BOM"),
+        (b"1\ta\n\\.\n\nmore\n", DUMP, r"has more behind the end of its rows, which line 2 is (\.)"),
+        (b"1\t" + b"a\\\n" * (3 << 20), DUMP, "a row of more than 8 MiB that begins before line"),
         (b"<html><body>", Csv(), "is an HTML page"),
         (b"PK\x03\x04", Csv(), "holds zip"),
         (b"id,x\n1," + b"a" * (9 << 20), Csv(), "a line of more than 8 MiB (line 2)"),
@@ -206,6 +232,10 @@ def written(value: str, dialect: Csv, chance: random.Random) -> str:
     """A value as some program writes it in a dialect, which need not be as short as possible."""
     needs = [*dialect.delimiter, dialect.quote, "\n", "\r", *(["#"] if dialect.comment else [])]
     is_blank = dialect.trim and value != value.strip(" \t")
+    if dialect.escape and not dialect.quote:
+        named = {"\r": "r", **({"\n": "n", "\t": "t"} if chance.random() < 0.5 else {})}
+        escaped = [*needs, dialect.escape, *([" ", "\t"] if dialect.trim else [])]
+        return "".join(dialect.escape + named.get(each, each) if each in escaped else each for each in value)
     if not dialect.quote or not (is_blank or any(each in value for each in needs) or chance.random() < 0.3):
         return value + " " * (dialect.trim and chance.randrange(3))
     escape = dialect.escape or dialect.quote
@@ -223,7 +253,7 @@ def test_rows_of_any_dialect_come_back_as_they_were_written(tmp_path: Path, seed
     ):
         dialect = Csv(delimiter=delimiter, quote=quote, escape=escape, trim=trim, comment=comment)
         letters = ["a", "ü", "5", " ", ":", ".", "\\", "'", '"', ",", ";", "|", "\t", "#", "\n", "\r\n", "\r", ""]
-        if not quote:
+        if not quote and not escape:
             letters = [each for each in letters if each not in ("\n", "\r", "\r\n", " ", "\t", *delimiter)]
         rows = [
             [f"r{number}", *("".join(chance.choices(letters, k=chance.randrange(5))) for _ in range(3))]

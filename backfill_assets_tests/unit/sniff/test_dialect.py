@@ -66,6 +66,38 @@ def test_rows_that_begin_like_a_comment_are_none() -> None:
     assert len(table_of(text, found, is_whole=True).rows) == len(ROWS) - 1
 
 
+NULL = r"\N"
+
+
+def dump(one: str, other: str, delimiter: str = "\t", quote: str = "") -> str:
+    """Rows as programs of databases write them, without a header."""
+    text = ""
+    for number in range(1, 29):
+        values = [str(number), f"2026-03-{number:02}", one if number % 3 else other, str(number * 1.5)]
+        cells = [f"{quote}{value}{quote}" for value in values]
+        text += delimiter.join([*cells[:3], cells[3] if number % 5 else NULL]) + "\n"
+    return text
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect", "values"),
+    [
+        (dump(r"a\tb", r"x\nC:\\d") + "\\.\n", ("\t", "", "\\", False), ["a\tb", "x\nC:\\d"]),
+        (dump("a\\\tb", 'x\\\n"y"'), ("\t", "", "\\", False), ["a\tb", 'x\n"y"']),
+        (dump("a,b", r"x\n\"y", ",", '"'), (",", '"', "\\", True), ["a,b", r'x\n"y']),
+        (dump("a,b", r"x\"y", ",", '"'), (",", '"', "\\", False), ["a,b", 'x"y']),
+        (dump(r"C:\new\Users", "x"), ("\t", '"', "", False), [r"C:\new\Users", "x"]),
+    ],
+)
+def test_a_dump_of_a_database_is_known_by_what_its_escapes_are_before(
+    text: str, dialect: tuple[str, str, str, bool], values: list[str]
+) -> None:
+    found = dialect_of(text)
+    assert (found.delimiter, found.quote, found.escape, found.letters) == dialect
+    rows = table_of(text, found, is_whole=True).rows
+    assert [rows[0][2], rows[2][2]] == values
+
+
 @pytest.mark.parametrize(
     ("columns", "decimal", "thousands"),
     [
