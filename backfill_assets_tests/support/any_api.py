@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,16 @@ from urllib.parse import parse_qsl, urlsplit
 
 from backfill_assets.capture.http import HttpStream
 from backfill_assets.capture.http_api import HttpApi
+from backfill_assets.capture.http_pagings import PageNumber
 from backfill_assets.capture.http_requests import HttpSecrets
+from backfill_assets.capture.http_windows import TimeWindow
 from backfill_assets.capture.streams import Captured, Pace, Period, Span
 from backfill_assets.planning.local_days import LocalDays
 
+FIRST = datetime(2026, 1, 1, tzinfo=UTC)
+WINDOW = TimeWindow(start="from", end="to", of="at")
+NUMBERED = PageNumber(parameter="page")
+Record = Mapping[str, Any]
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 EVERYTHING = Period(start=None, end=None)
 
@@ -167,3 +173,24 @@ class AnyCapture:
             self.lines += found
             self.answers.append(gzip.decompress(written.answer))
             self.captured.append(Captured(partition=piece.partition, range_from=piece.range_from, range_to=range_to))
+
+
+def record(number: int, hour: int = 0) -> Record:
+    """A record of an hour since the first."""
+    return {"id": number, "at": (FIRST + timedelta(hours=hour)).strftime("%Y-%m-%dT%H:%M:%SZ")}
+
+
+def named(**places: Any) -> Said:
+    """An answer with these members."""
+    return Said(document=places)
+
+
+def captured(api: AnyApi, folder: Path, answers: Callable[[Asked], Said], **declared: Any) -> AnyCapture:
+    """A capture of an API that answers like this, whose records are in `results` unless said."""
+    api.answer = answers
+    return AnyCapture(folder, HttpApi(**{"url": f"{api.url}/v1", "records": "results", **declared}))
+
+
+def in_turn(api: AnyApi, *said: Said) -> Callable[[Asked], Said]:
+    """These answers one after the other, and then the last one again."""
+    return lambda _: said[min(len(api.asked), len(said)) - 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,23 +16,11 @@ from backfill_assets.capture.errors import AnswerHoldsSecret, BadAnswer, StreamD
 from backfill_assets.capture.http_requests import HttpSecrets
 from backfill_assets.capture.streams import Pace
 from backfill_assets.domain import Basic, HttpApi, PageNumber, Token
-from backfill_assets_tests.support.any_api import AnyApi, AnyCapture, Asked, Said, any_api
+from backfill_assets_tests.support.any_api import AnyApi, AnyCapture, Asked, Said
 
 CLIENT, SECRET = "client: 4711", "the+secret/word of the client"
 TOKEN = Token(url="https://api.example.org/token", secrets={"client_id": "A", "client_secret": "B"})
 SECRETS = HttpSecrets(token={"client_id": CLIENT, "client_secret": SECRET})
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[AnyApi]:
-    with any_api() as found:
-        yield found
-
-
-@pytest.fixture
-def api(server: AnyApi) -> AnyApi:
-    server.asked.clear()
-    return server
 
 
 def basic(user: str, password: str) -> str:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.capture.errors import AnswerHoldsSecret, BadAnswer, NextPageLoop, NoStream
 from backfill_assets.capture.http_requests import HttpSecrets
-from backfill_assets.capture.streams import Pace, Period
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.identity import canonical_json
+from backfill_assets.capture.streams import Period
 from backfill_assets.domain import (
     Cursor,
     HttpApi,
@@ -29,35 +26,22 @@ from backfill_assets.domain import (
     NextUrl,
     Offset,
     PageNumber,
-    TimeWindow,
 )
-from backfill_assets.planning.local_days import LocalDays
-from backfill_assets.planning.partitions import DayRange
-from backfill_assets_tests.support.any_api import AnyApi, AnyCapture, Asked, Said, any_api
-
-FIRST = datetime(2026, 1, 1, tzinfo=UTC)
-WINDOW = TimeWindow(start="from", end="to", of="at")
-Record = Mapping[str, Any]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[AnyApi]:
-    with any_api() as found:
-        yield found
-
-
-@pytest.fixture
-def api(server: AnyApi) -> AnyApi:
-    server.asked.clear()
-    return server
-
-
-def record(number: int, hour: int = 0) -> Record:
-    return {"id": number, "at": (FIRST + timedelta(hours=hour)).strftime("%Y-%m-%dT%H:%M:%SZ")}
-
-
-def named(**places: Any) -> Said:
-    return Said(document=places)
+from backfill_assets_tests.support.any_api import (
+    FIRST,
+    NUMBERED,
+    WINDOW,
+    AnyApi,
+    AnyCapture,
+    Asked,
+    Record,
+    Said,
+    any_api,
+    captured,
+    in_turn,
+    named,
+    record,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,18 +231,6 @@ def test_what_is_captured_is_what_an_api_has_whatever_happens_on_the_way(
     capture.run(period)
     assert len(capture.records) == len(found) or name in ("GraphQL", "two keys", "ids", "search")
     assert len(api.asked) <= asked_before + 4
-
-
-def captured(api: AnyApi, tmp_path: Path, answers: Callable[[Asked], Said], **declared: Any) -> AnyCapture:
-    api.answer = answers
-    return AnyCapture(tmp_path, HttpApi(**{"url": f"{api.url}/v1", "records": "results", **declared}))
-
-
-def in_turn(api: AnyApi, *said: Said) -> Callable[[Asked], Said]:
-    return lambda _: said[min(len(api.asked), len(said)) - 1]
-
-
-NUMBERED = PageNumber(parameter="page")
 
 
 def test_seven_records_by_offset_are_seven_and_asked_for_as_declared(api: AnyApi, tmp_path: Path) -> None:
@@ -531,307 +503,3 @@ def test_the_same_page_again_and_again_is_a_circle(api: AnyApi, tmp_path: Path, 
 
     with pytest.raises(NextPageLoop, match="goes round in a circle"):
         captured(api, tmp_path, answer, pages=pages).run()
-
-
-# ---------------------------------------------------------------------------------------------------- errors and values
-
-
-@pytest.mark.parametrize("error", [{"message": "no"}, ["no"], "no", True, 1])
-@pytest.mark.parametrize("where", ["error", "errors"])
-def test_an_error_in_an_answer_with_status_200_is_refused(
-    api: AnyApi, tmp_path: Path, where: str, error: object
-) -> None:
-    found = captured(api, tmp_path, lambda _: named(results=[record(1)], **{where: error}))
-    with pytest.raises(BadAnswer, match=f"an error at '{where}', although its status is 200"):
-        found.run()
-    assert captured(api, tmp_path, lambda _: named(results=[record(1)], **{where: error}), errors=()).run() == 1
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        ([{"message": "no such field 'x'"}], "no such field"),
-        ({"code": 7, "message": "quota"}, r"\('quota'\)"),
-        ("not today\n" + "x" * 200, "not today.{0,4}xxx"),
-        ({"code": 7}, r"status is 200, which errors=\(\) would accept"),
-        ("the-secret-word is wrong", r"status is 200, which"),
-    ],
-)
-def test_what_an_error_says_is_quoted_unless_it_has_a_secret_in_it(
-    api: AnyApi, tmp_path: Path, error: object, said: str
-) -> None:
-    api.answer = lambda _: named(error=error)
-    declared = HttpApi(url=f"{api.url}/v1", secret_parameters={"key": "API_KEY"})
-    with pytest.raises(BadAnswer, match=said) as refused:
-        AnyCapture(tmp_path, declared, HttpSecrets(parameters={"key": "the-secret-word"})).run()
-    assert "secret" not in str(refused.value) and "\n" not in str(refused.value) and len(str(refused.value)) < 300
-
-
-@pytest.mark.parametrize("status", [408, 425, 429, 500, 503, 403])
-def test_what_may_succeed_later_is_tried_again(api: AnyApi, tmp_path: Path, status: int) -> None:
-    waits: list[float] = []
-    late = Said(status=status, headers={"Retry-After": "7"})
-    found = captured(api, tmp_path, in_turn(api, late, named(results=[record(1)])))
-    assert found.run(pace=Pace(wait=waits.append)) == 1
-    assert waits == [7.0]
-
-
-@pytest.mark.parametrize("error", [None, False, 0, "", [], {}])
-def test_no_error_is_none(api: AnyApi, tmp_path: Path, error: object) -> None:
-    assert captured(api, tmp_path, lambda _: named(results=[record(1)], error=error, errors=error)).run() == 1
-    assert captured(api, tmp_path, lambda _: named(errors=[record(1)]), records="errors").run() == 1
-
-
-NOT_JSON = ["NaN", "-Infinity", "Infinity", "nan", "-inf", "None", "undefined", "01", "+1", ".5", "1.", '"a\tb"']
-
-
-@pytest.mark.parametrize("value", [*NOT_JSON, '"\\x41"', '"a\nb"', '{"a": [NaN]}', "0x1F", "1e999"])
-def test_a_value_that_is_no_json_is_left_to_landing_and_its_page_counts(
-    api: AnyApi, tmp_path: Path, value: str
-) -> None:
-    body = f'{{"at": "x", "results": [{{"id": 1, "v": {value}}},\n {{"id": 2, "v":\n 1.50}}], "next": null}}'.encode()
-    found = captured(api, tmp_path, lambda _: Said(body=body), pages=Cursor(parameter="c", next="next"))
-    assert found.run() == 2
-    first, second = found.lines
-    assert second == b'{"id": 2, "v":  1.50}'
-    if value == "1e999":
-        assert first == b'{"id": 1, "v": 1e999}'
-        return
-
-    def refused(name: str) -> None:
-        raise ValueError(name)
-
-    if "\n" in value:
-        assert isinstance(json.loads(first), str)  # no object, which is rejected
-    else:
-        assert first == f'{{"id": 1, "v": {value}}}'.encode()
-        with pytest.raises(ValueError):
-            json.loads(first, parse_constant=refused)
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"results": [{"id": 1}, {"id": 2, }]}',
-        b'{"results": [{"id": 1} {"id": 2}]}',
-        b'{"results": [{"id": 1}], "next": 01}',
-        b'{"results": [{"id": 1}], "next": "a\tb"}',
-        b"{\"results\": [{'id': 1}]}",
-        b'{"results": [{"id": 1}]',
-        b'{"results": [{id: 1}]}',
-        b"<html>",
-        b"",
-    ],
-)
-def test_an_answer_of_which_it_is_not_known_where_records_end_is_refused(
-    api: AnyApi, tmp_path: Path, body: bytes
-) -> None:
-    found = captured(api, tmp_path, lambda _: Said(body=body), pages=Cursor(parameter="c", next="next"))
-    with pytest.raises(BadAnswer, match="content that is not JSON"):
-        found.run()
-
-
-@pytest.mark.parametrize(
-    ("where", "why"), [("next", "a value that is not a cursor at 'next'"), ("other", ""), ("total", "no number")]
-)
-def test_no_number_beside_the_records_is_refused_where_it_is_asked_for(
-    api: AnyApi, tmp_path: Path, where: str, why: str
-) -> None:
-    body = f'{{"{where}": NaN, "results": [{{"id": 1}}]}}'.encode()
-    pages: Any = Offset(parameter="o", total="total") if where == "total" else Cursor(parameter="c", next="next")
-    found = captured(api, tmp_path, lambda _: Said(body=body), pages=pages)
-    if why:
-        with pytest.raises(BadAnswer, match=why):
-            found.run()
-    else:
-        assert found.run() == 1
-
-
-def test_bytes_that_are_no_text_reject_their_record(api: AnyApi, tmp_path: Path) -> None:
-    body = '{"results": [{"id": "ü"}, {"id": "u"}]}'.encode("latin-1")
-    found = captured(api, tmp_path, lambda _: Said(body=body))
-    assert found.run() == 2
-    assert found.lines == ['{"id": "ü"}'.encode("latin-1"), b'{"id": "u"}']
-    said = {"Content-Type": "application/json; charset=ISO-8859-1"}
-    found = captured(api, tmp_path, lambda _: Said(body=body, headers=said))
-    assert found.run() == 2
-    assert found.lines == ['{"id": "ü"}'.encode(), b'{"id": "u"}']
-    for encoding, why in (("utf-16", "what is not utf-16"), ("klingon", "the unknown encoding 'klingon'")):
-        headers = {"Content-Type": f"application/json; charset={encoding}"}
-        with pytest.raises(BadAnswer, match=why):
-            captured(api, tmp_path, lambda _, headers=headers: Said(body=body, headers=headers)).run()  # type: ignore[misc]
-
-
-# ---------------------------------------------------------------------------------------------------- requests, windows
-
-
-def test_a_search_is_a_post_whose_body_has_the_window_the_page_and_numbers_as_numbers(
-    api: AnyApi, tmp_path: Path
-) -> None:
-    def answer(asked: Asked) -> Said:
-        at = asked.document["page"]["from"]
-        return Said(document={"results": [record(at)] if at < 2 else []}, status=201)
-
-    found = captured(
-        api,
-        tmp_path,
-        answer,
-        method="POST",
-        body={"query": {"kind": "sale", "rate": 1.5}, "page": {"from": None}},
-        pages=Offset(parameter=InBody("page.from"), limit=InBody("page.size"), size=1),
-        window=TimeWindow(start=InBody("range.start"), end=InHeader("X-Until"), of="at", form="seconds"),
-        parameters={"tag": ("a", "b")},
-    )
-    assert found.run(Period(start=FIRST, end=FIRST + timedelta(days=1))) == 2
-    start = int(FIRST.timestamp())
-    assert [each.document for each in api.asked] == [
-        {"query": {"kind": "sale", "rate": 1.5}, "page": {"from": n, "size": 1}, "range": {"start": start}}
-        for n in range(3)
-    ]
-    first = api.asked[0]
-    assert (first.method, first.headers["content-type"]) == ("POST", "application/json")
-    assert first.headers["x-until"] == str(start + 86400)
-    assert list(first.query) == [("tag", "a"), ("tag", "b")]
-    kept = json.loads(found.answers[0].partition(b"\n")[0])["request"]
-    assert json.loads(kept["body"]) == first.document
-    assert (kept["method"], kept["headers"]) == ("POST", {"X-Until": str(start + 86400)})
-
-
-@pytest.mark.parametrize("seconds", [-40, 0, 40])
-def test_records_that_a_clock_beside_theirs_puts_elsewhere_are_captured_with_an_overlap(
-    api: AnyApi, tmp_path: Path, seconds: int
-) -> None:
-    """The server finds records by when it got them, and counts neither end."""
-    edges = [FIRST + timedelta(days=1, seconds=each) for each in (-86400, -86390, -30, -1, 0, 1, 30)]
-    records: list[Record] = [{"id": number, "at": at.isoformat()} for number, at in enumerate(edges)]
-
-    def answer(asked: Asked) -> Said:
-        start, end = (datetime.fromisoformat(asked.parameters[each]) for each in ("from", "to"))
-        skew = timedelta(seconds=seconds)
-        return named(results=[each for each in records if start < datetime.fromisoformat(each["at"]) + skew < end])
-
-    window = replace(WINDOW, overlap=timedelta(minutes=1))
-    found = captured(api, tmp_path, answer, window=window)
-    found.run(Period(start=FIRST, end=FIRST + timedelta(days=1)))
-    assert {each["id"] for each in found.records} >= {0, 1, 2, 3}
-    found.run(Period(start=FIRST, end=FIRST + timedelta(days=2)))
-    assert {each["id"] for each in found.records} == set(range(7))
-
-
-@pytest.mark.parametrize("day", ["2026-03-29", "2026-10-25"])  # clocks in Amsterdam change
-def test_an_overlap_of_days_is_one_of_the_calendar(api: AnyApi, tmp_path: Path, day: str) -> None:
-    window = TimeWindow(start="from", end="to", of="at", form="day", overlap=timedelta(days=1))
-    declared = HttpApi(url=f"{api.url}/v1", records="results", window=window)
-    api.answer = lambda _: named(results=[])
-    from zoneinfo import ZoneInfo
-
-    from backfill_assets_tests.support import any_api as support
-
-    zone = ZoneInfo("Europe/Amsterdam")
-    first = datetime.fromisoformat(day).replace(tzinfo=zone)
-    following = (first.replace(tzinfo=None) + timedelta(days=1)).replace(tzinfo=zone)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(support, "NOW", datetime(2027, 1, 1, tzinfo=UTC))
-        capture = AnyCapture(tmp_path, declared, zone="Europe/Amsterdam")
-        capture.run(Period(start=first.astimezone(UTC), end=following.astimezone(UTC)))
-    (asked,) = api.asked
-    whole = datetime.fromisoformat(day).date()
-    assert asked.parameters == {"from": f"{whole - timedelta(days=1)}", "to": f"{whole + timedelta(days=2)}"}
-
-
-@pytest.mark.parametrize(
-    ("form", "zone", "asked"),
-    [
-        ("yyyyMMdd", "Europe/Amsterdam", [("20260101", "20260102"), ("20260102", "20260103")]),
-        ("d/M/yyyy", "UTC", [("1/1/2026", "2/1/2026"), ("2/1/2026", "3/1/2026")]),
-        (
-            "yyyy-MM-dd HH:mm:ss",
-            "America/New_York",
-            [("2025-12-31 19:00:00", "2026-01-01 19:00:00"), ("2026-01-01 19:00:00", "2026-01-02 19:00:00")],
-        ),
-        (
-            "yyyyMMdd'T'HHmmssXXX",
-            "America/New_York",
-            [("20260101T000000Z", "20260102T000000Z"), ("20260102T000000Z", "20260103T000000Z")],
-        ),
-    ],
-)
-def test_instants_are_written_as_an_api_reads_them(
-    api: AnyApi, tmp_path: Path, form: str, zone: str, asked: Sequence[tuple[str, str]]
-) -> None:
-    api.answer = lambda _: named(results=[])
-    window = replace(WINDOW, form=form)
-    capture = AnyCapture(tmp_path, HttpApi(url=f"{api.url}/v1", records="results", window=window), zone=zone)
-    first = LocalDays(zone).instants(DayRange(date(2026, 1, 1), date(2026, 1, 3))) if window.is_of_days else None
-    capture.run(Period(start=first[0] if first else FIRST, end=first[1] if first else FIRST + timedelta(days=2)))
-    assert [(each.parameters["from"], each.parameters["to"]) for each in api.asked] == asked
-
-
-def test_a_period_may_be_in_one_text(api: AnyApi, tmp_path: Path) -> None:
-    window = TimeWindow(start="$filter", both="at ge {start} and at lt {end}", of="at")
-    found = captured(api, tmp_path, lambda _: named(results=[]), window=window)
-    found.run(Period(start=FIRST, end=FIRST + timedelta(days=1)))
-    assert [each.parameters for each in api.asked] == [
-        {"$filter": "at ge 2026-01-01T00:00:00Z and at lt 2026-01-02T00:00:00Z"}
-    ]
-
-
-# ------------------------------------------------------------------------------------------------- what positions mean
-
-
-def identity(**declared: Any) -> str:
-    usual = {"url": "https://api.example.org/v1", "records": "items", "parameters": {"limit": "5"}}
-    return hashlib.sha256(canonical_json(HttpApi(**{**usual, **declared}).identity).encode()).hexdigest()[:12]
-
-
-def test_positions_of_earlier_releases_have_the_meaning_that_they_had() -> None:
-    window = TimeWindow(start="from", end="to", of="at", settles_after=timedelta(hours=1))
-    pages = [
-        None,
-        Cursor(parameter="c", next="next"),
-        Cursor(parameter="c", next="next", more="more"),
-        PageNumber(parameter="page"),
-        IdRange(after="since", member="id", first="0"),
-    ]
-    assert [identity(pages=each, window=of) for each in pages for of in (None, window)] == [
-        *("3b3615e43e7f", "f469b0eeaae7", "9dc3ccedb2e8", "0b5e50b8ed14", "f0a592d9b167"),
-        *("1986906cf1a8", "72e94f4310ae", "5a2c397f7196", "7e1772b628ae", "68f04c6bda55"),
-    ]
-
-
-def test_what_changes_which_records_a_position_means_is_another_stream() -> None:
-    offset = Offset(parameter="offset")
-    changed: list[dict[str, Any]] = [
-        {},
-        *({"pages": each} for each in (offset, replace(offset, first=1), replace(offset, parameter="skip"))),
-        *({"pages": each} for each in (replace(offset, limit="n", size=5), replace(offset, limit="n", size=6))),
-        *({"pages": each} for each in (replace(offset, total="total"), replace(offset, more="total"))),
-        *({"pages": each} for each in (NextUrl(next="next"), NextUrl(next="other"), LinkHeader(), LinkHeader(rel="x"))),
-        {"pages": Cursor(parameter="c", next="next")},
-        {"pages": Cursor(parameter=InBody("c"), next="next"), "method": "POST"},
-        {"pages": Cursor(parameter=InHeader("c"), next="next")},
-        {"pages": Cursor(parameter="c", next=InHeader("next"))},
-        {"pages": Cursor(parameter="c", next="next", end=("0",))},
-        {"pages": Cursor(parameter="c", next="next", first="*")},
-        {"pages": PageNumber(parameter="page")},
-        {"pages": PageNumber(parameter="page", total="pages")},
-        {"pages": IdRange(after="since", member="at")},
-        {"pages": IdRange(after="since", member="at", tie="id", tie_after="since_id")},
-        {"window": WINDOW},
-        {"window": replace(WINDOW, overlap=timedelta(seconds=1))},
-        {"window": replace(WINDOW, form="yyyyMMdd")},
-        {"window": replace(WINDOW, end="", both="{start}..{end}")},
-        {"method": "POST"},
-        {"method": "POST", "body": {"a": 1.5}},
-        {"method": "POST", "body": {"a": 1.25}},
-    ]
-    assert len({identity(**each) for each in changed}) == len(changed)
-    same: list[dict[str, Any]] = [{"empty": (404,)}, {"errors": ()}, {"attempts": 1}]
-    assert {identity(**each) for each in same} == {identity()}
-
-
-def test_refusals_are_of_one_sentence(api: AnyApi, tmp_path: Path) -> None:
-    found = captured(api, tmp_path, lambda _: named(results=None))
-    with pytest.raises(BackfillError) as refused:
-        found.run()
-    assert "\n" not in str(refused.value)
