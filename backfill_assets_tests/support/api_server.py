@@ -16,9 +16,10 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from backfill_assets.capture.http_api import HttpApi
+from backfill_assets.capture.streams import Pace
 from backfill_assets.domain import SourceTable
 from backfill_assets_tests.domains import captured_api
-from backfill_assets_tests.support.captured_shop import FIRST, StreamShop
+from backfill_assets_tests.support.captured_shop import FIRST, StreamShop, lines_of
 
 CLIENT, SECRET = "client-4711", "the-secret-word-of-the-api"
 Headers = Mapping[str, str]
@@ -213,3 +214,26 @@ class ApiShop(StreamShop):
         token = self.kind.token and replace(self.kind.token, url=f"{self.api.url}/token")
         usual = {"url": f"{self.api.url}{self.path}", "token": token}
         return replace(captured_api.sales, capture=replace(self.kind, **{**usual, **self.declared}), policy=self.policy)
+
+
+LAST = FIRST + timedelta(days=3)
+ShopOf = Callable[..., ApiShop]
+"""Makes a home that captures the API."""
+
+
+class Waits(list[float]):
+    """How long a capture waited, without the waiting."""
+
+    @property
+    def pace(self) -> Pace:
+        return Pace(wait=self.append)
+
+
+def ids(shop: ApiShop) -> list[str]:
+    """The ids of the records that were captured, sorted."""
+    return sorted(line["sale_id"] for line in lines_of(shop.bytes()))
+
+
+def current(shop: ApiShop) -> dict[str, int]:
+    """The amounts of bronze, by id."""
+    return {row["sale_id"]: row["amount"] for row in shop.rows()}

@@ -108,17 +108,19 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "integration/candidates/test_plan_is_run.py": {
         "test_a_run_is_not_measured_by_other_gates_than_were_agreed": ("False",),
     },
-    "integration/publication/test_publication_and_inputs.py": {
+    "integration/publication/test_errors_of_functions.py": {
         "test_a_transform_with_an_action_is_refused_with_its_name_and_the_action": (
             "collect-<lambda>",
             "write-<lambda>",
         ),
-        "test_an_event_dated_a_year_ahead_fills_no_year": ("True",),
         "test_an_error_of_python_in_a_worker_is_one_of_the_function_whose_message_the_ledger_does_not_keep": (
             "udf",
             "arrow",
         ),
         "test_a_worker_that_is_lost_or_lacks_something_is_no_mistake_in_a_function": ("has_no_memory-MemoryError",),
+    },
+    "integration/publication/test_publication_and_inputs.py": {
+        "test_an_event_dated_a_year_ahead_fills_no_year": ("True",),
     },
     "integration/testing/test_checks.py": {
         "test_a_table_without_a_mistake_passes": ("check_staging_twice", "check_warm_up", "check_no_outside_effects"),

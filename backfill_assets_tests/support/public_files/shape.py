@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
@@ -79,3 +80,15 @@ def comma(rows: Iterable[Sequence[object]], *, end: str = "\n", quoting: int = c
 def joined(rows: Iterable[Sequence[object]], *, by: str, end: str = "\n") -> str:
     """Rows as programs write them that quote nothing."""
     return "".join(by.join("" if value is None else str(value) for value in row) + end for row in rows)
+
+
+def dates(frame: pd.DataFrame, **formats: str) -> pd.DataFrame:
+    """Columns of days and local times, read by these formats."""
+    return as_dates(frame, formats)
+
+
+def as_dates(frame: pd.DataFrame, formats: Mapping[Any, str]) -> pd.DataFrame:
+    """The same for names that Python has no words for."""
+    for column, form in formats.items():
+        frame[column] = pd.to_datetime(frame[column].astype(str), format=form)
+    return frame
