@@ -40,7 +40,11 @@ def maxwell_events(stream: IO[bytes], source: SourceTable, *, name: str) -> Iter
             raise BadFile(path=name, fault=Fault.LONG_LINE, why=why)
         line = (line.removeprefix(_BOM) if number == 1 else line).strip(b" \t\r\n")
         if line:
-            yield from _events(line, members_of_key)
+            try:
+                events = [*_events(line, members_of_key)]
+            except RecursionError:  # deeper than it can be written
+                events = [line]
+            yield from events
 
 
 def _events(line: bytes, members_of_key: list[str]) -> Iterator[bytes]:
