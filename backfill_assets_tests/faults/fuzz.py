@@ -8,10 +8,7 @@ reading of the rules says. Prints a table of kinds of files and what became of t
 from __future__ import annotations
 
 import argparse
-import secrets
 import sys
-import tempfile
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -21,7 +18,6 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import Settings
-from backfill_assets.core.spark import open_spark
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.ledger.imports import ImportCounts
 from backfill_assets.ledger.states import COUNTING
@@ -29,6 +25,7 @@ from backfill_assets_tests.faults.corpus import KINDS, hostile_file
 from backfill_assets_tests.faults.corpus_values import Fate, Hostile
 from backfill_assets_tests.faults.findings import COUNTED, Findings, Tally
 from backfill_assets_tests.faults.fuzz_changes import fuzz_changes
+from backfill_assets_tests.faults.fuzzed import fuzzed
 from backfill_assets_tests.faults.refused import files_without_records, refused_files
 from backfill_assets_tests.support.landing_examples import LANDED_AT, LandingRoom, landing_room
 
@@ -210,34 +207,18 @@ def table(findings: Findings) -> str:
 
 def main() -> int:
     """Fuzzes and prints the table; 1 when a promise was broken."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=100_000)
-    parser.add_argument("--records-in-a-file", type=int, default=1_000)
-    parser.add_argument("--changes", type=int, default=8, help="rooms in which a source changes its mind")
-    parser.add_argument("--seed", type=int, default=None, help="by default another one each time")
-    given = parser.parse_args()
-    seed = secrets.randbelow(2**32) if given.seed is None else given.seed
-    sys.stderr.write(f"seed {seed}\n")
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as name:
-        folder = Path(name)
-        environment = {
-            "BACKFILL_HOME": str(folder / "spark"),
-            "BACKFILL_SPARK_MASTER": "local[2]",
-            "BACKFILL_SPARK_MEMORY": "2g",
-            "BACKFILL_SPARK_SHUFFLE_PARTITIONS": "2",
-        }
-        spark = open_spark(Settings.from_environment(environment))
-        findings = fuzz(spark, folder, seed=seed, records=given.records, records_in_a_file=given.records_in_a_file)
-        fuzz_changes(spark, folder, seed=seed, rooms=given.changes, acts=16, count=300, findings=findings)
-        spark.stop()
-    sys.stdout.write(table(findings) + "\n")
-    sys.stdout.write("".join(f"  {violation}\n" for violation in findings.violations[:50]))
-    found = len(findings.violations)
-    sys.stdout.write(
-        f"seed {seed}: {findings.records:,} records, {found:,} violations, {time.monotonic() - began:.0f} s\n"
-    )
-    return int(bool(findings.violations))
+
+    def act(spark: SparkSession, folder: Path, given: argparse.Namespace) -> tuple[str, bool]:
+        findings = fuzz(
+            spark, folder, seed=given.seed, records=given.records, records_in_a_file=given.records_in_a_file
+        )
+        fuzz_changes(spark, folder, seed=given.seed, rooms=given.changes, acts=16, count=300, findings=findings)
+        lines = [table(findings), *(f"  {violation}" for violation in findings.violations[:50])]
+        lines.append(f"{findings.records:,} records, {len(findings.violations):,} violations")
+        return "\n".join(lines), bool(findings.violations)
+
+    changes = {"type": int, "default": 8, "help": "rooms in which a source changes its mind"}
+    return fuzzed(__doc__, act, options={"--changes": changes})
 
 
 if __name__ == "__main__":

@@ -11,11 +11,7 @@ import argparse
 import io
 import json
 import random
-import secrets
 import sys
-import tempfile
-import time
-from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -27,9 +23,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from backfill_assets.core.settings import Settings
-from backfill_assets.core.spark import open_spark
 from backfill_assets.domain import SourceTable, daily
 from backfill_assets_tests.faults.fuzz_values import Comparison, Findings, table
+from backfill_assets_tests.faults.fuzzed import fuzzed
 from backfill_assets_tests.faults.landing_clocks import Times
 from backfill_assets_tests.faults.landing_values import Generated
 from backfill_assets_tests.support.landing_examples import LANDED_AT, landing_room
@@ -93,8 +89,12 @@ def local_time(chance: random.Random, zone: str) -> datetime:
         case 1:
             edge = chance.choice([0, 60, 3600, 14 * 3600, 20 * 3600, 34 * 3600, 86400])
             return LANDED_AT.replace(tzinfo=None) + timedelta(seconds=chance.choice([-1, 0, 1, 1800]) + edge)
-    found = chance.choice(_changes(zone or "Europe/Berlin"))
-    return found + timedelta(minutes=15 * chance.randrange(-4, 20))
+    return change_of_clocks(chance, zone or "Europe/Berlin")
+
+
+def change_of_clocks(chance: random.Random, zone: str) -> datetime:
+    """A time of the calendar around a change of the clocks of a zone."""
+    return chance.choice(_changes(zone)) + timedelta(minutes=15 * chance.randrange(-4, 20))
 
 
 def _changes(zone: str, known: dict[str, list[datetime]] = {}) -> list[datetime]:  # noqa: B006 - kept for the process
@@ -180,31 +180,15 @@ def fuzz_times(spark: SparkSession, folder: Path, *, seed: int, records: int, re
     return findings
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Fuzzes and prints the table; 1 when a value differed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=100_000)
-    parser.add_argument("--records-in-a-file", type=int, default=1_000)
-    parser.add_argument("--seed", type=int, default=None, help="by default another one each time")
-    given = parser.parse_args(arguments)
-    seed = secrets.randbelow(2**32) if given.seed is None else given.seed
-    sys.stderr.write(f"seed {seed}\n")
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="fuzz-times-") as name:
-        folder = Path(name)
-        environment = {
-            "BACKFILL_HOME": str(folder / "spark"),
-            "BACKFILL_SPARK_MASTER": "local[2]",
-            "BACKFILL_SPARK_MEMORY": "2g",
-            "BACKFILL_SPARK_SHUFFLE_PARTITIONS": "2",
-        }
-        spark = open_spark(Settings.from_environment(environment))
-        findings = fuzz_times(
-            spark, folder, seed=seed, records=given.records, records_in_a_file=given.records_in_a_file
-        )
-        spark.stop()
-    sys.stdout.write(f"{table(findings)}\nseed {seed}: {time.monotonic() - began:.0f} s\n")
-    return int(bool(findings.differences))
+
+    def act(spark: SparkSession, folder: Path, given: argparse.Namespace) -> tuple[str, bool]:
+        size = given.records_in_a_file
+        findings = fuzz_times(spark, folder, seed=given.seed, records=given.records, records_in_a_file=size)
+        return table(findings), bool(findings.differences)
+
+    return fuzzed(__doc__, act)
 
 
 if __name__ == "__main__":

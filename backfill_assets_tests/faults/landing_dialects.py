@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from backfill_assets.domain import Csv
@@ -202,7 +202,15 @@ def file_of(chance: random.Random, dialect: Csv, *, count: int) -> bytes:
     letters += [] if dialect.encoding == "shift_jis" else ["é"]
     letters += ["\n", "\r\n", "\r"] if dialect.quote or dialect.escape else []
     letters += ["N", "n", "0", "x"] if dialect.escape else []
-    width, ending = chance.randrange(2, 5), chance.choice(["", "", dialect.delimiter])
+    width = chance.randrange(2, 5)
+    rows = [["".join(chance.choices(letters, k=chance.randrange(6))) for _ in range(width)] for _ in range(count)]
+    rows = [[f"r{number}", *row[1:]] for number, row in enumerate(rows)]
+    return file_with(chance, dialect, [f"column {number}" for number in range(width)], rows)
+
+
+def file_with(chance: random.Random, dialect: Csv, header: Sequence[str], rows: Sequence[Sequence[str]]) -> bytes:
+    """A file in a dialect with these rows, among lines that are no records and rows that are broken."""
+    ending = chance.choice(["", "", dialect.delimiter])
     ends = chance.choice([["\n"], ["\r\n"], ["\r"], ["\n", "\r\n", "\r"]])
     lines: list[bytes] = []
 
@@ -212,18 +220,16 @@ def file_of(chance: random.Random, dialect: Csv, *, count: int) -> bytes:
     for _ in range(dialect.skip):
         add(chance.choice(['Report of "May', "", "a;b", dialect.comment]))
     if dialect.header:
-        add(dialect.delimiter.join(f"column {number}" for number in range(width)) + ending)
-    for number in range(count):
-        cells = ["".join(chance.choices(letters, k=chance.randrange(6))) for _ in range(width)]
-        cells[0] = f"r{number}"
-        line = dialect.delimiter.join(_written(cell, dialect, chance) for cell in cells) + ending
+        add(dialect.delimiter.join(header) + ending)
+    for number, row in enumerate(rows):
+        line = dialect.delimiter.join(_written(cell, dialect, chance) for cell in row) + ending
         match chance.randrange(40):
             case 0:
                 add("")
             case 1 if dialect.comment:
                 add(f"{dialect.comment} a remark {dialect.quote}")
             case 2 if dialect.header and number:
-                add(dialect.delimiter.join(f"column {each}" for each in range(width)) + ending)
+                add(dialect.delimiter.join(header) + ending)
             case 3 if number:
                 line += f"{dialect.delimiter}more"
             case 4 if number:
@@ -233,7 +239,7 @@ def file_of(chance: random.Random, dialect: Csv, *, count: int) -> bytes:
             case 6 if number:
                 lines.append(f"r{number}".encode(dialect.encoding) + UNDECODABLE[dialect.encoding])
                 line = ""
-            case 8 if _escapes_all(dialect) and number > count * 0.9:
+            case 8 if _escapes_all(dialect) and number > len(rows) * 0.9:
                 add("\\.")
                 return b"".join(lines)
             case 7:
@@ -250,11 +256,11 @@ def _written(value: str, dialect: Csv, chance: random.Random) -> str:
     if _escapes_all(dialect):
         if chance.random() < 0.1:
             return chance.choice(["\\N", "\\0", "\\0a", "\\Z", "\\t", "\\xa", "a\\"])
-        special = f"[{re.escape(''.join(special))}{re.escape(dialect.escape)}{BLANKS if dialect.trim else ''}]"
+        escaped = f"[{re.escape(''.join(special))}{re.escape(dialect.escape)}{BLANKS if dialect.trim else ''}]"
         named = {"\n": "n", "\r": "r", "\t": "t"} if chance.random() < 0.5 else {}
-        return re.sub(special, lambda found: dialect.escape + named.get(found[0], found[0]), value)
+        return re.sub(escaped, lambda found: dialect.escape + named.get(found[0], found[0]), value)
     if not dialect.quote:
-        return re.sub(f"[{re.escape(dialect.delimiter)}]", "", value)
+        return re.sub(f"[{re.escape(dialect.delimiter)}\r\n]", "", value)
     needs = is_blank or any(each in value for each in special)
     if not needs and chance.random() < 0.7:
         return value

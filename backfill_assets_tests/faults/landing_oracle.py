@@ -29,7 +29,7 @@ from backfill_assets_tests.faults.landing_clocks import NoInstant, Times, has_zo
 
 
 class FileRefused(Exception):
-    """The file has to be refused as a whole; the text has to occur in the sentence."""
+    """The file has to be refused as a whole; one of the texts between bars has to occur in the sentence."""
 
 
 class Wrong(ValueError):
@@ -116,7 +116,7 @@ def _judged(record: Record, schema: T.StructType, rounds: bool, times: Times | N
 
 def _require(columns: Sequence[str], schema: T.StructType) -> None:
     if any(column.name not in columns and not column.nullable for column in schema):
-        raise FileRefused("has no column")
+        raise FileRefused("has no column|has a line before the header")
 
 
 # ------------------------------------------------------------------------------------------------- values
@@ -420,6 +420,10 @@ def _binary_number(text: str, kind: T.DataType) -> float:
     return math.copysign(value, -1 if text.startswith("-") else 1)
 
 
+FIRST, END = -719_162 * 86_400 * 10**6, 2_932_897 * 86_400 * 10**6
+"""The microseconds at which the year 1 begins, and the year 10000."""
+
+
 def _day(text: str) -> int:
     try:
         return date.fromisoformat(text).toordinal() - _EPOCH
@@ -440,7 +444,10 @@ def _instant(text: str, *, rounds: bool, zoned: bool) -> int:
     if int(fraction[6:]) and not rounds:
         raise Wrong(misfit=True)
     at = ((_day(found[1]) * 24 + hours) * 60 + minutes - ahead) * 60_000_000 + seconds * 10**6 + int(fraction[:6])
-    return _shown_at(at) if zoned and found[6] is None else at
+    at = _shown_at(at) if zoned and found[6] is None else at
+    if not FIRST <= at < END:
+        raise Wrong
+    return at
 
 
 def _shown_at(local: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -17,7 +17,9 @@ from typing import Any
 
 from pyspark.sql import types as T
 
-from backfill_assets_tests.faults.landing_oracle import NOT_FINITE, Record, Wrong, from_text, value_of
+from backfill_assets_tests.faults.landing_clocks import NoInstant, Times, instant_of, reading
+from backfill_assets_tests.faults.landing_oracle import END, FIRST, NOT_FINITE, Record, Wrong, from_text, value_of
+from backfill_assets_tests.support.written_times import LOCAL
 from backfill_assets_tests.support.written_times import expected as time_of
 
 _BEGIN = datetime(1970, 1, 1)  # noqa: DTZ001 - of local times as well
@@ -30,8 +32,6 @@ _MICROS: Mapping[str, Fraction] = {
     "ns": Fraction(1, 1000),
     "d": Fraction(_DAY),
 }
-_FIRST, _END = -719_162 * _DAY, 2_932_897 * _DAY
-"""The microseconds at which the year 1 begins, and the year 10000."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,17 +43,27 @@ class Texts:
         marks: What is before the fraction of a number, and between its groups.
         words: The texts for true and for false.
         nulls: The texts of no value.
+        times: In which zone local times are read.
     """
 
     forms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     marks: tuple[str, str] = (".", "")
     words: tuple[tuple[str, ...], tuple[str, ...]] = (("true",), ("false",))
     nulls: tuple[str, ...] = ()
+    times: Times | None = None
 
-    def judged(self, written: Mapping[str, Any], schema: T.StructType, *, rounds: bool) -> Record:
-        """A record with the values of what its file has."""
+    def judged(
+        self, written: Mapping[str, Any], schema: T.StructType, *, rounds: bool, without: Collection[str] = ()
+    ) -> Record:
+        """A record with the values of what its file has.
+
+        Args:
+            without: Columns of which nothing is said.
+        """
         values: dict[str, Any] = {}
         for column in schema:
+            if column.name in without:
+                continue
             try:
                 values[column.name] = self._value(column, written.get(column.name), rounds=rounds)
             except Wrong as wrong:
@@ -96,11 +106,28 @@ class Texts:
             else:
                 at = time_of(form, _text(written))
                 found = None if at is None else (at - _BEGIN) // _MICROSECOND
+                if found is not None and form in LOCAL and isinstance(column.dataType, T.TimestampType):
+                    found = self._instant(column.name, found)
                 if found is not None and isinstance(column.dataType, T.DateType):
                     found = None if found % _DAY else found // _DAY
             if found is not None:
                 return found
         raise Wrong(quoted=isinstance(written, str))
+
+    def _instant(self, column: str, local: int) -> int:
+        """The instant of a local time of the zone.
+
+        Raises:
+            Wrong: It is none, or could be two, or is beyond the calendar.
+        """
+        with reading(self.times, column):
+            try:
+                found = instant_of(local)
+            except (NoInstant, OverflowError):
+                raise Wrong from None
+        if not FIRST <= found < END:
+            raise Wrong
+        return found
 
 
 def _text(written: Any) -> str:
@@ -130,7 +157,7 @@ def counted(number: Fraction | None, unit: str, kind: T.DataType, rounds: bool, 
     if micros.denominator != 1 and (not rounds or unit == "d"):
         return None
     whole = math.floor(micros + Fraction(1, 2)) if nearest else math.floor(micros)
-    if not _FIRST <= whole < _END:
+    if not FIRST <= whole < END:
         return None
     if not isinstance(kind, T.DateType):
         return whole

@@ -148,9 +148,9 @@ def a_time(chance: random.Random) -> datetime:
     return datetime(year, month, day, hour, minute, second, micros, UTC).replace(tzinfo=None)
 
 
-def a_text(chance: random.Random, written: Written, odd: float = 0.6) -> str:
-    """A text of a form, or, as often as is said, one that is almost of it."""
-    at = a_time(chance)
+def a_text(chance: random.Random, written: Written, odd: float = 0.6, at: datetime | None = None) -> str:
+    """A text of a form, of a time or of any, or, as often as is said, one that is almost of it."""
+    at = a_time(chance) if at is None else at
     if chance.random() < 0.3:
         at = at.replace(hour=0, minute=0, second=0, microsecond=0)
     text = written.writes(at)
