@@ -7,11 +7,25 @@ person who reads the declaration. How that is held against answers of the API is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote, urljoin
 
+from backfill_assets.capture.http_api import Basic, Token
+from backfill_assets.capture.http_pagings import (
+    Cursor,
+    Found,
+    IdRange,
+    InBody,
+    InHeader,
+    LinkHeader,
+    NextUrl,
+    Offset,
+    PageNumber,
+    Place,
+)
+from backfill_assets.capture.http_windows import TimeWindow
 from backfill_assets.capture.openapi_schemas import (
     Document,
     kinds_of,
@@ -23,6 +37,7 @@ from backfill_assets.capture.openapi_schemas import (
     schema_of,
     schema_of_value,
 )
+from backfill_assets.core.python_text import arguments, call_lines, literal, names_in
 
 _MOST_DEPTH = 4
 """How deep an answer is looked through for its records."""
@@ -104,14 +119,14 @@ def pages_of_answer(answer: object, records: str) -> str:
     members = dict(_members(of, schema_of_value(answer), "", _MOST_DEPTH, records))
     following, total = _where(members, _NEXTS, "string", "integer"), _where(members, _PAGES, "integer")
     if url := _next_url(members, is_sure=True):
-        _declare(of, "NextUrl", next=url)
+        _declare(of, NextUrl, next=url)
     elif following:
-        _declare(of, "Cursor", parameter="cursor", next=following, more=_where(members, _MORES, "boolean"))
+        _declare(of, Cursor, parameter="cursor", next=following, more=_where(members, _MORES, "boolean"))
     elif total:
-        _declare(of, "PageNumber", parameter="page", total=total)
+        _declare(of, PageNumber, parameter="page", total=total)
     elif total := _where(members, _TOTALS, "integer"):
-        _declare(of, "Offset", parameter="offset", total=total)
-    return of.arguments.get("pages", "")
+        _declare(of, Offset, parameter="offset", total=total)
+    return literal(of.arguments["pages"]) if "pages" in of.arguments else ""
 
 
 class _Of:
@@ -125,8 +140,7 @@ class _Of:
         self.in_body = self._of_body() if method == "post" else {}
         self.parameters |= {name: each for name, each in self.in_body.items() if name not in self.parameters}
         self.notes: list[str] = []
-        self.arguments: dict[str, str] = {}
-        self.names = {"HttpApi"}
+        self.arguments: dict[str, Any] = {}
         self.sent: dict[str, str] = {}
         self.secrets: dict[str, dict[str, str]] = {}
 
@@ -143,12 +157,9 @@ class _Of:
             for name, given in properties_of(schema).items()
         }
 
-    def place(self, name: str) -> _Text | str:
+    def place(self, name: str) -> Place:
         """What is asked with a parameter, as it is declared."""
-        if name not in self.in_body:
-            return name
-        self.names.add("InBody")
-        return _Text(f"InBody({_q(name)})")
+        return InBody(name) if name in self.in_body else name
 
     def schema(self, schema: object) -> Document:
         return schema_of(self.document, schema)
@@ -174,38 +185,44 @@ def _of_operation(of: _Of, origin: str) -> Iterator[ProposedApi]:
     times = _times(columns)
     event_time = _first(times, _TIMES) or next(iter(times), "")
     key = _key(columns, of.path)
-    of.arguments["url"] = _q(_url(of, origin))
+    of.arguments["url"] = _url(of, origin)
     if records:
-        of.arguments["records"] = _q(records)
+        of.arguments["records"] = records
     members = dict(_members(of, answer, "", _MOST_DEPTH, records))
     _page(of, members, headers, key)
     _window(of, event_time, columns)
     sent = {name: value for name, value in of.sent.items() if name not in of.in_body}
     if sent:
-        of.arguments["parameters"] = _pairs(sent)
+        of.arguments["parameters"] = sent
     if of.method == "post":
-        of.arguments["method"] = '"POST"'
-        body = {name: int(value) for name, value in of.sent.items() if name in of.in_body}
-        if body:
-            of.arguments["body"] = "{" + ", ".join(f"{_q(name)}: {value}" for name, value in body.items()) + "}"
+        of.arguments["method"] = "POST"
+        if body := {name: int(value) for name, value in of.sent.items() if name in of.in_body}:
+            of.arguments["body"] = body
         of.notes.append("a search is asked with what is in its body: add it to body={...}")
     _login(of)
-    asked = " ".join(of.arguments.values())
-    required = [name for name, each in of.parameters.items() if each.get("required") and _q(name) not in asked]
+    asked = literal(of.arguments)
+    required = [name for name, each in of.parameters.items() if each.get("required") and literal(name) not in asked]
     if required:
         of.notes.append(f"{', '.join(required)} has to be sent: declare it in parameters")
     if not event_time:
         of.notes.append("no member is a time: say which one is the event time")
-    lines = "".join(f"    {name}={value},\n" for name, value in of.arguments.items())
+    lines = [line for name, value in of.arguments.items() for line in _argument(name, value)]
     yield ProposedApi(
         path=of.path,
-        declaration=f"HttpApi(\n{lines})",
-        names=tuple(sorted(of.names)),
+        declaration="\n".join(["HttpApi(", *lines, ")"]),
+        names=tuple(sorted({"HttpApi", *names_in(of.arguments)})),
         columns=columns,
         key=key,
         event_time=event_time,
         notes=tuple(of.notes),
     )
+
+
+def _argument(name: str, value: object) -> list[str]:
+    """The lines of an argument; a token has one for each of its own."""
+    if isinstance(value, Token):
+        return call_lines(f"{name}=Token(", arguments(value), ")", indent=4, is_long=True)
+    return [f"    {name}={literal(value)},"]
 
 
 # ------------------------------------------------------------------------------------------------- answers and columns
@@ -355,17 +372,17 @@ def _page(of: _Of, members: Mapping[str, Document], headers: Document, key: Sequ
     url, likely_url = _next_url(members, is_sure=True), _next_url(members, is_sure=False)
     link = next((name for name in headers if str(name).lower() == "link"), "")
     if cursor and following and following != url:
-        _declare(of, "Cursor", parameter=of.place(cursor), next=following, more=more)
+        _declare(of, Cursor, parameter=of.place(cursor), next=following, more=more)
     elif url:
-        _declare(of, "NextUrl", next=url)
+        _declare(of, NextUrl, next=url)
     elif link:
-        _declare(of, "LinkHeader")
+        _declare(of, LinkHeader)
     elif offset:
         total = _total(members, headers, _TOTALS)
         given = {"limit": of.place(limit), "size": size} if limit and size else {}
         _declare(
             of,
-            "Offset",
+            Offset,
             parameter=of.place(offset),
             **given,
             first=_first_of(of, offset, 0),
@@ -377,17 +394,17 @@ def _page(of: _Of, members: Mapping[str, Document], headers: Document, key: Sequ
         total = _total(members, headers, _PAGES)
         _declare(
             of,
-            "PageNumber",
+            PageNumber,
             parameter=of.place(page),
             first=_first_of(of, page, 1),
             total=total,
             more=more and not total,
         )
     elif likely_url:
-        _declare(of, "NextUrl", next=likely_url)
+        _declare(of, NextUrl, next=likely_url)
         of.notes.append(f"{likely_url} is taken to be an address")
     elif cursor and key and plain(cursor) in map(plain, _AFTERS):
-        _declare(of, "IdRange", after=of.place(cursor), member=key[0])
+        _declare(of, IdRange, after=of.place(cursor), member=key[0])
         of.notes.append(f"{cursor} is taken to be asked with the last {key[0]}: records have to come in its order")
     else:
         of.notes.append("the document does not say how answers are paged: one is taken to have everything")
@@ -405,27 +422,15 @@ _TOTALS = ("total", "total_count", "total_records", "total_results", "count", "t
 _PAGES = ("total_pages", "page_count", "last_page", "pages", "num_pages", "total_page")
 
 
-def _total(members: Mapping[str, Document], headers: Document, names: Sequence[str]) -> str | _Text:
+def _total(members: Mapping[str, Document], headers: Document, names: Sequence[str]) -> Found:
     found = _where(members, names, "integer", "number")
     header = next((str(each) for each in headers if plain(str(each)).removeprefix("x") in map(plain, names)), "")
-    return found or (_Text(f"InHeader({_q(header)})") if header else "")
+    return found or (InHeader(header) if header else "")
 
 
-class _Text(str):
-    """A part of a declaration as it is written."""
-
-    __slots__ = ()
-
-
-def _declare(of: _Of, kind: str, **given: str | int | bool | None) -> None:
-    of.names.add(kind)
-    of.names |= {each.partition("(")[0] for each in given.values() if isinstance(each, _Text)}
-    said = [
-        f"{name}={value if isinstance(value, _Text) else _q(value)}"
-        for name, value in given.items()
-        if value is not None and value is not False and value != ""
-    ]
-    of.arguments["pages"] = f"{kind}({', '.join(said)})"
+def _declare(of: _Of, kind: Callable[..., object], **given: object) -> None:
+    named = {name: value for name, value in given.items() if value is not None and value is not False and value != ""}
+    of.arguments["pages"] = kind(**named)
 
 
 def _where(members: Mapping[str, Document], names: Sequence[str], *kinds: str) -> str:
@@ -461,8 +466,8 @@ _PAIRS = (
 def _window(of: _Of, event_time: str, columns: Sequence[ProposedColumn]) -> None:
     """How a period is asked for."""
     pairs = ((of.parameter(start), of.parameter(end)) for start, end in _PAIRS)
-    pages = of.arguments.get("pages", "")
-    start, end = next(((a, b) for a, b in pairs if a and b and _is_time(of, a) and _q(a) not in pages), ("", ""))
+    pages = literal(of.arguments.get("pages"))
+    start, end = next(((a, b) for a, b in pairs if a and b and _is_time(of, a) and literal(a) not in pages), ("", ""))
     if not start:
         return
     times = _times(columns)
@@ -470,14 +475,12 @@ def _window(of: _Of, event_time: str, columns: Sequence[ProposedColumn]) -> None
     member = next((each for each in times if by and plain(each).startswith(by)), event_time)
     if not member:
         return
-    of.names.add("TimeWindow")
     parameter = of.parameters[start]
     form = {**parameter, **of.schema(parameter.get("schema"))}
     is_day = form.get("format") == "date"
     written = "day" if is_day else "seconds" if "integer" in kinds_of(form.get("type")) else ""
-    more = f", form={_q(written)}" if written else ""
-    places = [each if isinstance(each, _Text) else _q(each) for each in (of.place(start), of.place(end))]
-    of.arguments["window"] = f"TimeWindow(start={places[0]}, end={places[1]}, of={_q(member)}{more})"
+    window = TimeWindow(start=of.place(start), end=of.place(end), of=member)
+    of.arguments["window"] = replace(window, form=written) if written else window
     of.notes.append(f"{start} and {end} are taken to be about {member}")
 
 
@@ -548,7 +551,7 @@ def _login(of: _Of) -> None:
     else:
         if named := sorted({str(name) for way in ways for name in way}):
             of.notes.append(f"the API is asked by {', '.join(named)}, for which there is no declaration")
-    of.arguments |= {argument: _pairs(secrets) for argument, secrets in of.secrets.items()}
+    of.arguments |= of.secrets
 
 
 def _variable(text: str) -> str:
@@ -565,8 +568,7 @@ def _logs_in(of: _Of, scheme: Document, env: str, scopes: str) -> bool:
         case ("apiKey", "query", _):
             of.secrets.setdefault("secret_parameters", {})[str(scheme.get("name"))] = f"{env}_KEY"
         case ("basic", _, _) | ("http", _, "basic"):
-            of.names.add("Basic")
-            of.arguments["basic"] = f"Basic(secrets={_pairs({'user': f'{env}_USER', 'password': f'{env}_PASSWORD'})})"
+            of.arguments["basic"] = Basic(secrets={"user": f"{env}_USER", "password": f"{env}_PASSWORD"})
         case ("http", _, "bearer"):
             of.secrets.setdefault("secret_headers", {})["Authorization"] = f"{env}_TOKEN"
             of.notes.append(f"the value of {env}_TOKEN begins with Bearer")
@@ -574,23 +576,11 @@ def _logs_in(of: _Of, scheme: Document, env: str, scopes: str) -> bool:
             of.secrets.setdefault("secret_headers", {})["Authorization"] = f"{env}_TOKEN"
             of.notes.append(f"the value of {env}_TOKEN begins with Bearer, and a person has to be given it")
         case ("oauth2", _, _):
-            of.names.add("Token")
-            secrets = _pairs({"client_id": f"{env}_ID", "client_secret": f"{env}_SECRET"})
-            form = _pairs({"grant_type": "client_credentials", **({"scope": scopes} if scopes else {})})
-            url = _q(str(flow["tokenUrl"]))
-            lines = "".join(f"        {each},\n" for each in (f"url={url}", f"secrets={secrets}", f"form={form}"))
-            of.arguments["token"] = f"Token(\n{lines}    )"
+            of.arguments["token"] = Token(
+                url=str(flow["tokenUrl"]),
+                secrets={"client_id": f"{env}_ID", "client_secret": f"{env}_SECRET"},
+                form={"grant_type": "client_credentials", **({"scope": scopes} if scopes else {})},
+            )
         case _:
             return False
     return True
-
-
-def _q(value: object) -> str:
-    """A value as Python, with texts in double quotes unless these have some."""
-    found = repr(value)
-    is_plain = isinstance(value, str) and found[0] == "'" and '"' not in value
-    return '"' + found[1:-1].replace("\\'", "'") + '"' if is_plain else found
-
-
-def _pairs(texts: Mapping[str, str]) -> str:
-    return "{" + ", ".join(f"{_q(name)}: {_q(value)}" for name, value in texts.items()) + "}"

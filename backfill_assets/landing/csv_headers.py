@@ -6,12 +6,12 @@ Nothing is read by what is found here: the file is refused, with the declaration
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Collection
-from dataclasses import fields, replace
+from dataclasses import replace
 
 from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.core.python_text import literal
 from backfill_assets.domain import Csv
 
 _MOST_LINES = 20
@@ -24,12 +24,7 @@ _LINE_END = re.compile("\r\n|\r|\n")
 
 def declaration(dialect: Csv) -> str:
     """A dialect as its author writes it."""
-    given = (field for field in fields(dialect) if getattr(dialect, field.name) != field.default)
-    return f"reads=Csv({', '.join(f'{each.name}={_literal(getattr(dialect, each.name))}' for each in given)})"
-
-
-def _literal(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+    return f"reads={literal(dialect)}"
 
 
 def names_of(line: str, delimiter: str, quote: str = '"') -> set[str]:

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.landed_files import PACKED, FileKind, Format
+from backfill_assets.core.python_text import literal
 from backfill_assets.core.wording import visible
-from backfill_assets.domain import Csv
+from backfill_assets.domain import Csv, Json
 from backfill_assets.landing.csv_headers import declaration, names_of
 
 SAMPLE_BYTES = 1 << 16
@@ -280,7 +281,7 @@ def json_declaration(text: str, columns: Collection[str] = ()) -> str:
 
 def records_at(place: str) -> str:
     """The declaration of a list at a place."""
-    return f"reads=Json(records={json.dumps(place, ensure_ascii=False)})"
+    return f"reads={literal(Json(records=place))}"
 
 
 def list_at(text: str, columns: Collection[str] = ()) -> str:

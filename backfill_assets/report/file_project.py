@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from backfill_assets.report.sniffed import imports_of, literal, partition_of, short_name, source_of, variable_of
+from backfill_assets.core.python_text import literal
+from backfill_assets.report.sniffed import imports_of, partition_of, short_name, source_of, variable_of
 from backfill_assets.sniff.proposal import Proposal, ProposedColumn
 
 _PLAUSIBLE_GAP_DAYS = 31

@@ -9,15 +9,14 @@ import builtins
 import keyword
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
 
+from backfill_assets.core.python_text import WIDTH, arguments, call_lines, import_lines, literal, names_in
 from backfill_assets.core.wording import visible
-from backfill_assets.domain.dialects import Dialect, Epoch, Form
+from backfill_assets.domain.dialects import Form
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.errors import CannotUse
 from backfill_assets.sniff.proposal import Doubt, DoubtKind, Proposal
 
-_WIDTH = 120
 _QUOTED = 40
 _PARTITIONS = ("day", "event_day", "partition_day", "landed_day")
 _TYPES = {
@@ -81,21 +80,13 @@ def imports_of(proposal: Proposal, more: Sequence[str] = (), types: Sequence[str
     kinds = {_TYPES[word] for column in proposal.columns for word in re.findall(r"[A-Z]+", column.kind)}
     if proposal.has_row_number:
         kinds |= {"StringType", "LongType"}
-    names = {"SourceTable", "daily", *more, *proposal.capture_names}
-    if proposal.reads is not None:
-        names.add(type(proposal.reads).__name__)
-    if any(isinstance(form, Epoch) for column in proposal.columns for form in column.forms):
-        names.add("Epoch")
+    declared = (proposal.reads, *(column.forms for column in proposal.columns))
+    names = {"SourceTable", "daily", *more, *proposal.capture_names, *names_in(declared)}
     return [
-        *_import("pyspark.sql.types", sorted({*kinds, *types, "StructField", "StructType"})),
+        *import_lines("pyspark.sql.types", sorted({*kinds, *types, "StructField", "StructType"})),
         "",
-        *_import("backfill_assets.domain", sorted(names, key=lambda each: (each[0].islower(), each))),
+        *import_lines("backfill_assets.domain", sorted(names, key=lambda each: (each[0].islower(), each))),
     ]
-
-
-def _import(module: str, names: Sequence[str]) -> list[str]:
-    line = f"from {module} import {', '.join(names)}"
-    return [line] if len(line) <= _WIDTH else [f"from {module} import (", *(f"    {name}," for name in names), ")"]
 
 
 def source_of(proposal: Proposal) -> list[str]:
@@ -114,9 +105,9 @@ def source_of(proposal: Proposal) -> list[str]:
     return [
         *(f"# {line}" for line in comments_of(proposal)),
         f"{variable_of(proposal)} = SourceTable(",
-        f"    name={_text(proposal.name)},",
+        f"    name={literal(proposal.name)},",
         *_of_key(proposal),
-        f"    event_time={_text(proposal.event_time)},",
+        f"    event_time={literal(proposal.event_time)},",
         *(['    timezone="UTC",'] if proposal.has_local_times else []),
         f'    partition=daily("{partition_of(proposal)}"),',
         "    schema=StructType(",
@@ -134,7 +125,7 @@ def source_of(proposal: Proposal) -> list[str]:
 def _of_key(proposal: Proposal) -> list[str]:
     if proposal.has_row_number:
         return ['    key=("file_name", "row_number"),', "    row_number=True,"]
-    return _call("key=(", [_text(each) for each in proposal.key], ")", indent=4, single_comma=True)
+    return call_lines("key=(", [literal(each) for each in proposal.key], ")", indent=4, single_comma=True)
 
 
 def _fields(proposal: Proposal) -> Iterator[str]:
@@ -143,14 +134,14 @@ def _fields(proposal: Proposal) -> Iterator[str]:
         yield '            StructField("file_name", StringType(), nullable=False),'
         yield '            StructField("row_number", LongType(), nullable=False),'
     for column in proposal.columns:
-        arguments = [_text(column.name), _type(column.kind)]
+        arguments = [literal(column.name), _type(column.kind)]
         if column.name in required:
             arguments.append("nullable=False")
-        lines = _call("StructField(", arguments, ")", indent=12)
+        lines = call_lines("StructField(", arguments, ")", indent=12)
         records = column.values + column.nulls
         if column.nulls and len(lines) == 1:
             comment = f"{lines[0]}  # no value in {column.nulls:,} of {count_of(records, 'record')}"
-            lines = [comment] if len(comment) <= _WIDTH else lines
+            lines = [comment] if len(comment) <= WIDTH else lines
         yield from lines
 
 
@@ -165,61 +156,20 @@ def declared_lines(proposal: Proposal) -> list[str]:
     """What is declared of how files are written: at most a dialect, names, and forms of times."""
     found: list[str] = []
     if proposal.reads is not None:
-        found += _call(f"reads={type(proposal.reads).__name__}(", _arguments(proposal.reads), ")", indent=4)
+        found += call_lines(f"reads={type(proposal.reads).__name__}(", arguments(proposal.reads), ")", indent=4)
     if proposal.names:
-        pairs = [f"{literal(written)}: {_text(name)}" for written, name in proposal.names.items()]
-        found += _call("columns={", pairs, "}", indent=4)
+        pairs = [f"{literal(written)}: {literal(name)}" for written, name in proposal.names.items()]
+        found += call_lines("columns={", pairs, "}", indent=4)
     forms: Mapping[str, tuple[Form, ...]] = {each.name: each.forms for each in proposal.columns if each.forms}
     if forms:
-        pairs = [f"{_text(name)}: {literal(form[0] if len(form) == 1 else form)}" for name, form in forms.items()]
-        found += _call("formats={", pairs, "}", indent=4)
+        pairs = [f"{literal(name)}: {literal(form[0] if len(form) == 1 else form)}" for name, form in forms.items()]
+        found += call_lines("formats={", pairs, "}", indent=4)
     return found
 
 
 def _of_capture(proposal: Proposal) -> list[str]:
     lines = proposal.capture.splitlines()
     return [f"    {line}" for line in (f"capture={lines[0]}", *lines[1:-1], f"{lines[-1]},")] if lines else []
-
-
-def _arguments(reads: Dialect) -> list[str]:
-    usual = type(reads)()
-    return [
-        f"{each.name}={literal(value)}"
-        for each in fields(reads)
-        if (value := getattr(reads, each.name)) != getattr(usual, each.name)
-    ]
-
-
-def _call(begin: str, arguments: Sequence[str], end: str, *, indent: int, single_comma: bool = False) -> list[str]:
-    """A call or a literal in one line, or with each argument in a line of its own, as ruff writes it."""
-    blanks = " " * indent
-    comma = "," if single_comma and len(arguments) == 1 else ""
-    line = f"{blanks}{begin}{', '.join(arguments)}{comma}{end},"
-    if len(line) <= _WIDTH:
-        return [line]
-    return [f"{blanks}{begin}", *(f"{blanks}    {each}," for each in arguments), f"{blanks}{end},"]
-
-
-def literal(value: object) -> str:
-    """A value as Python."""
-    match value:
-        case str():
-            return _text(value)
-        case tuple():
-            inner = ", ".join(map(literal, value))
-            return f"({inner},)" if len(value) == 1 else f"({inner})"
-        case Epoch():
-            return f"Epoch({_text(value.unit)})"
-        case _:
-            return repr(value)
-
-
-def _text(value: str) -> str:
-    """A literal of a text as ruff writes it: in double quotes, unless it has some and no single ones."""
-    found = repr(value)
-    if found[0] == '"' or '"' in value:
-        return found
-    return '"' + found[1:-1].replace("\\'", "'") + '"'
 
 
 # ------------------------------------------------------------------------------------------------------------ comments
@@ -266,7 +216,7 @@ def _chosen(proposal: Proposal) -> Iterator[str]:
 def _wrapped(text: str) -> list[str]:
     lines: list[str] = []
     for word in text.split(" "):
-        if lines and len(lines[-1]) + len(word) + 3 <= _WIDTH:
+        if lines and len(lines[-1]) + len(word) + 3 <= WIDTH:
             lines[-1] += f" {word}"
         else:
             lines.append(word if not lines else f"    {word}")

@@ -19,6 +19,7 @@ from typing import Any
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.packed import open_archive
 from backfill_assets.core.errors import PackageMissing
+from backfill_assets.core.python_text import literal
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import Xlsx
 from backfill_assets.landing.decoding.csv_rows import as_csv, as_unreadable
@@ -49,7 +50,7 @@ def decode_workbook(copy: Path, dialect: Xlsx, *, name: str, into: Path, columns
     for cells in first[1:] if first and not _names(first[0], columns) else ():
         if columns and _names(cells, columns):
             row = next(cell.row for cell in cells if cell.value is not None)
-            declared = repr(replace(dialect, skip=row - 1)).replace("'", '"')
+            declared = literal(replace(dialect, skip=row - 1))
             why = f"has the header with its columns in row {row}: declare reads={declared}"
             raise BadFile(path=name, fault=Fault.BANNER, why=why)
     with into.open("w", encoding="utf-8", errors="surrogatepass", newline="") as written:
