@@ -500,8 +500,10 @@ class KafkaStream:
             found = {as_delete.key[0]: found}
         if not isinstance(found, dict):
             return _NOTHING
-        at = milliseconds(message)
+        at, moment = milliseconds(message), time_of(message)
         when = {} if at is None else {as_delete.at: iso(at)}
+        if as_delete.written is not None and moment is not None:
+            when = {as_delete.at: as_delete.written(moment)}
         columns = {
             **{name: at for name in as_delete.key if (at := member_at(found, name, _ABSENT)) is not _ABSENT},
             as_delete.column: as_delete.delete,

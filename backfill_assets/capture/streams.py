@@ -154,6 +154,7 @@ class Operated:
         snapshot: The value that observes.
         delete: The value that deletes; null where the source declares none.
         at: The column that gets the time of a record without a value, which deletes its key.
+        written: How that time is written where the column has not the form of ISO 8601; None where it has.
         version: The version of the contract whose names these are.
         in_events: Whether its records are change events of Debezium, of which such a delete is one more.
     """
@@ -167,6 +168,7 @@ class Operated:
     at: str
     version: int
     in_events: bool
+    written: Callable[[datetime], str] | None = None
 
     @property
     def values(self) -> Mapping[str, str | None]:

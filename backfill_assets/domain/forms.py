@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import combinations
+from zoneinfo import ZoneInfo
 
 from pyspark.sql import types as T
 
@@ -20,6 +21,7 @@ from backfill_assets.planning.patterns import NoPattern, Pattern, patterns_of
 Reader = Pattern | Epoch
 
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+_MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  (of UTC, as everything that is compared here)
 _NUMBER = re.compile("[+-]?[0-9]{1,19}")
 
@@ -108,11 +110,26 @@ def read_differently(one: Reader, other: Reader) -> str:
     return ""
 
 
+def written_in(declared: Form | tuple[Form, ...], kind: T.DataType, zone: str, at: datetime) -> str:
+    """An instant as the first form of a column is read: its day in UTC, of a date.
+
+    Args:
+        kind: The type of the column.
+        zone: The time zone that its source declares; empty without one.
+    """
+    form, local = readers_of(declared)[0], at.astimezone(UTC)
+    if isinstance(kind, T.DateType):
+        local = local.replace(hour=0, minute=0, second=0, microsecond=0)
+    elif isinstance(form, Pattern) and not form.has_offset:
+        local = local.astimezone(ZoneInfo(zone))
+    return _write(form, local.replace(tzinfo=None))
+
+
 def _write(form: Reader, at: datetime) -> str:
     if isinstance(form, Pattern):
         return form.write(at)
     since = at - _EPOCH
-    return str(since.days if form.unit == "d" else since // timedelta(seconds=1) * PER_SECOND[form.unit])
+    return str(since.days if form.unit == "d" else since // _MICROSECOND * PER_SECOND[form.unit] // 1_000_000)
 
 
 def _read(form: Reader, text: str) -> object:

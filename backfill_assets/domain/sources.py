@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark.sql.types import DataType, DateType, LongType, StringType, StructField, StructType, TimestampType
@@ -40,6 +41,7 @@ from backfill_assets.domain.declarations import (
 )
 from backfill_assets.domain.dialects import Dialect, Form, Maxwell
 from backfill_assets.domain.file_names import FileName, Part, mistakes_of_members, parts_of
+from backfill_assets.domain.forms import written_in
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.operations import (
     DEBEZIUM_COLUMNS,
@@ -74,6 +76,8 @@ FILE_NAME, ROW_NUMBER = "file_name", "row_number"
 
 DeclaredStream = KafkaTopic | KinesisStream | PostgresTable | HttpApi | LakeTable | IcebergTable
 """The streams that a source can be captured from, each a family; who opens one tells them apart by its type."""
+
+_DAY = "yyyy-MM-dd"
 
 OF_A_SOURCE = {
     **WRITTEN,
@@ -531,6 +535,8 @@ class SourceTable:
             return None
         state = named.update or named.create or named.snapshot
         assert state is not None, "operations have a value for one of these"
+        at = named.at or self.event_time
+        forms = self.formats.get(at, _DAY if isinstance(self.time_type, DateType) else ())
         return Operated(
             key=self.key_members,
             column=self._member(named.column),
@@ -538,7 +544,8 @@ class SourceTable:
             update=named.update or state,
             snapshot=named.snapshot or state,
             delete=named.delete,
-            at=self._member(named.at or self.event_time),
+            at=self._member(at),
+            written=partial(written_in, forms, self.time_type, self.timezone) if forms else None,
             version=self.contract_version,
             in_events=self.envelope is not None,
         )

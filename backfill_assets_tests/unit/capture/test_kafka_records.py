@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Message
+from pyspark.sql import types as T
 
 from backfill_assets.capture.errors import WentBack
 from backfill_assets.capture.json_members import members_of
@@ -19,6 +22,7 @@ from backfill_assets.capture.kafka_topic import KafkaTopic
 from backfill_assets.capture.schema_sources import SchemaFolder
 from backfill_assets.capture.schemas import value_reader
 from backfill_assets.capture.streams import Captured, Operated, Period
+from backfill_assets.domain import Epoch, Operations, SourceTable, daily
 from backfill_assets.report.command_line import explained
 from backfill_assets_tests.support.wire_format import avro
 
@@ -143,3 +147,49 @@ def test_the_key_of_an_event_that_names_its_schema_is_read(tmp_path: Path) -> No
     stream = KafkaStream(topic, secret={}, operated=operated, values=value_reader(folder, {}))
     found = [json.loads(stream._line(event_of(1, key, {}))) for key in (avro(7, schema, {"id": 7}), b"no key")]
     assert [each.get("kafka_key_json") for each in found] == ['{"id": 7}', None]
+
+
+TYPES: Mapping[str, T.DataType] = {"at": T.TimestampType(), "on": T.DateType()}
+
+
+@pytest.mark.parametrize(
+    ("event_time", "declared", "found"),
+    [
+        ("at", {}, "2023-11-14T22:13:20.250Z"),
+        ("on", {}, "2023-11-14"),
+        ("on", {"formats": {"on": ("d.M.yyyy", "yyyyMMdd")}}, "14.11.2023"),
+        ("on", {"formats": {"on": Epoch("d")}}, "19675"),
+        ("on", {"formats": {"on": "yyyy-MM-dd HH:mm"}}, "2023-11-14 00:00"),
+        ("at", {"formats": {"at": Epoch("ms")}}, "1700000000250"),
+        ("at", {"formats": {"at": Epoch("s")}}, "1700000000"),
+        ("at", {"formats": {"at": "M/d/yyyy HH:mm"}, "timezone": "Asia/Tokyo"}, "11/15/2023 07:13"),
+        ("at", {"formats": {"at": "yyyy-MM-dd HH:mm:ss.SSSXXX"}}, "2023-11-14 22:13:20.250Z"),
+    ],
+)
+def test_the_time_of_a_delete_is_written_as_its_column_is_read(
+    event_time: str, declared: Mapping[str, Any], found: str
+) -> None:
+    """A record without a value gets the names and the form of the members that records of its source have."""
+    topic = KafkaTopic(topic="orders", servers="broker-1:9092", key_format="json")
+    columns = {"order id": "id", "meta.what": "op", "meta.when": event_time}
+    source = SourceTable(
+        name="bronze.orders",
+        key=("id",),
+        event_time=event_time,
+        partition=daily("day"),
+        schema=T.StructType(
+            [
+                T.StructField("id", T.StringType(), nullable=False),
+                T.StructField(event_time, TYPES[event_time], nullable=False),
+                T.StructField("op", T.StringType(), nullable=False),
+            ]
+        ),
+        operation=Operations(column="op", update="u", delete="d"),
+        columns=columns,
+        capture=topic,
+        **declared,
+    )
+    record = Message(topic="orders", partition=0, offset=5, key=b'{"order id": "a"}', timestamp=(1, 1_700_000_000_250))
+    (line,) = KafkaStream(topic, secret={}, operated=source.operated)._lines([record])
+    document = json.loads(line)
+    assert (document["order id"], document["meta.what"], document["meta.when"]) == ("a", "d", found)
