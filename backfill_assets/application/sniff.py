@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from backfill_assets.application.sniff_addresses import Reached, fetched, sniffed_address
 from backfill_assets.capture.errors import NoFile
+from backfill_assets.capture.fetched_files import ADDRESS
 from backfill_assets.core.clock import Clock
 from backfill_assets.domain.declarations import TABLE_NAME
 from backfill_assets.domain.dialects import Json
@@ -16,21 +18,34 @@ from backfill_assets.sniff.proposal import Proposal
 from backfill_assets.sniff.propose import propose
 
 
-def sniffed(files: Sequence[Path], name: str = "", *, clock: Clock) -> Proposal:
-    """The source table in which files land, or what is captured from a table of others, or from an API, lands.
+def sniffed(given: Sequence[str | Path], name: str = "", *, clock: Clock, reached: Reached | None = None) -> Proposal:
+    """The source table in which files land, or what is captured from a table of others, an API or a topic, lands.
 
     Args:
-        files: Files of the same kind, the newest last; or one folder with a Delta or an Iceberg table, or one document
-            of OpenAPI.
+        given: Paths or addresses of files of the same kind, the newest last; or one folder with a Delta or an Iceberg
+            table, one document of OpenAPI, or the address of an API or of a topic (`kafka://HOST:PORT/TOPIC`).
         name: The table, such as bronze.weather; by default it is called like the last file.
+        reached: How an API or a topic is reached.
 
     Raises:
         Refused: The name is none of a table.
         MissingInput: There is no such file.
+        Retryable: An address does not answer.
         UnreadableFile: A file is none of which records could be read.
     """
     if name and not TABLE_NAME.fullmatch(name):
         raise Malformed(what="the name of the table", value=name[:100], form="LAYER.TABLE", example="bronze.weather")
+    texts = [str(each) for each in given]
+    if not any(map(ADDRESS.match, texts)):
+        return _of_files([Path(each) for each in given], name, clock=clock)
+    reached = reached or Reached(home=Path("data"))
+    if len(texts) == 1 and (found := sniffed_address(texts[0], name, reached, as_of=clock())) is not None:
+        return found
+    with fetched(texts, reached) as files:
+        return _of_files(files, name, clock=clock)
+
+
+def _of_files(files: Sequence[Path], name: str, *, clock: Clock) -> Proposal:
     for file in files:
         if not file.exists():
             raise NoFile(path=str(file), why=f"there is no file {file}")

@@ -30,7 +30,8 @@ from backfill_assets.capture.http_pagings import (
 )
 from backfill_assets.capture.http_windows import TimeWindow, mistakes_of_window
 
-_SECRET = re.compile(r"password|secret|token|api.?key|credential|authorization|cookie", re.IGNORECASE)
+SECRET = re.compile(r"password|secret|token|api.?key|credential|authorization|cookie", re.IGNORECASE)
+"""What the names of headers and parameters have in them that are secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,14 +193,14 @@ class HttpApi:
         except (TypeError, ValueError, RecursionError):
             yield "the body of its API has to be what JSON can say"
         for name in _named_texts(self.body):
-            if _SECRET.search(name):
+            if SECRET.search(name):
                 yield f"its API has {name} where everybody can read it: name it among its secrets"
 
     def _mistakes_of_names(self) -> Iterator[str]:
         asked = (*self.parameters, *self.secret_parameters, *self.places)
         yield from mistakes_of_places(asked, self.body, has_body=self.method == "POST")
         for name in (*self.parameters, *self.headers, *(self.token.form if self.token else {})):
-            if _SECRET.search(name):
+            if SECRET.search(name):
                 yield f"its API has {name} where everybody can read it: name it among its secrets"
         before, is_inside, inside = self.records.partition("[]")
         if is_inside and (not inside.startswith(".") or "[]" in inside or inside == "." or before.endswith(".")):

@@ -305,6 +305,21 @@ class KafkaStream:
             batches = self._messages(partition, begin, end, most=_AT_ONCE, consumer=consumer)
             return sum(1 for batch in batches for _, each in times_of(batch) if each is None or each < until)
 
+    def first_values(self, most: int) -> tuple[list[bytes], bool]:
+        """Values of the first records that the topic has, and whether it has no others. It only looks.
+
+        Args:
+            most: So many records of each partition at most.
+        """
+        found: list[bytes] = []
+        is_whole = True
+        for partition in self._identity().partitions:
+            low, high = self._watermarks(partition)
+            records = self._sample(partition, low, high, most=most)
+            is_whole = is_whole and len(records) < most
+            found += [value for each in records if (value := each.value()) is not None]
+        return found, is_whole
+
     def _sample(self, partition: int, start: int, end: int, *, most: int = _SAMPLED) -> list[Message]:
         """Some records from the beginning of a range, to tell how long and how old they are."""
         found: list[Message] = []

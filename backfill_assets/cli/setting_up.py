@@ -8,7 +8,16 @@ from typing import Annotated
 
 import typer
 
-from backfill_assets.cli.answers import Json, answering, app, argument, print_json, text
+from backfill_assets.cli.answers import (
+    Json,
+    answering,
+    app,
+    argument,
+    columns_and_values,
+    print_json,
+    text,
+    texts,
+)
 from backfill_assets.cli.session import settings_of_command
 from backfill_assets.report.new_project import Example
 
@@ -40,12 +49,26 @@ def down(as_json: Json = False) -> None:
 @app.command()
 def sniff(
     files: Annotated[
-        list[Path],
-        typer.Argument(metavar="FILE", help="CSV, TSV, JSON, Parquet, also packed; several of one kind. Or OpenAPI."),
+        list[str],
+        typer.Argument(
+            metavar="FILE",
+            help="CSV, TSV, JSON, Parquet, also packed; several of one kind. Or OpenAPI, the address of an answer of "
+            "an API, or kafka://HOST:PORT/TOPIC.",
+        ),
     ],
     name: Annotated[
         str, text("--as", metavar="TABLE", help="The source table (default: bronze, and the name of the last file).")
     ] = "",
+    setting: Annotated[
+        list[str] | None, texts(metavar="NAME=VALUE", help="A setting of the client of Kafka, such as its protocol.")
+    ] = None,
+    secret: Annotated[
+        list[str] | None,
+        texts(
+            metavar="NAME=VARIABLE",
+            help="A secret setting of the client of Kafka, or header of an API, and the variable that has its value.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Look at files, and print Python that declares the source table in which their records land.
@@ -54,11 +77,21 @@ def sniff(
     """
     with answering(as_json):
         from backfill_assets.application.sniff import sniffed
+        from backfill_assets.application.sniff_addresses import Reached
         from backfill_assets.core.clock import system_clock
         from backfill_assets.report.sniff_document import document_of
         from backfill_assets.report.sniffed import spoken_of
 
-        proposal = sniffed(files, name, clock=system_clock)
+        reached = None
+        if any("://" in each for each in files):
+            of_command = settings_of_command()
+            reached = Reached(
+                settings=columns_and_values(setting or [], "--setting"),
+                secrets=columns_and_values(secret or [], "--secret"),
+                home=of_command.home,
+                access=of_command.access,
+            )
+        proposal = sniffed(files, name, clock=system_clock, reached=reached)
         document = document_of(proposal)
         if as_json:
             print_json(document)
