@@ -286,25 +286,33 @@ def require_members_have_names(source: SourceTable, *, name: str) -> None:
             raise BadFile(path=name, fault=Fault.MEMBERS, why=why, column=column)
 
 
-def require_members(source: SourceTable, lines: Iterable[bytes], *, name: str) -> None:
-    """Refuses JSON lines of which none has a member from which every record needs a value, where it is declared.
-
-    Args:
-        lines: The first whole lines of the file.
-    """
+def required_members(source: SourceTable) -> Sequence[tuple[str, str]]:
+    """The columns from which every record needs a value and that are declared to be members, each with its member."""
     required = required_of_a_file(source)
-    wanted = [
+    return [
         (column, part)
         for column, parts in source.places.items()
         if column in required and parts != (column,)
         for part in parts
         if isinstance(part, str)
     ]
+
+
+def require_members(source: SourceTable, lines: Iterable[bytes], *, name: str, is_captured: bool) -> None:
+    """Refuses JSON lines of which none has a member from which every record needs a value, where it is declared.
+
+    Args:
+        lines: The first whole lines of the file.
+        is_captured: They were captured. A stream may go on after records that are of another kind, which are rejected:
+            its lines are refused only where they have a member of nearly that name, which is then what was meant.
+    """
+    wanted = required_members(source)
     documents = list(_documents(lines)) if wanted else []
     for column, part in wanted:
         if documents and not any(_has(document, part) for document in documents):
             names = list(dict.fromkeys(each for document in documents for each in _names(document)))
-            raise _no_column(source, column, part, names, (), f"its members are: {shown(names)}", name)
+            if not is_captured or _nearest(part, part, names):
+                raise _no_column(source, column, part, names, (), f"its members are: {shown(names)}", name)
 
 
 def _documents(lines: Iterable[bytes]) -> Iterator[Mapping[str, object]]:

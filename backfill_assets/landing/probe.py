@@ -51,6 +51,7 @@ from backfill_assets.landing.names import (
     require_members_have_names,
     require_names,
     require_texts,
+    required_members,
     spots,
     top_members,
     type_of,
@@ -134,12 +135,11 @@ def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str, counted
             require_members_have_names(source, name=name)
             messages = None if source.envelope is None else Messages(source.envelope.connector)
             own = None if counted else source
-            look = partial(_look_at_lines, source=own, messages=messages)
+            looks = not counted or messages is not None or bool(required_members(source))
+            look = partial(_look_at_lines, source=source, messages=messages, is_captured=counted)
             begin = None if own is None or not _are_lines(own) else partial(_require_lines, name=name, source=own)
             with text_errors(name):
-                empty, valid_utf8 = _scan_text(
-                    path, kind, name, look if own or messages else None, begin, is_offered=not counted
-                )
+                empty, valid_utf8 = _scan_text(path, kind, name, look if looks else None, begin, is_offered=not counted)
             is_small = path.stat().st_size <= _BYTES_OF_A_TASK
             passed_over = () if messages is None else tuple(sorted(messages.beside.items()))
             return Probe(empty=empty, valid_utf8=valid_utf8, is_small=is_small, passed_over=passed_over)
@@ -217,17 +217,17 @@ def _scan_text(
 
 
 def _look_at_lines(
-    text: bytes, first: int, name: str, *, source: SourceTable | None, messages: Messages | None
+    text: bytes, first: int, name: str, *, source: SourceTable, messages: Messages | None, is_captured: bool
 ) -> None:
-    """Refuses lines that are not one record each, and change events that are none of their source."""
+    """Refuses lines that are not one record each, or have other members, and change events that are none of their
+    source."""
     why = "" if messages is None else messages.look(text)
-    if source is not None:
-        if why:
-            raise BadFile(path=name, fault=Fault.EVENTS, why=why)
-        if _are_lines(source):
-            _refuse_other_json(text, first, name, source)
-        if first == 1:
-            require_members(source, text.splitlines(), name=name)
+    if why and not is_captured:
+        raise BadFile(path=name, fault=Fault.EVENTS, why=why)
+    if not is_captured and _are_lines(source):
+        _refuse_other_json(text, first, name, source)
+    if first == 1 and not (is_captured and messages):
+        require_members(source, text.splitlines(), name=name, is_captured=is_captured)
 
 
 def _require_lines(head: bytes, *, name: str, source: SourceTable) -> str:

@@ -30,10 +30,12 @@ def named(columns: Mapping[FileName, str]) -> SourceTable:
     return source(schema=SCHEMA, columns=columns)
 
 
-def probed(tmp_path: Path, content: bytes, table: SourceTable, name: str = "a.csv") -> Probe:
+def probed(
+    tmp_path: Path, content: bytes, table: SourceTable, name: str = "a.csv", *, is_captured: bool = False
+) -> Probe:
     path = tmp_path / name
     path.write_bytes(content)
-    return probe(path, kind_of(path), table, name=name)
+    return probe(path, kind_of(path), table, name=name, counted=is_captured)
 
 
 E_ACUTE, TWO_CHARACTERS = "Créé", unicodedata.normalize("NFD", "Créé")
@@ -218,6 +220,20 @@ def test_lines_without_a_declared_member_that_is_required_are_refused_with_the_o
         refusal.value
     )
     assert "columns={'properties.tim': 'at'}" in str(next_step_of(refusal.value))
+
+
+def test_captured_lines_are_refused_where_another_member_is_meant_and_otherwise_rejected_one_by_one(
+    tmp_path: Path,
+) -> None:
+    table = named({"propertie.time": "at"})
+    mistyped = lines(*[{"event_id": "1", "properties": {"time": "2024-05-01T10:00:00Z"}, "kafka_offset": 1}] * 3)
+    with pytest.raises(UnreadableFile, match=r"has no column at 'propertie[.]time', from which bronze[.]events takes"):
+        probed(tmp_path, mistyped, table, "a.jsonl", is_captured=True)
+    # Such as a heartbeat that is alone in its piece: a stream goes on behind it.
+    for other in ({"heartbeat": 1, "kafka_offset": 1}, {"kafka_value": "AA=="}, {}, {"event_id": "2"}):
+        assert not probed(tmp_path, lines(other), table, "a.jsonl", is_captured=True).empty
+    good = named({"properties.time": "at"})
+    assert not probed(tmp_path, lines({"heartbeat": 1}) + mistyped, good, "a.jsonl", is_captured=True).empty
 
 
 @pytest.mark.parametrize("name", [0, ("at", 1), (0, "at")])
