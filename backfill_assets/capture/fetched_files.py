@@ -210,12 +210,19 @@ def fetching(home: Path) -> Iterator[Callable[[], Path]]:
 def _new_folder(parent: Path) -> Path:
     """A folder that is locked while this process lives, with those of processes that are gone removed."""
     parent.mkdir(parents=True, exist_ok=True)
-    for left in parent.iterdir():
-        if _is_free(left / _LOCK):
-            shutil.rmtree(left, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(dir=parent))
-    # Never closed: the lock ends with the process.
-    fcntl.flock(os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX)
+    # One process at a time: a folder that is new and not locked yet looks like one of a process that is gone.
+    turn = os.open(parent.with_name(f"{parent.name}{_LOCK}"), os.O_CREAT | os.O_RDWR)
+    try:
+        with waiting(lambda: "waiting for another process that makes a folder for fetched files"):
+            fcntl.flock(turn, fcntl.LOCK_EX)
+        for left in parent.iterdir():
+            if _is_free(left / _LOCK):
+                shutil.rmtree(left, ignore_errors=True)
+        folder = Path(tempfile.mkdtemp(dir=parent))
+        # Never closed: the lock ends with the process.
+        fcntl.flock(os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR), fcntl.LOCK_EX)
+    finally:
+        os.close(turn)
     return folder
 
 

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from backfill_assets.capture.errors import BadFile, Fault, RecordsMissing
+from backfill_assets.capture.errors import BadFile, Fault, FileRefused, RecordsMissing
 from backfill_assets.capture.expected_files import Expected
 from backfill_assets.capture.landed_files import Capture, Family, FileKind, LandedFile, LandingPlace, landing_place
 from backfill_assets.core.crash_points import Point, Reached
@@ -304,12 +304,24 @@ class Landing:
 def require_all(archived: Sequence[Archived], imports: Sequence[ImportRecord], found: Account) -> None:
     """Refuses files of which other records were read than were captured, or than their producer says."""
     for each, record in zip(archived, imports, strict=True):
-        captured, landed = each.record_count, found.files[record.import_id].counts.landed
-        landed += sum(many for _, many in each.probe.passed_over)
+        landed = found.files[record.import_id].counts.landed
         if each.file.family == Family.FILE:
-            Expected(name=each.file.name, records=captured, said_by="its manifest").require_records(landed)
-        elif captured not in (None, landed):
-            raise RecordsMissing(path=each.file.stored_path, captured=captured, landed=landed)
+            require_records(each.file.name, each.record_count, landed, each.probe)
+        elif each.record_count not in (None, landed + _many_passed_over(each.probe)):
+            raise RecordsMissing(path=each.file.stored_path, captured=each.record_count, landed=landed)
+
+
+def require_records(name: str, expected: int | None, landed: int, probe: Probe) -> None:
+    """Refuses a file with another number of records than its producer says.
+
+    Args:
+        landed: How many records of it were read, without the messages that are passed over.
+    """
+    Expected(name=name, records=expected, said_by="its manifest").require_records(landed + _many_passed_over(probe))
+
+
+def _many_passed_over(probe: Probe) -> int:
+    return sum(many for _, many in probe.passed_over)
 
 
 def _passed_over(held: Probe) -> str:
@@ -320,7 +332,9 @@ def _passed_over(held: Probe) -> str:
 
 def is_about_a_file(error: BaseException) -> bool:
     """Whether landing stopped because of what a file holds, so that others can land without it."""
-    return isinstance(error, (UnreadableFile, AmbiguousOrder)) or _sparks_reason(error) is not None
+    is_of_delivery = isinstance(error, FileRefused) and error.fault is Fault.DELIVERY
+    is_known = isinstance(error, (UnreadableFile, AmbiguousOrder, RecordsMissing)) or is_of_delivery
+    return is_known or _sparks_reason(error) is not None
 
 
 def _sparks_reason(error: BaseException) -> re.Match[str] | None:

@@ -24,7 +24,7 @@ from backfill_assets.core.places import exactly, for_spark
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import UnknownKeys, is_current
 from backfill_assets.lake.row_values import Texts, instants_in, texts
-from backfill_assets.landing.attempt import Landing, require_all
+from backfill_assets.landing.attempt import Landing, require_all, require_records
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.classify import (
     PHASE,
@@ -251,6 +251,8 @@ def _previewed(
     lacking, found = _lacking(work, frame, known, extract, in_scope)
     present = _foreseen(work, frame, lacking, others, arrival=next(arrivals))
     account = account_of(frame, present, [*ids, _STATING], work.source)
+    for import_id, capture, (_, _, probe) in zip(ids, captures, offered, strict=True):
+        require_records(capture.name, capture.record_count, account.files[import_id].counts.landed, probe)
     counts = [asdict(account.files[each].counts) for each in ids]
     touched = {day.event_date for each in account.files.values() for day in each.days}
     rebuilt = touched.union(_empty_days(work, extract, touched, now=now))

@@ -3,6 +3,7 @@ before anything lands; nothing secret of an address is kept."""
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import hashlib
 import json
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import date
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -18,14 +20,17 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.given_files import given_files
 from backfill_assets.application.land import offered
+from backfill_assets.capture import fetched_files
 from backfill_assets.capture.errors import Fault, FileRefused, NoFile
 from backfill_assets.capture.expected_files import read_manifest
 from backfill_assets.capture.fetched_files import Address
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.store_access import StoreAccess
+from backfill_assets.landing.extract import Extract, preview
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.ledger.states import ImportState
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.landing_examples import EVENTS, LANDED_AT, event, json_lines, landing_room
 from backfill_assets_tests.support.s3_server import NoStore, running_store
 
@@ -112,6 +117,26 @@ def test_a_file_of_the_web_is_there_while_it_lands_and_nothing_is_left(web: Web,
         assert web.headers["Accept-Encoding"] == "identity"
         assert "Authorization" not in web.headers
     assert not list((settings.home / "landing_in_progress" / ".fetched").iterdir())
+
+
+def test_a_folder_that_another_process_is_making_is_not_taken_for_one_of_a_killed_process(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = settings.home / "landing_in_progress" / ".fetched"
+    others: list[threading.Thread] = []
+    lock = fcntl.flock
+
+    def slowly(held: int, operation: int) -> None:
+        if not others and any(parent.glob("*/.lock")):
+            others.append(threading.Thread(target=lambda: fetched_files._new_folder(parent)))
+            others[0].start()
+            others[0].join(0.2)
+        lock(held, operation)
+
+    monkeypatch.setattr(fcntl, "flock", slowly)
+    folder = fetched_files._new_folder(parent)
+    others[0].join()
+    assert folder.exists()
 
 
 def test_what_a_killed_process_left_is_removed_by_the_next_one(web: Web, settings: Settings) -> None:
@@ -282,23 +307,37 @@ def test_a_delivery_that_is_not_what_its_manifest_says_is_refused_before_anythin
 def test_a_file_with_another_number_of_records_than_its_manifest_says_does_not_count(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
-    (tmp_path / "a.jsonl").write_bytes(json_lines(event("e1"), event("e2")))
-    (tmp_path / "b.jsonl").write_bytes(json_lines(event("e3")))
-    names = [str(tmp_path / "a.jsonl"), str(tmp_path / "b.jsonl")]
+    for number, name in enumerate("abc"):
+        (tmp_path / f"{name}.jsonl").write_bytes(json_lines(event(f"e{number}"), event(f"f{number}")))
+    names = [str(tmp_path / f"{name}.jsonl") for name in "abc"]
 
-    def land(**records: int) -> list[Landed]:
-        landed: list[Landed] = []
-        files = [{"name": f"{name}.jsonl", "records": many} for name, many in records.items()]
-        manifest = delivery(tmp_path, {"files": files})
+    def files(**records: int) -> Path:
+        return delivery(tmp_path, [{"name": f"{name}.jsonl", "records": many} for name, many in records.items()])
+
+    def land(manifest: Path) -> list[int]:
         with given_files(settings, names, manifest=str(manifest)) as given:
             land_files(room.work(), offered(EVENTS, given), OnDuplicate.IGNORE, landed.append)
-        return landed
+        return [each.record.counts.accepted for each in landed]
 
+    landed: list[Landed] = []
+    said = r"b\.jsonl has 2 records, and its manifest says 3"
     with landing_room(spark, settings, lambda: LANDED_AT) as room:
-        with pytest.raises(FileRefused, match=r"b\.jsonl has 1 record, and its manifest says 2"):
-            land(a=2, b=2)
-        assert {each.state for each in room.imports()} == {ImportState.FAILED}
-        assert [each.record.counts.accepted for each in land(a=2, b=1)] == [2, 1]
+        extract = Extract(
+            days=DayRange.inclusive(date(2024, 5, 1), date(2024, 5, 1)), where={}, reason="all", confirmed_by=None
+        )
+        wrong = files(a=2, b=3, c=2)
+        with given_files(settings, names, manifest=str(wrong)) as given, pytest.raises(FileRefused, match=said):
+            preview(room.work(), offered(EVENTS, given), extract, now=LANDED_AT)
+        # Although small files land together, the one that is wrong stops what is behind it, and nothing else.
+        with pytest.raises(FileRefused, match=said):
+            land(wrong)
+        assert [(each.state, each.note) for each in room.imports()] == [
+            (ImportState.LANDED, ""),
+            (ImportState.FAILED, "landing stopped: FileRefused"),
+            (ImportState.FAILED, "not tried, because b.jsonl before it was refused"),
+        ]
+        landed.clear()
+        assert land(files(a=2, b=2, c=2)) == [2, 2, 2]
 
 
 def test_digests_are_one_for_each_file(settings: Settings, tmp_path: Path) -> None:
