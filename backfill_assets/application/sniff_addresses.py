@@ -1,4 +1,4 @@
-"""Sniff by address: the first records of a topic, an answer of an API, and files of the web and of stores.
+"""Sniff by address: the first records of a topic, an answer of an API, tables in stores, and files by their address.
 
 They are fetched into a folder that is removed afterwards; nothing is recorded, and nothing secret is printed.
 """
@@ -15,17 +15,22 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
+import pyarrow.parquet as pq
+
 from backfill_assets.capture.declared import secrets_named, unnamed_secrets
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused
-from backfill_assets.capture.fetched_files import ADDRESS, Address
+from backfill_assets.capture.fetched_files import ADDRESS, STORES, Address
 from backfill_assets.capture.http_api import SECRET, HttpApi
 from backfill_assets.capture.http_requests import Asking, HttpSecrets, Request
 from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaTopic
+from backfill_assets.capture.lake_table import LakeTable
 from backfill_assets.capture.openapi import pages_of_answer
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.store_access import StoreAccess
 from backfill_assets.domain.dialects import Json
+from backfill_assets.lake.first_rows import first_rows_of_delta
+from backfill_assets.sniff.footer import MOST_ROWS
 from backfill_assets.sniff.proposal import Doubt, DoubtKind, Proposal
 from backfill_assets.sniff.propose import propose
 
@@ -57,7 +62,7 @@ class Reached:
 
 
 def sniffed_address(text: str, name: str, reached: Reached, *, as_of: datetime) -> Proposal | None:
-    """The source table of a topic or of an API; None of the address of a file.
+    """The source table of a topic, of an API or of a Delta table in a store; None of the address of a file.
 
     Raises:
         Refused: It is the address of nothing that could be looked at.
@@ -69,6 +74,8 @@ def sniffed_address(text: str, name: str, reached: Reached, *, as_of: datetime) 
     address = urlsplit(text)
     if address.scheme == "kafka":
         return _of_topic(text, name, reached, as_of=as_of)
+    if address.scheme in STORES and not _FILE.search(address.path):
+        return _of_table(text, name, reached, as_of=as_of)
     if address.scheme in ("https", "http") and not _FILE.search(address.path):
         return _of_api(text, name, reached, as_of=as_of)
     return None
@@ -185,6 +192,36 @@ def _of_api(text: str, name: str, reached: Reached, *, as_of: datetime) -> Propo
         capture="\n".join(["HttpApi(", *(f"    {each}={value}," for each, value in parts.items() if value), ")"]),
         capture_names=("HttpApi", *([pages.partition("(")[0]] if pages else [])),
     )
+
+
+# -------------------------------------------------------------------------------------------------------------- tables
+
+
+def _of_table(text: str, name: str, reached: Reached, *, as_of: datetime) -> Proposal:
+    """The first rows of a Delta table in an object store, with the variables that have the credentials for it here."""
+    url = re.sub("^s3a:", "s3:", text.rstrip("/"))
+    for mistake in LakeTable(url=url).mistakes():
+        raise FileRefused(fault=Fault.ADDRESS, why=f"the address of a table cannot be used: {mistake}")
+    access = reached.access
+    try:
+        rows = first_rows_of_delta(url, MOST_ROWS, access.for_delta() if url.startswith("s3:") else None)
+    except ValueError as error:
+        raise BadFile(path=url, fault=Fault.DAMAGED, why=f"cannot be read as a Delta table: {error}") from error
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{url.rpartition('/')[2]}.parquet"
+        pq.write_table(rows, path)
+        found = propose([path], name=name, as_of=as_of)
+    is_whole = rows.num_rows < MOST_ROWS
+    looked = tuple(replace(each, file=url, format="Delta", is_whole=is_whole) for each in found.looked)
+    options = {"AWS_REGION": access.region, "AWS_ENDPOINT_URL": access.endpoint}
+    named = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY") if access.access_key else ()
+    parts = {
+        "url": url,
+        "options": {each: value for each, value in options.items() if value and url.startswith("s3:")},
+        "secrets": {each: each for each in named if url.startswith("s3:")},
+    }
+    lines = [f"    {each}={json.dumps(value)}," for each, value in parts.items() if value]
+    return replace(found, looked=looked, capture="\n".join(["LakeTable(", *lines, ")"]), capture_names=("LakeTable",))
 
 
 def _proposed(content: bytes, file: str, name: str, as_of: datetime) -> Proposal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,8 +23,12 @@ def newest_metadata(folder: Path) -> Path | None:
     return found[-1] if found else None
 
 
-def first_rows_of_delta(folder: Path, most: int) -> pa.Table:
+def first_rows_of_delta(place: Path | str, most: int, options: Mapping[str, str] | None = None) -> pa.Table:
     """The first rows of a Delta table.
+
+    Args:
+        place: Its folder, or its address in an object store.
+        options: How that store is reached.
 
     Raises:
         ValueError: It cannot be read, in the words of its client.
@@ -32,7 +37,7 @@ def first_rows_of_delta(folder: Path, most: int) -> pa.Table:
     from deltalake.exceptions import DeltaError
 
     try:
-        table = DeltaTable(str(folder))
+        table = DeltaTable(str(place), storage_options=dict(options) if options else None)
         batches = QueryBuilder().register("found", table).execute(f"SELECT * FROM found LIMIT {most:d}")  # noqa: S608 - a number
         return pa.table(batches.read_all())
     except (DeltaError, OSError, pa.ArrowException, RuntimeError) as error:
