@@ -116,11 +116,11 @@ types: setup
 	$(RUN) .venv/bin/mypy
 
 tests: setup
-	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 kafka prometheus
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 kafka prometheus sftp
 	$(RUN) $(PYTEST) -m "not long"
 
 test-long: setup
-	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 kafka registry kinesis prometheus readers
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 kafka registry kinesis prometheus sftp readers
 	$(RUN) $(PYTEST) -m long --part $(PART) $(WITH) $(addprefix backfill_assets_tests/,unit integration faults acceptance)
 
 test-sources: setup

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What does this machine need before a command of the Makefile can run, and is it there?
 #
-#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [kafka] [registry] [debezium] [kinesis] [prometheus] [readers] [chromium] [site] [lowest]
+#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [kafka] [registry] [debezium] [kinesis] [prometheus] [sftp] [readers] [chromium] [site] [lowest]
 #
 #   (java and python when nothing is named)
 #
@@ -23,6 +23,8 @@
 # eatmydata   lets tests write without waiting for the disk, which only a loss of power would show; slower without it.
 # prometheus  Debian's Prometheus and promtool for the tests of metrics and alerts, unpacked into the same cache and not
 #             installed, because the package starts a server; without them those tests are skipped.
+# sftp        OpenSSH's server for the tests of drop folders, unpacked into the same cache and not installed, as above; without
+#             it they are run with a server in Python alone.
 # readers     what reads published tables in a test, in the same cache: DuckDB, Polars and a deltalake of their own
 #             (deploy/readers/requirements.lock), and a Spark with Delta's connector (requirements-spark.lock and pom.xml, by
 #             Maven); without them those tests are skipped.
@@ -424,24 +426,31 @@ has_prometheus() {
     command -v promtool >/dev/null && command -v prometheus >/dev/null || [ -x "$CACHE/prometheus/usr/bin/promtool" ]
 }
 
-fetch_prometheus() {
-    local folder
+# Debian's packages unpacked in a folder of the cache, and not installed.
+unpack_debian() {
+    local name=$1 folder
+    shift
     command -v apt-get >/dev/null && command -v dpkg >/dev/null || return 1
-    if [ -z "$(apt_offered prometheus)" ] && can_apt; then apt_update; fi
-    say "Fetching Debian's prometheus."
+    if [ -z "$(apt_offered "$1")" ] && can_apt; then apt_update; fi
+    say "Fetching Debian's $*."
     mkdir -p "$CACHE"
-    folder=$(mktemp -d "$CACHE/prometheus.XXXXXX")
+    folder=$(mktemp -d "$CACHE/$name.XXXXXX")
     # The sandbox of apt may not write into this folder; as its own user it may.
-    (cd "$folder" && quietly apt-get -o APT::Sandbox::User=root download prometheus &&
-        dpkg -x prometheus_*.deb "$folder/unpacked") && rm -rf "$CACHE/prometheus" &&
-        mv "$folder/unpacked" "$CACHE/prometheus" && rm -rf "$folder" && return 0
+    (cd "$folder" && quietly apt-get -o APT::Sandbox::User=root download "$@" &&
+        for each in *.deb; do dpkg -x "$each" "$folder/unpacked"; done) && rm -rf "$CACHE/$name" &&
+        mv "$folder/unpacked" "$CACHE/$name" && rm -rf "$folder" && return 0
     rm -rf "$folder"
     return 1
 }
 
 ensure_prometheus() {
-    has_prometheus || fetch_prometheus ||
+    has_prometheus || unpack_debian prometheus prometheus ||
         say "PROMETHEUS IS NOT TESTED: Debian's package could not be fetched; install prometheus and run this again."
+}
+
+ensure_sftp() {
+    [ -x "$CACHE/sshd/usr/sbin/sshd" ] || unpack_debian sshd openssh-server openssh-sftp-server libwrap0 libnss-wrapper ||
+        say "OPENSSH'S SFTP IS NOT TESTED: Debian's packages could not be fetched; run this again where they can."
 }
 
 has_readers() { [ "$(cat "$CACHE/readers/lock.cksum" 2>/dev/null)" = "$(cksum <deploy/readers/requirements.lock)" ]; }
@@ -562,11 +571,12 @@ for need in "$@"; do
     debezium) ensure_debezium ;;
     kinesis) ensure_kinesis ;;
     prometheus) ensure_prometheus ;;
+    sftp) ensure_sftp ;;
     readers) ensure_readers ;;
     lowest) ensure_lowest ;;
     site) ensure_site ;;
     chromium) ensure_chromium ;;
-    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, kafka, registry, debezium, kinesis, prometheus, readers, chromium and site." ;;
+    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, kafka, registry, debezium, kinesis, prometheus, sftp, readers, chromium and site." ;;
     esac
 done
 if [ -n "$java_asked" ] && [ -d "$VENV" ]; then

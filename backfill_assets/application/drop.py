@@ -3,42 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import replace
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from backfill_assets.application.land import build, land
+from backfill_assets.application.land import build, land, landed_report
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.sensor_work import remember
 from backfill_assets.capture.deliveries import units
 from backfill_assets.capture.drop_folder import DroppedFile
-from backfill_assets.capture.drop_places import DropFolder, DropPrefix, drop_place, dropped
-from backfill_assets.core.errors import Refused
+from backfill_assets.capture.drop_places import DropPlace, SftpPlace, drop_place, dropped
+from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.people import Sensor, require_person
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.progress import Progress
+from backfill_assets.domain import SourceTable
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import Landed
+from backfill_assets.ledger.events import FILE_FETCHED
 from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.errors import NotGiven
+from backfill_assets.report.landed import LandReport
 from backfill_assets.workspace import Workspace
 
 MOST_FILES = 100
 """How many files one run lands before it builds their days; the others are landed by the next one."""
 
 
-def waiting(ws: Workspace) -> tuple[DroppedFile, ...]:
-    """What is in the drop folder, the oldest first, without what was given up as it is; some of it may be unfit.
+def places(ws: Workspace, source: SourceTable | None = None) -> Iterator[tuple[DropPlace, Sequence[str]]]:
+    """Where files are dropped, each with the sources that they are of: of one source, or of all."""
+    own = [source] if source else ws.domain.sources
+    if (place := drop_place(ws.settings)) is not None:
+        yield place, [each.short_name for each in ws.domain.sources]
+    for each in own:
+        if each.drop is not None:
+            with ws.ledger.read() as tx:
+                fetched = tx.events.fetched(each.name).keys()
+            of_it = SftpPlace(each.drop, each.short_name, home=ws.settings.home, at=ws.clock(), fetched=fetched)
+            with closing(of_it):
+                yield of_it, [each.short_name]
+
+
+def waiting(ws: Workspace, away: list[BackfillError] | None = None) -> tuple[DroppedFile, ...]:
+    """What is dropped, the oldest first, without what was given up as it is; some of it may be unfit.
+
+    Args:
+        away: Gets why a server cannot be asked; without it that is raised.
 
     Raises:
-        Refused: There is a drop folder, and it is not stated who answers for it; or it cannot be read.
+        Refused: There is a place for drops, and it is not stated who answers for it; or it cannot be read.
     """
-    if ws.settings.drop is None:
+    if not is_used(ws):
         return ()
     require_person("BACKFILL_USER, who answers for the drop folder,", ws.settings.user)
+    found: list[DroppedFile] = []
+    for place, sources in places(ws):
+        try:
+            found += _waiting_in(ws, place, sources)
+        except BackfillError as error:
+            if away is None or not isinstance(place, SftpPlace):
+                raise
+            away.append(error)
+    return tuple(found)
+
+
+def is_used(ws: Workspace) -> bool:
+    """Whether files are dropped anywhere."""
+    return ws.settings.drop is not None or any(source.drop for source in ws.domain.sources)
+
+
+def _waiting_in(ws: Workspace, place: DropPlace, sources: Sequence[str]) -> list[DroppedFile]:
     try:
-        found = dropped(ws.settings, (source.short_name for source in ws.domain.sources), ws.clock())
+        found = dropped(place, sources, ws.clock())
     except OSError as error:
         raise InvalidSetting(
             setting="BACKFILL_DROP",
@@ -47,7 +85,7 @@ def waiting(ws: Workspace) -> tuple[DroppedFile, ...]:
         ) from error
     with ws.ledger.read() as tx:
         given_up = {(work.subject, work.mark) for work in tx.stuck.work(Sensor.DROP)}
-    return tuple(each for each in found if (each.subject, each.mark) not in given_up)
+    return [each for each in found if (each.subject, each.mark) not in given_up]
 
 
 def give_up(ws: Workspace, files: Collection[DroppedFile], *, why: str = "", attempts: int = 0) -> None:
@@ -66,36 +104,12 @@ def settled_sources(ws: Workspace) -> tuple[str, ...]:
 
 
 def land_dropped(ws: Workspace, acting: Acting, source: str) -> str:
-    """Lands the settled files of a source, the oldest first, and builds the days that they touch.
-
-    A file that is refused is given up with the reason, and the others are landed; of a delivery nothing lands when a
-    file is not what its manifest says. A landed one is put aside, unless it was written meanwhile: then it lands again
-    when it has settled.
-    """
-    place, at = drop_place(ws.settings), ws.clock()
-    assert place is not None
+    """Lands the settled files of a source, the oldest first, and builds the days that they touch."""
     by = ws.settings.user
-    settled = [each for each in waiting(ws) if each.source == source and each.is_settled(at) and not each.unfit]
-    chosen = units(settled)[:MOST_FILES]
-    remarks: list[str] = []
-    landed = 0
-    for number, unit in enumerate(chosen, start=1):
-        found, refused = _landed_of(ws, place, source, unit)
-        if refused is not None:
-            left = [each for each in unit if each not in found]
-            give_up(ws, left, why=refused)
-            of = ", ".join(each.subject for each in left)
-            remarks.append(f"{of} was refused: {refused}")
-        for each, import_id in _in_order(unit, found):
-            _put_aside(ws, place, each, import_id)
-        for each, outcome in found.items():
-            landed += outcome.is_new
-            counts = outcome.record.counts
-            if counts.are_mostly_rejected:
-                records = count_of(counts.landed, "record")
-                remarks.append(f"{each.subject}: {counts.rejected:,} of {records} were rejected.")
-        acting.listener(Progress(step="land", done=number, total=len(chosen), line=unit[0].subject))
-    said = [f"{count_of(landed, 'file')} of {source} landed.", *remarks]
+    table = ws.domain.source_table(source)
+    taken = _taken_in(ws, replace(acting, by=by), table, most=MOST_FILES)
+    landed = count_of(sum(each.is_new for each in taken.landed), "file")
+    said = [f"{landed} of {source} landed.", *taken.remarks]
     run = plan_load(ws, source, partitions=None, by=by, reason=f"dropped, landed by {by}")
     if run is not None:
         report = build(ws, run, replace(acting, by=by))
@@ -103,8 +117,74 @@ def land_dropped(ws: Workspace, acting: Acting, source: str) -> str:
     return "\n".join(said)
 
 
+def land_all_dropped(ws: Workspace, source: str, acting: Acting, *, builds: bool) -> LandReport:
+    """Lands the settled files of a source for a person, as `land_dropped` does.
+
+    Args:
+        builds: Whether the bronze days that they touch are built.
+
+    Raises:
+        Refused: Nothing is dropped for this source anywhere.
+    """
+    table = ws.domain.source_table(source)
+    if ws.settings.drop is None and table.drop is None:
+        why = f"no files are dropped for {table.name}: BACKFILL_DROP is not set, and it declares no folder of a server"
+        raise NotGiven(why=why, add="drop=SftpFolder(...) to its declaration")
+    require_person("the one who lands", acting.by)
+    taken = _taken_in(ws, acting, table)
+    report = landed_report(ws, table, taken.landed, acting, builds=builds)
+    return replace(report, refused=taken.refused, left=taken.left)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Taken:
+    """What was taken of dropped files: what landed, what was refused with the reason, and how many are left."""
+
+    landed: Sequence[Landed]
+    refused: Mapping[str, str]
+    remarks: Sequence[str]
+    left: int
+
+
+def _taken_in(ws: Workspace, acting: Acting, table: SourceTable, *, most: int | None = None) -> _Taken:
+    """Lands the settled files of a source, the oldest first.
+
+    A file that is refused is given up with the reason, and the others are landed; of a delivery nothing lands when a
+    file is not what its manifest says. A landed one is put aside, unless it was written meanwhile: then it lands again
+    when it has settled.
+    """
+    landed: list[Landed] = []
+    refused: dict[str, str] = {}
+    remarks: list[str] = []
+    left = 0
+    for place, sources in places(ws, table):
+        found = [each for each in _waiting_in(ws, place, sources) if each.source == table.short_name]
+        settled = [each for each in found if each.is_settled(ws.clock())]
+        if isinstance(place, SftpPlace):
+            settled = place.unchanged(settled)
+            give_up(ws, [each for each in found if each.unfit])
+        chosen = units(settled)[:most]
+        left += len(found) - sum(map(len, chosen))
+        for number, unit in enumerate(chosen, start=1):
+            outcomes, why = _landed_of(ws, place, acting.by, unit)
+            if why is not None:
+                others = [each for each in unit if each not in outcomes]
+                give_up(ws, others, why=why)
+                refused |= {each.subject: why for each in others}
+                remarks.append(f"{', '.join(each.subject for each in others)} was refused: {why}")
+            _put_aside(ws, place, table, [*_in_order(unit, outcomes)], by=acting.by)
+            for each, outcome in outcomes.items():
+                landed.append(outcome)
+                counts = outcome.record.counts
+                if counts.are_mostly_rejected:
+                    records = count_of(counts.landed, "record")
+                    remarks.append(f"{each.subject}: {counts.rejected:,} of {records} were rejected.")
+            acting.listener(Progress(step="land", done=number, total=len(chosen), line=unit[0].subject))
+    return _Taken(landed=landed, refused=refused, remarks=remarks, left=left)
+
+
 def _landed_of(
-    ws: Workspace, place: DropFolder | DropPrefix, source: str, unit: Sequence[DroppedFile]
+    ws: Workspace, place: DropPlace, by: str, unit: Sequence[DroppedFile]
 ) -> tuple[Mapping[DroppedFile, Landed], str | None]:
     """What landed of files that belong together, and why the others did not. Each is there before the first lands."""
     found: dict[DroppedFile, Landed] = {}
@@ -114,7 +194,7 @@ def _landed_of(
             for capture in taken.values():
                 capture.require_expected()
             for each, capture in taken.items():
-                found[each] = land(ws, source, capture, on_duplicate=OnDuplicate.IGNORE, by=ws.settings.user)
+                found[each] = land(ws, each.source, capture, on_duplicate=OnDuplicate.IGNORE, by=by)
     except Refused as error:
         return found, error.message
     return found, None
@@ -128,11 +208,21 @@ def _in_order(unit: Sequence[DroppedFile], found: Mapping[DroppedFile, Landed]) 
     yield from ids.items()
 
 
-def _put_aside(ws: Workspace, place: DropFolder | DropPrefix, each: DroppedFile, import_id: str) -> None:
-    try:
-        place.put_aside(each, import_id)
-    except OSError as error:
-        give_up(ws, [each], why=f"it has landed as {import_id}, and cannot be moved: {str(error.strerror).lower()}")
+def _put_aside(
+    ws: Workspace, place: DropPlace, table: SourceTable, files: Sequence[tuple[DroppedFile, str]], *, by: str
+) -> None:
+    """Puts landed files aside; those of a server stay there, and it is recorded that they were fetched."""
+    if isinstance(place, SftpPlace):
+        with ws.ledger.write() as tx:
+            for each, import_id in files:
+                said = {"subject": each.subject, "mark": each.mark, "import_id": import_id}
+                tx.events.record(actor=by, entity="source", entity_id=table.name, action=FILE_FETCHED, payload=said)
+        return
+    for each, import_id in files:
+        try:
+            place.put_aside(each, import_id)
+        except OSError as error:
+            give_up(ws, [each], why=f"it has landed as {import_id}, and cannot be moved: {str(error.strerror).lower()}")
 
 
 def unchanged(files: Collection[DroppedFile], seen: dict[str, str], at: datetime) -> list[DroppedFile]:

@@ -179,9 +179,9 @@ def _of_api(text: str, name: str, reached: Reached, *, as_of: datetime) -> Propo
         "secret_headers": json.dumps(dict(reached.secrets)) if reached.secrets else "",
     }
     how = (
-        "how it goes on is not said by the answer: see pages"
+        "the answer does not say how it is paged: see pages"
         if not pages
-        else f"the answer says how it goes on: {pages}"
+        else f"the answer says how it is paged: {pages}"
     )
     period = "how a period is asked for is not known: declare window=TimeWindow(...) where it can be"
     return replace(

@@ -24,7 +24,7 @@ def in_deliveries(
     """Dropped files with what their manifests say of them, without those that have to wait.
 
     Args:
-        read: What a manifest says.
+        read: What a manifest says of files of the source.
         at: The present.
     """
     held: set[str] = set()
@@ -42,6 +42,9 @@ def in_deliveries(
         except Refused as error:
             known[manifest.subject] = replace(manifest, unfit=error.message)
             held |= others
+            continue
+        if not said:  # of files of another source
+            held.add(manifest.subject)
             continue
         missing = [name for name in said if name not in beside or not beside[name].is_settled(at)]
         mine = {beside[name].subject: said[name] for name in said if name in beside}

@@ -1,26 +1,43 @@
-"""Drop places: where files are dropped, a folder or a prefix of an object store, by the same rules.
+"""Drop places: where files are dropped, a folder, a prefix of an object store or a folder of an SFTP server, by the
+same rules.
 
 In a store nothing is moved in one step: a landed object is copied to its new key and its old one removed. One that is
-written between these two is lost, so that producers give each object a key of its own.
+written between these two is lost, so that producers give each object a key of its own. On an SFTP server nothing is
+moved: the ledger knows what was fetched, by name, size and time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+import stat
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.deliveries import in_deliveries
-from backfill_assets.capture.drop_folder import LANDED, DroppedFile, dropped_files, is_finished, put_aside
+from backfill_assets.capture.drop_folder import (
+    LANDED,
+    MANIFESTS,
+    SETTLED_AFTER,
+    DroppedFile,
+    dropped_files,
+    is_finished,
+    put_aside,
+)
 from backfill_assets.capture.errors import NoFile
 from backfill_assets.capture.expected_files import Expected, read_manifest
 from backfill_assets.capture.fetched_files import MOST_BYTES, fetching
 from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.sftp import FolderEntry, SftpFiles, sftp_files
+from backfill_assets.capture.sftp_folder import SftpFolder
 from backfill_assets.core.places import StoreUrl
+from backfill_assets.core.progress import waiting
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.wording import visible
 
@@ -96,8 +113,109 @@ class DropPrefix:
                 return
 
 
+class SftpPlace:
+    """A folder of an SFTP server, into which files of one source are dropped.
+
+    Args:
+        source: The name of the source.
+        home: Where files are fetched to, and no secret may be.
+        at: The present.
+        fetched: What was fetched before and is passed over, by subject and mark.
+    """
+
+    def __init__(
+        self,
+        declared: SftpFolder,
+        source: str,
+        *,
+        home: Path,
+        at: datetime,
+        fetched: AbstractSet[tuple[str, str]] = frozenset(),
+    ) -> None:
+        self._at = at
+        self._declared = declared
+        self._source = source
+        self._home = home
+        self._fetched = fetched
+        self._open = ExitStack()
+        self._files: SftpFiles | None = None
+        self._entries: Mapping[str, FolderEntry] = {}
+
+    def listed(self, _sources: Iterable[str] = ()) -> tuple[DroppedFile, ...]:
+        entries = [each for each in self._connected().listed() if self._is_meant(each)]
+        found = {self._subject(each): each for each in entries}
+        self._entries = found
+        dropped = (self._dropped(subject, each) for subject, each in found.items())
+        new = (each for each in dropped if (each.subject, each.mark) not in self._fetched)
+        return tuple(sorted(new, key=lambda each: (each.changed_at, each.subject)))
+
+    def unchanged(self, files: Sequence[DroppedFile]) -> list[DroppedFile]:
+        """Those that are the same in a while: the clock of the server may be another one, and copies keep times."""
+        if not files:
+            return []
+        with waiting(lambda: f"looking whether {len(files)} files of {self._declared.address} are still written"):
+            time.sleep(SETTLED_AFTER.total_seconds())
+        marks = {each.subject: each.mark for each in self.listed()}
+        return [each for each in files if marks.get(each.subject) == each.mark]
+
+    @contextmanager
+    def taken(self, dropped: DroppedFile) -> Iterator[FileCapture]:
+        with fetching(self._home) as new_folder:
+            copy = new_folder() / dropped.path.name
+            self._connected().fetch(self._entries[dropped.subject], copy)
+            yield FileCapture(copy, original=dropped.subject, expected=dropped.expected)
+
+    def is_named(self, expected: Expected) -> bool:
+        """Whether a file that a manifest names is one of the source."""
+        return self._declared.is_meant(expected.name)
+
+    def close(self) -> None:
+        self._open.close()
+
+    def _connected(self) -> SftpFiles:
+        if self._files is None:
+            secret = secrets_named(self._declared.secrets, home=self._home)
+            self._files = self._open.enter_context(sftp_files(self._declared, secret))
+        return self._files
+
+    def _is_meant(self, entry: FolderEntry) -> bool:
+        is_ours = entry.name.endswith(MANIFESTS) or self._declared.is_meant(entry.name)
+        return is_ours and is_finished(entry.name) and not entry.is_folder
+
+    def _subject(self, entry: FolderEntry) -> str:
+        return f"{self._declared.address}/{visible(entry.name)}"
+
+    def _dropped(self, subject: str, entry: FolderEntry) -> DroppedFile:
+        changed_at = datetime.fromtimestamp(max(0, min(entry.changed_s or 0, _LATEST_S)), UTC)
+        return DroppedFile(
+            source=self._source,
+            path=Path(entry.name),
+            subject=subject,
+            mark=f"{entry.size_bytes}:{entry.changed_s}",
+            # By a clock that is ahead, or set otherwise, nothing is told: whether it is the same in a while decides.
+            changed_at=changed_at if changed_at <= self._at else self._at - SETTLED_AFTER,
+            unfit=_unfit(entry),
+        )
+
+
+_LATEST_S = 1 << 36
+
+
+def _unfit(entry: FolderEntry) -> str:
+    if stat.S_ISLNK(entry.mode):
+        return "it is a link, and a link can name what its owner could not read: put the file itself there"
+    if stat.S_IFMT(entry.mode) and not stat.S_ISREG(entry.mode):
+        return "it is a pipe, a socket or a device, which has no content that could be landed again"
+    if entry.size_bytes is None or entry.changed_s is None:
+        return "the server does not say how large it is, and when it was changed"
+    return ""
+
+
+DropPlace = DropFolder | DropPrefix | SftpPlace
+
+
 def drop_place(settings: Settings) -> DropFolder | DropPrefix | None:
-    """Where files are dropped; None for nowhere."""
+    """Where files of all sources are dropped; None for nowhere."""
     match settings.drop:
         case Path():
             return DropFolder(settings.drop)
@@ -109,15 +227,13 @@ def drop_place(settings: Settings) -> DropFolder | DropPrefix | None:
     return None
 
 
-def dropped(settings: Settings, sources: Iterable[str], at: datetime) -> tuple[DroppedFile, ...]:
+def dropped(place: DropPlace, sources: Iterable[str], at: datetime) -> tuple[DroppedFile, ...]:
     """What is dropped and need not wait for the rest of its delivery, the oldest first."""
-    place = drop_place(settings)
-    if place is None:
-        return ()
 
     def said(manifest: DroppedFile) -> Sequence[Expected]:
         with place.taken(manifest) as taken:
-            return [replace(each, said_by=manifest.path.name) for each in read_manifest(taken.path)]
+            found = [replace(each, said_by=manifest.path.name) for each in read_manifest(taken.path)]
+        return [each for each in found if not isinstance(place, SftpPlace) or place.is_named(each)]
 
     return in_deliveries(place.listed(sources), said, at)
 

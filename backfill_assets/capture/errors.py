@@ -132,6 +132,13 @@ class StreamDenied(OfStream, Because, Refused):
 
 
 @sentence
+class OtherHostKey(OfStream, Refused):
+    """{name} shows another host key than its declaration has, {found}: nothing was sent to it."""
+
+    found: str
+
+
+@sentence
 class RangeExpired(OfStream, Refused):
     """partition {partition} of {name} begins at {held_from}{since}, so that what was before it has expired{missing}:
     nothing was read."""

@@ -86,6 +86,13 @@ def land(
         str,
         text(metavar="FILE", help="Their producer's list of the files: names, records, sizes, digests."),
     ] = "",
+    dropped: Annotated[
+        bool,
+        typer.Option(
+            "--dropped",
+            help="Instead of files: land what is finished in the drop folder of the source, or on its SFTP server.",
+        ),
+    ] = False,
     again: Annotated[
         bool,
         typer.Option(
@@ -116,8 +123,13 @@ def land(
             some = [each.strip() for given in imports or [] for each in given.split(",") if each.strip()]
             _land_again(answer, source, some, by, load=load, dry_run=dry_run, quiet=as_json)
             return
+        if dropped:
+            others = {"FILE": files, "--sha256": sha256, "--manifest": manifest, "--replaces": replaces}
+            _require_dropped_alone({**others, "--dry-run": dry_run, "--on-duplicate": on_duplicate != "ignore"})
+            _land_dropped(answer, source, by, load=load, quiet=as_json)
+            return
         if not files:
-            raise NotGiven(why="there is nothing to land", add="the files, or --again-as-declared")
+            raise NotGiven(why="there is nothing to land", add="the files, --dropped or --again-as-declared")
         extract = _extract(replaces, where or [], reason, confirmed_by, dry_run=dry_run, on_duplicate=on_duplicate)
         with (
             opened(quiet=as_json, begins=True) as session,
@@ -140,6 +152,26 @@ def land(
                 outcome = land_as_extract(session.ws, source, given, extract, acting, builds=load)
             following = step_after_landing(session.ws, source) if load else None
         answer(outcome, following=following, failed=outcome.needs_a_look)
+
+
+def _require_dropped_alone(others: Mapping[str, object]) -> None:
+    if given := next((name for name, value in others.items() if value), None):
+        raise NotTogether(
+            why="what lands is everything that is dropped for the source, with the manifests that are beside it",
+            leave=given,
+            instead="leave out --dropped",
+        )
+
+
+def _land_dropped(answer: Answer, source: str, by: str, *, load: bool, quiet: bool) -> None:
+    from backfill_assets.application.propose import step_after_landing
+
+    with opened(quiet=quiet, begins=True) as session:
+        from backfill_assets.application.drop import land_all_dropped
+
+        outcome = land_all_dropped(session.ws, source, session.acting(person(by), on=source), builds=load)
+        following = step_after_landing(session.ws, source) if load else None
+    answer(outcome, following=following, failed=outcome.needs_a_look)
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from backfill_assets.capture.kinesis_stream import KinesisReplay, KinesisStream
 from backfill_assets.capture.lake_table import IcebergTable, LakeTable
 from backfill_assets.capture.postgres_table import PostgresTable
 from backfill_assets.capture.schema_sources import SchemaFolder, SchemaRegistry
+from backfill_assets.capture.sftp_folder import SftpFolder
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain.breakdown import Breakdown, Tolerance, tolerance
 from backfill_assets.domain.context import TransformContext
@@ -149,6 +150,7 @@ __all__ = [
     "SchemaFolder",
     "SchemaMatches",
     "SchemaRegistry",
+    "SftpFolder",
     "SourceTable",
     "Table",
     "TimeWindow",

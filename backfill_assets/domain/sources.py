@@ -17,6 +17,7 @@ from backfill_assets.capture.kafka_topic import KafkaTopic
 from backfill_assets.capture.kinesis_stream import KinesisStream
 from backfill_assets.capture.lake_table import IcebergTable, LakeTable
 from backfill_assets.capture.postgres_table import ORDER, PostgresTable
+from backfill_assets.capture.sftp_folder import SftpFolder
 from backfill_assets.capture.streams import Operated
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import check_breakdown
@@ -109,6 +110,7 @@ OF_A_SOURCE = {
         "IcebergTable(...)",
         test=lambda value: value is None or isinstance(value, DeclaredStream),
     ),
+    "drop": Kind(words="SftpFolder(...)", test=lambda value: value is None or isinstance(value, SftpFolder)),
     "upstream": several(str, "the parts of an asset's key, such as ('raw', 'orders')"),
     "envelope": Kind(words="Debezium(...)", test=lambda value: value is None or isinstance(value, Debezium)),
     "replay": REPLAY,
@@ -173,6 +175,7 @@ class SourceTable:
         operation: How records name what they do to their key. Without it each record is a state of its key.
         most_withdrawn_percent: The share of keys that a complete extract may withdraw without a person's confirmation.
         capture: The stream that its files are captured from; files of people can land beside it.
+        drop: The folder of an SFTP server into which its files are dropped.
         upstream: The key of the asset of the same Dagster project that its rows come from, such as `("raw", "orders")`.
         envelope: States that its records are change events of Debezium, of which the row lands.
         replay: Allows that its records are replayed to topics or streams, and says to which.
@@ -208,6 +211,7 @@ class SourceTable:
     operation: Operations | None = None
     most_withdrawn_percent: float = 20
     capture: DeclaredStream | None = None
+    drop: SftpFolder | None = None
     upstream: tuple[str, ...] = ()
     envelope: Debezium | None = None
     replay: DeclaredReplay | None = None
@@ -241,6 +245,8 @@ class SourceTable:
         self._check_changes()
         self._check_envelope()
         self._check_capture()
+        for mistake in self.drop.mistakes() if self.drop else ():
+            raise wrong(self, mistake)
         check_replay(self, self.replay)
         object.__setattr__(self, "gates", complete_gates(self, self.gates))
         check_breakdown(self, None, partition=self.partition.column)

@@ -276,6 +276,8 @@ STOPPED_BY = "stopped_by"
 
 SEGMENT_WRITTEN = "segment_written"
 """The event of a segment of compacted versions of a source."""
+FILE_FETCHED = "file_fetched"
+"""The event of a file that has landed, and stays where it was dropped."""
 
 
 class EventReads(Queries):
@@ -288,6 +290,14 @@ class EventReads(Queries):
         """
         written = self.entries(entity_id=source, actions=[SEGMENT_WRITTEN])
         return {event.payload["folder"]: event.payload["sha256"] for event in written}
+
+    def fetched(self, source: str) -> Mapping[tuple[str, str], datetime]:
+        """When files of a source that stay where they are dropped were fetched, by subject and mark.
+
+        Cost: one index range of the events of the source.
+        """
+        found = self.entries(entity_id=source, actions=[FILE_FETCHED])
+        return {(event.payload["subject"], event.payload["mark"]): event.at for event in found}
 
     def stopped_by(self, run: RunHeader) -> StoppedBy | None:
         """What has stopped a FAILED run, and would stop it again; None of any other run.

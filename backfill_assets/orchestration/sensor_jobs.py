@@ -36,7 +36,7 @@ from dagster import (
     schedule,
 )
 
-from backfill_assets.application.drop import give_up, land_dropped, settled_sources, unchanged, waiting
+from backfill_assets.application.drop import give_up, is_used, land_dropped, settled_sources, unchanged, waiting
 from backfill_assets.application.freeze import frozen_text
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting
@@ -273,9 +273,10 @@ DROP = SensorJob(
 )
 def drop_sensor(context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
     """The sensor that watches the drop folder."""
-    if ws.settings.drop is None:
-        return SensorResult(skip_reason="BACKFILL_DROP names no folder to watch.")
-    found = waiting(ws)
+    if not is_used(ws):
+        return SensorResult(skip_reason="BACKFILL_DROP names no folder to watch, and no source declares one.")
+    away: list[BackfillError] = []
+    found = waiting(ws, away)
     give_up(ws, [each for each in found if each.unfit])
     watched = [each for each in found if not each.unfit][:MOST_WATCHED]
     ready = unchanged(watched, held_in(context.cursor), ws.clock())
@@ -284,7 +285,9 @@ def drop_sensor(context: SensorEvaluationContext, ws: Workspace) -> SensorResult
     cursor = json.dumps({each.subject: each.mark for each in watched})
     if asked:
         return SensorResult(run_requests=asked, cursor=cursor)
-    said = "\n".join(filter(None, (stuck_text(ws, Sensor.DROP), _what_is_going_on(watched, ready))))
+    said = "\n".join(
+        filter(None, (*map(explained, away), stuck_text(ws, Sensor.DROP), _what_is_going_on(watched, ready)))
+    )
     return SensorResult(skip_reason=said or DROP.nothing, cursor=cursor)
 
 

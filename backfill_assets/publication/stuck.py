@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
+from datetime import datetime
 from typing import assert_never
 
 from backfill_assets.capture.drop_places import drop_place
+from backfill_assets.capture.sftp_folder import is_address
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.outbox import StuckWork
@@ -27,7 +30,7 @@ _UNDER_WAY = (
 def still_stuck(ws: Workspace, tx: ReadTransaction, sensor: Sensor | None = None) -> tuple[StuckWork, ...]:
     """Work that sensors have given up and what is still to be done: a person may have done it since by hand."""
     found = tx.stuck.work(sensor)
-    dropped = _dropped(ws) if any(work.sensor is Sensor.DROP for work in found) else frozenset()
+    dropped = _dropped(ws, tx, found) if any(work.sensor is Sensor.DROP for work in found) else frozenset()
     return tuple(work for work in found if _is_open(tx, work, dropped))
 
 
@@ -51,16 +54,24 @@ def _is_open(tx: ReadTransaction, work: StuckWork, dropped: AbstractSet[tuple[st
     assert_never(work.sensor)
 
 
-def _dropped(ws: Workspace) -> set[tuple[str, str]]:
-    """What is in the drop folder now, by name and mark."""
+def _dropped(ws: Workspace, tx: ReadTransaction, stuck: Sequence[StuckWork]) -> set[tuple[str, str]]:
+    """What is in the drop folder now, by name and mark; no server is asked, of whose files no later one has landed."""
+    fetched: dict[str, datetime] = {}
+    for source in ws.domain.sources:
+        if source.drop is not None:
+            fetched |= {subject: at for (subject, _), at in tx.events.fetched(source.name).items()}
+    of_servers = [work for work in stuck if work.sensor is Sensor.DROP and is_address(work.subject)]
+    open_ = {
+        (each.subject, each.mark) for each in of_servers if fetched.get(each.subject, each.since_at) <= each.since_at
+    }
     place = drop_place(ws.settings)
     if place is None:
-        return set()
+        return open_
     try:
         found = place.listed(source.short_name for source in ws.domain.sources)
     except (OSError, BackfillError):
-        return set()
-    return {(each.subject, each.mark) for each in found}
+        return open_
+    return open_ | {(each.subject, each.mark) for each in found}
 
 
 def _state(tx: ReadTransaction, subject: str) -> RunState | SetState | PublicationState | ImportState | None:

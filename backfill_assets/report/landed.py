@@ -73,6 +73,8 @@ class LandReport:
         load: The report of the run that built bronze from them; null when nothing had to be built.
         without_events: The days of this run on which no file has events: plausible gaps of files. Null without a run.
         not_known: The keys of the source that are not known; null where all are.
+        refused: Dropped files that were refused, each with the reason: they are tried again when they are replaced.
+        left: How many dropped files were left, because they may still be written or wait for others.
         mostly_rejected: The imports of which more than half of the records are rejected; then the exit code is 1.
         next_steps: What a person has to decide: about days without events between those of the source, and about files
             of which most records are rejected.
@@ -86,13 +88,15 @@ class LandReport:
     load: RunReport | None
     without_events: Partitions | None
     not_known: NotKnownDocument | None = None
+    refused: Mapping[str, str] = field(default_factory=dict)
+    left: int = 0
     mostly_rejected: tuple[str, ...]
     next_steps: tuple[NextStep, ...]
 
     @property
     def needs_a_look(self) -> bool:
-        """Whether a gate blocked the load, or most records of a file are rejected."""
-        return bool(self.mostly_rejected) or (self.load is not None and self.load.is_blocked)
+        """Whether a gate blocked the load, most records of a file are rejected, or a dropped file was refused."""
+        return bool(self.mostly_rejected or self.refused) or (self.load is not None and self.load.is_blocked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

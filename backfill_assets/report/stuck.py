@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import assert_never
 
+from backfill_assets.capture.sftp_folder import is_address
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.outbox import StuckWork
 from backfill_assets.publication.stuck import is_publication
@@ -58,6 +59,8 @@ def _leave(work: StuckWork) -> NextStep:
             return step("To see why: ", do(Act.REPORT, work.subject), ". To have its days planned again: ", again)
         case Sensor.PUBLISH | Sensor.PROPOSE | Sensor.FRESH:
             return step("To decide against it: ", cancel(work.subject))
+        case Sensor.DROP if is_address(work.subject):
+            return step("Another file of this name on the server ends it")
         case Sensor.DROP:
             return step("To leave it, move it out of the drop folder")
         case Sensor.RECOVER:

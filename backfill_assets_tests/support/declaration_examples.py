@@ -56,6 +56,11 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "operation": 'operation=Operations(column="op", create="c", update="u", delete="d"), order=("lsn",)',
         "most_withdrawn_percent": "most_withdrawn_percent=5",
         "capture": 'capture=KafkaTopic(servers="broker:9092", topic="events")',
+        "drop": (
+            'drop=SftpFolder(host="sftp.example.org", user="events", folder="/out", '
+            'secrets={"key": "EVENTS_KEY"}, '
+            'host_key="ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHMwCHH0TBaOfJSd4sdQ5gwsm7j/UwAXxaJnI06ctNuO")'
+        ),
         "upstream": 'upstream=("raw", "events")',
         "envelope": (
             'envelope=Debezium(table="public.events"), order=ORDER, '
@@ -239,6 +244,15 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "chunk": "chunk=250_000",
         "options": 'options={"AWS_REGION": "eu-west-1"}',
         "secrets": 'secrets={"AWS_SECRET_ACCESS_KEY": "LAKE_KEY"}',
+    },
+    "SftpFolder": {
+        "host": 'host="sftp.example.org"',
+        "user": 'user="events"',
+        "folder": 'folder="/out/events"',
+        "host_key": 'host_key="ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHMwCHH0TBaOfJSd4sdQ5gwsm7j/UwAXxaJnI06ctNuO"',
+        "secrets": 'secrets={"key": "EVENTS_SFTP_KEY", "key_password": "EVENTS_SFTP_KEY_PASSWORD"}',
+        "pattern": 'pattern="events_*.csv.gz"',
+        "port": "port=2222",
     },
     "IcebergTable": {
         "table": 'table="sales.events", catalog={"type": "rest", "uri": "https://catalog:8181"}',

@@ -32,7 +32,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Captures": (
         *("KafkaTopic", "SchemaRegistry", "SchemaFolder", "KinesisStream", "PostgresTable", "LakeTable"),
         *("IcebergTable", "HttpApi", "Cursor", "PageNumber", "Offset", "IdRange", "NextUrl", "LinkHeader", "InBody"),
-        *("InHeader", "TimeWindow", "Basic", "Token"),
+        *("InHeader", "TimeWindow", "Basic", "Token", "SftpFolder"),
     ),
     "Replays": ("KafkaReplay", "KinesisReplay"),
 }

@@ -46,6 +46,7 @@ from backfill_assets.domain import (
     Reference,
     SchemaFolder,
     SchemaRegistry,
+    SftpFolder,
     SourceTable,
     TimeWindow,
     Token,
@@ -144,6 +145,7 @@ def captured(capture: object) -> object:
 
 
 API = "https://example.org/events"
+HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHMwCHH0TBaOfJSd4sdQ5gwsm7j/UwAXxaJnI06ctNuO"
 
 
 def paged(pages: Any) -> object:
@@ -249,6 +251,12 @@ DECLARED: Mapping[str, tuple[Callable[..., object], Any]] = {
         ),
         PostgresTable,
         **{"table": "public.events", "database": "shop", "host": "db", "user": "capture", "slot": "slot"},
+    ),
+    "SftpFolder": within(
+        lambda each: use_source(drop=each),
+        SftpFolder,
+        **{"host": "sftp.example.org", "user": "events", "folder": "/out", "host_key": HOST_KEY},
+        secrets={"password": "EVENTS_SFTP_PASSWORD"},
     ),
     "HttpApi": within(captured, HttpApi, url=API),
     "Cursor": within(paged, Cursor, parameter="cursor", next="next"),

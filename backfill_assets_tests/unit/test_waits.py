@@ -27,6 +27,7 @@ SAID_OTHERWISE = {
     "capture/fetched_files.py::_from_web": "called within `waiting`",
     "capture/fetched_files.py::_is_free": "the lock is had at once or not",
     "capture/fetched_files.py::_new_folder": "the lock is on a new file",
+    "capture/sftp.py::__exit__": "of a thread whose loop was told to end",
     "candidates/stage.py::_keep_pace": "its progress says so before",
     "cli/console.py::break_silence": "this is what speaks",
     "cli/console.py::_broken_silence": "a second at most",

@@ -38,6 +38,10 @@ FIXED: Mapping[type[BackfillError], Advice] = {
     **dict.fromkeys((capture.StreamAway, capture.ReadFailed, capture.AsksToWait, deliver.WriteFailed), _AGAIN),
     capture.StillOpen: "try again when it has ended; one whose producer is gone is aborted with kafka-transactions.sh",
     capture.StreamDenied: "check the user and the secrets that the source declares, and what the user may read",
+    capture.OtherHostKey: (
+        "ask who runs the server whether its key was replaced; if so, declare the new one as host_key, else somebody "
+        "may stand between"
+    ),
     capture.OtherTopic: "declare the topic that is meant",
     capture.OtherBytes: "look whether the stream was compacted or replaced meanwhile; the file that is there stays",
     capture.NoGroup: "check the name of the group",

@@ -53,10 +53,23 @@ def landed_page(landed: LandReport) -> Page:
         section("landed files", imports_table([each.record for each in landed.imports])),
         *(Note(text=said) for each in landed.imports for said in _about(each, landed.quarantine)),
         *(Note(text=said) for said in (_extract(landed) if landed.extract else ())),
+        *(Note(text=said, tone=Tone.ATTENTION) for said in _refused(landed)),
+        None if landed.imports or landed.refused else Note(text=f"no finished file is dropped for {landed.source}"),
+        Note(text=f"{count_of(landed.left, 'dropped file')} may still be written, or wait for others")
+        if landed.left
+        else None,
         Note(text=_built(landed, landed.load)) if landed.load else None,
         Note(text=not_known_line(landed.not_known), tone=Tone.ATTENTION) if landed.not_known else None,
         *(Note(text=each) for each in landed.next_steps),
     )
+
+
+def _refused(landed: LandReport) -> Iterator[str]:
+    some = list(landed.refused.items())
+    for name, why in some[:_MOST_REASONS]:
+        yield f"{name} was refused, and is tried again when it is replaced: {why}"
+    if len(some) > _MOST_REASONS:
+        yield f"{len(some) - _MOST_REASONS:,} others were refused as well: status has them all"
 
 
 def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:

@@ -185,7 +185,7 @@ def test_without_a_person_or_a_folder_nothing_lands(folder: Folder) -> None:
             assert "BACKFILL_USER, who answers for the drop folder," in nameless.said
             assert not nameless.job("land_dropped", {tags.BY: "olga"}).success
     for settings, said in (
-        (replace(folder.ws.settings, drop=None), "BACKFILL_DROP names no folder to watch."),
+        (replace(folder.ws.settings, drop=None), "BACKFILL_DROP names no folder to watch, and no source declares one."),
         (replace(folder.ws.settings, drop=folder.drop / "no"), "cannot be read: no such file or directory"),
     ):
         without = Ticks(replace(folder.ws, settings=settings))

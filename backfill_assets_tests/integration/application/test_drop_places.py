@@ -15,12 +15,15 @@ from backfill_assets.application.drop import land_dropped, waiting
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.capture.drop_folder import DroppedFile
 from backfill_assets.capture.drop_places import DropPrefix, drop_place, dropped
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.places import StoreUrl
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.store_access import StoreAccess
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.testing import DomainKit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.s3_server import NoStore, Store, running_store
-from backfill_assets_tests.support.shop import sale, shop_environment
+from backfill_assets_tests.support.shop import RECENT, SALES, sale, shop_environment
 
 
 def later(**time: float) -> datetime:
@@ -29,6 +32,12 @@ def later(**time: float) -> datetime:
 
 def names(found: tuple[DroppedFile, ...]) -> list[str]:
     return sorted(each.path.name for each in found)
+
+
+def listed(settings: Settings, at: datetime) -> tuple[DroppedFile, ...]:
+    place = drop_place(settings)
+    assert place is not None
+    return dropped(place, ["sales"], at)
 
 
 def put(folder: Path, name: str, text: str = "{}\n") -> Path:
@@ -48,18 +57,18 @@ def test_a_delivery_waits_until_all_its_files_are_there(folder: tuple[Settings, 
     put(sales, "other.jsonl")
     manifest = put(sales, "day.manifest.json", json.dumps([{"name": "a.jsonl"}, {"name": "b.jsonl", "size_bytes": 3}]))
     at = later(minutes=5)
-    assert names(dropped(settings, ["sales"], at)) == ["other.jsonl"]
+    assert names(listed(settings, at)) == ["other.jsonl"]
     put(sales, "b.jsonl")
-    found = dropped(settings, ["sales"], at)
+    found = listed(settings, at)
     assert names(found) == ["a.jsonl", "b.jsonl", "day.manifest.json", "other.jsonl"]
     of_it = {each.path.name for each in found if each.delivery == "sales/day.manifest.json"}
     assert of_it == {"a.jsonl", "b.jsonl", "day.manifest.json"}
     (said,) = (each.expected for each in found if each.path.name == "b.jsonl")
     assert (said.size_bytes, said.said_by) == (3, "day.manifest.json")
     # While it is written, or what it says cannot be read, nothing of its folder is taken.
-    assert names(dropped(settings, ["sales"], later(seconds=10))) == []
+    assert names(listed(settings, later(seconds=10))) == []
     manifest.write_text("{")
-    (only,) = dropped(settings, ["sales"], at)
+    (only,) = listed(settings, at)
     assert (only.path, only.unfit) == (manifest, "day.manifest.json is neither JSON nor CSV with a header.")
 
 
@@ -67,8 +76,8 @@ def test_a_delivery_that_stays_incomplete_is_for_a_person(folder: tuple[Settings
     settings, sales = folder
     put(sales, "a.jsonl")
     put(sales, "day.manifest.csv", "name\na.jsonl\nb.jsonl\nc.jsonl\n")
-    assert dropped(settings, ["sales"], later(hours=23)) == ()
-    (only,) = dropped(settings, ["sales"], later(hours=25))
+    assert listed(settings, later(hours=23)) == ()
+    (only,) = listed(settings, later(hours=25))
     assert only.unfit == "its delivery is not complete: b.jsonl, c.jsonl did not come within a day"
 
 
@@ -139,4 +148,35 @@ def test_deliveries_of_a_store_land_whole_or_with_the_reason_why_not(
     ]
     # Given up as they are, until one of them is replaced.
     assert waiting(ws) == ()
+    ws.close()
+
+
+@pytest.mark.long
+def test_a_day_of_a_delivery_that_is_not_complete_is_not_built_and_nothing_that_reads_it_is_planned(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    sales = tmp_path / "drop" / "sales"
+    given = {**shop_environment(tmp_path / "home"), "BACKFILL_DROP": str(sales.parent), "BACKFILL_USER": "olga"}
+    settings = Settings.from_environment(given)
+    ws = Workspace.open(settings, clock=lambda: later(minutes=5), open_session=lambda: spark)
+
+    def lands() -> str:
+        return land_dropped(ws, Acting(by="olga", recorder=Unrecorded()), "sales")
+
+    def planned() -> str:
+        third = DayRange.inclusive(date(2026, 1, 3), date(2026, 1, 3))
+        return DomainKit(ws=ws, folder=tmp_path).planned(RECENT, third)
+
+    for day in (1, 2, 4):
+        put(sales, f"{day}.jsonl", json.dumps(sale(date(2026, 1, day))) + "\n")
+    put(sales, "3-a.jsonl", json.dumps(sale(date(2026, 1, 3))) + "\n")
+    put(sales, "3.manifest.json", json.dumps([{"name": "3-a.jsonl", "records": 1}, {"name": "3-b.jsonl"}]))
+    assert lands().startswith("3 files of sales landed.")
+    with ws.ledger.read() as tx:
+        assert sorted(tx.versions.claims(SALES)) == [date(2026, 1, day) for day in (1, 2, 4)]
+    with pytest.raises(BackfillError, match="2026-01-03"):
+        planned()
+    put(sales, "3-b.jsonl", json.dumps(sale(date(2026, 1, 3), sale_id="another")) + "\n")
+    assert lands().startswith("2 files of sales landed.")
+    assert planned()
     ws.close()

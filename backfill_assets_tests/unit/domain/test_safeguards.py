@@ -213,6 +213,7 @@ OF_ROWS = {
         "order",
         "operation",
         "capture",
+        "drop",
         "upstream",
         "envelope",
         "earlier",
