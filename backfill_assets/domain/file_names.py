@@ -24,6 +24,10 @@ SCHEMA_VERSION = "schema_version"
 """The column of a file that names the version of its contract, also where the contract does not have it."""
 
 
+MOST_NAMES = 6
+"""Of a path at most. Each of its dots may be a part of a name, so that each name more doubles where a value may be."""
+
+
 class Named(Declared, Protocol):
     """What the checks need of a source table."""
 
@@ -91,6 +95,10 @@ def _mistakes(table: Named, names: Mapping[FileName, str], schema: T.StructType,
         for part in parts_of(name):
             if isinstance(part, tuple) and part[1] < 1:
                 yield f"{said} has {part!r} for {column!r}, and columns of one name are counted from 1"
+        if deep := next(
+            (part for part in parts_of(name) if isinstance(part, str) and part.count(".") >= MOST_NAMES), None
+        ):
+            yield f"{said} has {deep!r:.90} for {column!r}, a path of more than {MOST_NAMES} names"
         if isinstance(name, str) and name in known and name not in names.values():
             yield (
                 f"{said} reads {column!r} from {name!r}, and {name!r} is a column of its schema too: name what files "

@@ -21,6 +21,10 @@ from backfill_assets.domain.forms import mistakes_of_forms
 
 REPEATED_HOURS = ("", "first", "second", "reject", "both")
 _TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
+_INSIDE = (
+    "times inside of {outer!r} are read as in ISO 8601 alone: make the member a column of its own, such as "
+    "columns={{'{outer}.at': 'at'}}, or a STRING"
+)
 _MOST_AHEAD = timedelta(seconds=1e9)
 """Of a clock that runs ahead. What is longer leads out of the calendar."""
 
@@ -96,18 +100,31 @@ def _mistakes(table: Written) -> Iterator[str]:
     yield from mistakes_of_names(table)
     known = table.schema.fieldNames()
     for column in table.formats:
-        if column not in known:
+        outer = column.partition(".")[0]
+        if (
+            column not in known
+            and outer in known
+            and isinstance(table.schema[outer].dataType, T.StructType | T.ArrayType)
+        ):
+            yield f"formats has {column!r}, and {_INSIDE.format(outer=outer)}"
+        elif column not in known:
             yield f"formats has {column!r}, which is not a column of its schema{meant(column, known)}"
+        elif isinstance(table.schema[column].dataType, T.StructType | T.ArrayType):
+            yield f"formats has {column!r}, and {_INSIDE.format(outer=column)}"
         elif not isinstance(table.schema[column].dataType, _TIMES):
             yield f"formats has {column!r}, which is neither a date nor a timestamp"
         else:
             yield from mistakes_of_forms(column, table.formats[column], table.schema[column].dataType, table.timezone)
     if table.planned and table.ahead:
         yield "it is planned, so that its times may be ahead of the landing as far as they like: leave ahead out"
-    if table.repeated_hour == "both" and not any(
-        isinstance(table.schema[name].dataType, T.TimestampType) for name in table.key
-    ):
+    times = [name for name in table.key if isinstance(table.schema[name].dataType, T.TimestampType)]
+    if table.repeated_hour == "both" and not times:
         yield "repeated_hour='both' goes by the order of the records of a key, and no column of its key is a timestamp"
+    if table.repeated_hour == "both" and len(times) > 1:
+        yield (
+            f"repeated_hour='both' goes by the order of the records of a key, and its key has {' and '.join(times)}: "
+            "of two times the order does not tell which comes twice, so declare 'first', 'second' or 'reject'"
+        )
     if table.repeated_hour and not table.timezone:
         yield "repeated_hour is of the clocks of a zone: declare its timezone"
 

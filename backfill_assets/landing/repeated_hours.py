@@ -78,19 +78,19 @@ def in_turn(records: DataFrame, source: SourceTable, present: Present) -> DataFr
     Args:
         records: The typed columns of records of one or several files, and their raw values.
     """
-    names = [field.name for field in _with_times(source, present, BOTH)]
-    files = [FILE] if FILE in records.columns else []
-    others = [name for name in source.key if name not in names]
-    for name in names:
-        value, found, how = F.col(raw(name)), present[name], reading_of(source, name)
-        local = F.when(is_shown_twice(value, found, how), F.col(name))
-        # All other records have no turn: each is apart, so that no task gets all of them.
-        of_key = Window.partitionBy(*files, *others, local, F.when(local.isNull(), F.col(ROW)))
-        turn = F.when(local.isNotNull(), F.row_number().over(of_key.orderBy(ROW)))
-        records = records.withColumns({_turn(name): turn, _turns(name): F.count(F.lit(1)).over(of_key)})
-        second = typed(value, found, TimestampType(), replace(how, repeated=SECOND))
-        records = records.withColumn(name, F.when(F.col(_turn(name)) == 2, second).otherwise(F.col(name)))
-    return records
+    field = next(iter(_with_times(source, present, BOTH)), None)  # a key has at most one such time
+    if field is None:
+        return records
+    name, files = field.name, [FILE] if FILE in records.columns else []
+    value, found, how = F.col(raw(name)), present[name], reading_of(source, name)
+    local = F.when(is_shown_twice(value, found, how), F.col(name))
+    others = [each for each in source.key if each != name]
+    # All other records have no turn: each is apart, so that no task gets all of them.
+    of_key = Window.partitionBy(*files, *others, local, F.when(local.isNull(), F.col(ROW)))
+    turn = F.when(local.isNotNull(), F.row_number().over(of_key.orderBy(ROW)))
+    records = records.withColumns({_turn(name): turn, _turns(name): F.count(F.lit(1)).over(of_key)})
+    second = typed(value, found, TimestampType(), replace(how, repeated=SECOND))
+    return records.withColumn(name, F.when(F.col(_turn(name)) == 2, second).otherwise(F.col(name)))
 
 
 def broken_rule(name: str, found: DataType, source: SourceTable) -> Column | None:

@@ -6,21 +6,24 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import ArrayType, DateType, StringType, StructField, StructType, TimestampType
 
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import Csv, Epoch, Json, SourceTable, Xlsx, daily, seconds
 
+LATER = StructField("later", TimestampType())
 SCHEMA = StructType(
     [StructField("id", StringType()), StructField("at", TimestampType()), StructField("until", DateType())]
 )
 
 
+NESTED = StructType([*SCHEMA.fields, StructField("visits", ArrayType(TimestampType())), LATER])
+
+
 def declared(**written: Any) -> SourceTable:
     """A source of which files are written in a certain way."""
-    return SourceTable(
-        name="bronze.odd", key=("id",), event_time="at", partition=daily("day"), schema=SCHEMA, **written
-    )
+    given: dict[str, Any] = {"key": ("id",), "event_time": "at", "schema": SCHEMA, **written}
+    return SourceTable(name="bronze.odd", partition=daily("day"), **given)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +57,13 @@ def declared(**written: Any) -> SourceTable:
         ({"ahead": timedelta.max}, "ahead must be a time such as seconds"),
         ({"ahead": seconds(60), "planned": True}, "leave ahead out"),
         ({"repeated_hour": "first"}, "declare its timezone"),
+        ({"formats": {"visits": "yyyy"}, "schema": NESTED}, "times inside of 'visits' are read as in ISO 8601 alone"),
+        ({"formats": {"visits.at": "yyyy"}, "schema": NESTED}, "times inside of 'visits' are read as in ISO 8601"),
+        (
+            {"repeated_hour": "both", "timezone": "Europe/Berlin", "key": ("at", "later"), "schema": NESTED},
+            "its key has at and later: of two times the order does not tell which comes twice",
+        ),
+        ({"columns": {"a.b.c.d.e.f.g": "id"}}, "has 'a.b.c.d.e.f.g' for 'id', a path of more than 6 names"),
         ({"repeated_hour": "twice", "timezone": "Europe/Berlin"}, "'first', 'second', 'reject' or 'both'"),
     ],
 )
@@ -66,6 +76,7 @@ def test_what_no_file_can_be_is_refused_when_it_is_declared(written: dict[str, A
 
 def test_what_files_can_be_is_declared() -> None:
     assert declared(reads=Csv(delimiter=",", decimal=","), formats={"at": Epoch("ms"), "until": ("yyyy", "M/d/yyyy")})
+    assert declared(columns={"a.b.c.d.e.f": "id"})
     assert declared(ahead=seconds(1.5)).ahead == timedelta(milliseconds=1500)
 
 
