@@ -139,10 +139,18 @@ def _check_names(table: str, names: list[str], *, inside: str) -> None:
         if not _NAME.fullmatch(name):
             reason = "has a name of more than letters, digits, _ and -"
             way_out = "name it differently where its files are written or its rows are selected"
+            if not inside:
+                called = f"columns={{{name!r}: {_plain(name)!r}}}"
+                way_out = f"name it differently: a source declares what its files call it with {called}"
             raise _wrong(table, f"its column {name!r}{where} {reason}", way_out)
         if (other := known.setdefault(name.casefold(), name)) != name:
             reason = "differ in upper and lower case alone, which readers of the table do not tell apart"
             raise _wrong(table, f"its columns {other} and {name}{where} {reason}", "name one of them differently")
+
+
+def _plain(name: str) -> str:
+    """A name that a column may have, for one that it may not have."""
+    return re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_").lower() or "column_1"
 
 
 def _wrong(table: str, mistake: str, way_out: str) -> InvalidDeclaration:

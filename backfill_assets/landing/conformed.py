@@ -100,6 +100,8 @@ def _conformed(part: Records, source: SourceTable, owner: Mapping[str, Column], 
     if isinstance(own.reads, Csv) and not part.is_csv:
         # Its marks would read numbers of JSON, or of what is captured, as others: `1.500` as 1500.
         own = replace(own, reads=None)
+    elif part.is_csv and own.reads is None:
+        own = replace(own, reads=Csv())  # as it is read, so that a reason can say what else may be declared
     if part.times & own.formats.keys():
         own = replace(own, formats={name: form for name, form in own.formats.items() if name not in part.times})
     rejected = F.col(REASON).isNotNull()

@@ -27,6 +27,16 @@ def declaration(dialect: Csv) -> str:
     return f"reads={literal(dialect)}"
 
 
+def other_quotes(dialect: Csv) -> str:
+    """What may be declared of a file in which text is behind a closing quote: its quotes are letters like others, or
+    those inside of a value are marked otherwise."""
+    letters = declaration(replace(dialect, quote="", escape=""))
+    if dialect.escape:
+        return f"declare {letters}, where quotes are letters like others"
+    marked = declaration(replace(dialect, escape="\\"))
+    return f"declare {letters}, where quotes are letters like others, or {marked}, where a backslash is before them"
+
+
 def names_of(line: str, delimiter: str, quote: str = '"') -> set[str]:
     """The columns that a line names, if it is a header."""
     pieces, between = (line, delimiter) if len(delimiter) == 1 else (line.replace(delimiter, "\ud800"), "\ud800")

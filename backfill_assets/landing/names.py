@@ -238,6 +238,13 @@ def _nearest(wanted: str, column: str, names: Iterable[str]) -> str | None:
     return None
 
 
+def meant_by(source: SourceTable, ignored: Iterable[str]) -> Mapping[str, str]:
+    """Columns of a contract that files have under their own name, by a name of a file that is left out and is written
+    almost so: in another case, with blanks or with other signs between its words."""
+    simple = {_simply(column): column for column, parts in source.places.items() if parts == (column,)}
+    return {name: simple[_simply(name)] for name in ignored if _simply(name) in simple}
+
+
 def _simply(name: str) -> str:
     """A name without what differs between ways to write it: case, accents, and what is between its words."""
     apart = unicodedata.normalize("NFKD", name.casefold())

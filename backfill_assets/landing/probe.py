@@ -30,7 +30,7 @@ from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.capture.packed import open_packed
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import Csv, Json, SourceTable, Xlsx
-from backfill_assets.landing.csv_headers import names_of, require_csv_header
+from backfill_assets.landing.csv_headers import names_of, other_quotes, require_csv_header
 from backfill_assets.landing.first_bytes import (
     SAMPLE_BYTES,
     OtherEncoding,
@@ -408,13 +408,17 @@ def _scan_rows(text: IO[str], name: str) -> tuple[str, ...]:
     return header or ()
 
 
-def no_csv(error: str, name: str, *, began: int, line: int) -> BadFile:
-    """What Python's parser found wrong with a row: it is too long, a quote is not closed, or text follows one."""
+def no_csv(error: str, name: str, *, began: int, line: int, dialect: Csv | None = None) -> BadFile:
+    """What Python's parser found wrong with a row: it is too long, a quote is not closed, or text follows one.
+
+    Args:
+        dialect: What the file is declared to be written in; None for plain CSV.
+    """
     if "limit" in error:
         why = f"has a row of more than {MOST_RECORD_BYTES >> 20} MiB that begins before line {line:,}"
         return BadFile(path=name, fault=Fault.OPEN_QUOTE, why=why)
     problem = f"in line {line:,} text behind a closing quote" if "after" in error else "a quote that is never closed"
-    why = f"has {problem}, in the row that begins in line {began:,}"
+    why = f"has {problem}, in the row that begins in line {began:,}: {other_quotes(dialect or Csv())}"
     return BadFile(path=name, fault=Fault.QUOTES, why=why)
 
 

@@ -44,6 +44,8 @@ class Reading:
         thousands: What is between groups of three digits of such a number; empty where nothing is.
         true: Texts that stand for true.
         false: Texts that stand for false.
+        csv: What the files are written in, where they are CSV: what of it may be declared otherwise is said of a value
+            that cannot be read.
     """
 
     rounds: bool = False
@@ -55,6 +57,7 @@ class Reading:
     thousands: str = ""
     true: tuple[str, ...] = ("true",)
     false: tuple[str, ...] = ("false",)
+    csv: Csv | None = None
 
     @property
     def of_json(self) -> Reading:
@@ -80,7 +83,7 @@ def reading_of(source: SourceTable, name: str) -> Reading:
     if not isinstance(source.reads, Csv):
         return how
     csv = source.reads
-    return replace(how, decimal=csv.decimal, thousands=csv.thousands, true=csv.true, false=csv.false)
+    return replace(how, decimal=csv.decimal, thousands=csv.thousands, true=csv.true, false=csv.false, csv=csv)
 
 
 def repeated_hour_of(source: SourceTable, name: str) -> str:

@@ -132,7 +132,8 @@ def _future(source: SourceTable, day: Column, bounds: Bounds) -> Column:
     else:
         why = f"more than {by} after it was landed" if by else "after it was landed"
     is_future = _of_event_time(source, lambda name: _is_future(name, source, bounds))
-    return F.when(is_future, F.lit(f"{source.event_time} {FUTURE} ({why})"))
+    declare = "" if source.ahead else "; declare ahead=seconds(60) of a clock that is ahead, planned=True of a schedule"
+    return F.when(is_future, F.lit(f"{source.event_time} {FUTURE} ({why}){declare}"))
 
 
 def _needed(name: str, source: SourceTable) -> Column | None:
@@ -199,7 +200,7 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
             F.concat(
                 F.lit(f"{source.partition.column} "),
                 day.cast("string"),
-                F.lit(f" is before the first day {bounds.first_day}"),
+                F.lit(f" is before the first day {bounds.first_day}, which BACKFILL_FIRST_DAY sets"),
             ),
         ),
         _future(source, day, bounds),

@@ -7,6 +7,7 @@ written as in ISO 8601; texts and numbers of declared forms are read in `written
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import reduce
 
@@ -17,9 +18,11 @@ from pyspark.sql import types as T
 from backfill_assets.domain.dialects import Epoch
 from backfill_assets.domain.forms import Reader, named
 from backfill_assets.landing.json_text import let
+from backfill_assets.landing.likely_forms import how_to_declare
+from backfill_assets.landing.likely_marks import mark_to_declare
 from backfill_assets.landing.reading import REJECT, SECOND, Reading, quoting, shown
 from backfill_assets.landing.written_times import as_text, day_of, is_number, is_of, of_epoch, time_of
-from backfill_assets.planning.patterns import Pattern
+from backfill_assets.planning.patterns import Pattern, patterns_of
 
 TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
 
@@ -205,7 +208,9 @@ def _of_iso(name: str, text: Column, target: T.DataType, how: Reading) -> Column
         has_digits = _cut(text, target, how).isNotNull()
         said = said.when(has_digits, F.lit(f"{name} does not fit {target.simpleString()}"))
     demand = "a timestamp" if isinstance(target, T.TimestampType) and how.timezone else _DEMANDS[type(target)]
-    return said.otherwise(F.concat(F.lit(f"{name} is not {demand}"), _way_out(name, text, target, how)))
+    mark = mark_to_declare(text, target, how.csv)
+    way_out = F.when(mark != "", mark).otherwise(_way_out(name, text, target, how))
+    return said.otherwise(F.concat(F.lit(f"{name} is not {demand}"), way_out))
 
 
 def _way_out(name: str, text: Column, target: T.DataType, how: Reading) -> Column:
@@ -215,14 +220,15 @@ def _way_out(name: str, text: Column, target: T.DataType, how: Reading) -> Colum
         unit = F.when(F.length(F.regexp_extract(text, "[0-9]+", 0)) >= digits, F.lit(known)).otherwise(unit)
     column = json.dumps(name)
     as_epoch = F.concat(F.lit(f'; if it counts from 1970, declare formats={{{column}: Epoch("'), unit, F.lit('")}'))
-    found = F.when(is_number(text) & F.lit(not isinstance(target, T.TimestampNTZType)), as_epoch)
+    as_number = F.when(is_number(text) & F.lit(not isinstance(target, T.TimestampNTZType)), as_epoch)
+    of_iso = F.when(F.lit(False), F.lit(""))
     if not isinstance(target, T.DateType):
-        found = found.when(text.rlike(_DATE), F.lit("; a date has no time of day: make the column a DATE"))
+        of_iso = of_iso.when(text.rlike(_DATE), F.lit("; a date has no time of day: make the column a DATE"))
     if isinstance(target, T.TimestampType) and not how.timezone:
-        found = found.when(text.rlike(_TIMES[T.TimestampNTZType]), F.lit("; it has no offset: declare its timezone"))
-    form = "M/d/yyyy" if isinstance(target, T.DateType) else "M/d/yyyy HH:mm"
-    declare = F.lit(f'; declare its form, such as formats={{{column}: "{form}"}}')
-    return F.coalesce(found.when(text.rlike("[0-9].*[0-9]"), declare), F.lit(""))
+        of_iso = of_iso.when(text.rlike(_TIMES[T.TimestampNTZType]), F.lit("; it has no offset: declare its timezone"))
+    likely = how_to_declare(name, text, target, has_zone=bool(how.timezone))
+    unknown = F.when(text.rlike("[0-9].*[0-9]"), F.lit("; declare its form, which `sniff` proposes for its file"))
+    return F.coalesce(of_iso, likely, as_number, unknown, F.lit(""))
 
 
 def _of_forms(name: str, value: Column, found: T.DataType, target: T.DataType, how: Reading) -> Column:
@@ -234,11 +240,30 @@ def _of_forms(name: str, value: Column, found: T.DataType, target: T.DataType, h
             said = said.when(is_epoch, F.lit(f"{name} does not fit {kind} as {named(form)}"))
             continue
         day, time = day_of(text, form), time_of(text, form, T.TimestampNTZType(), rounds=True)
-        known = F.when(day.isNull(), F.lit(f"{name} is a date that does not exist"))
+        known = F.when(day.isNull(), _no_day(name, text, form))
         if form.has_time:
-            known = known.when(time.isNull(), F.lit(f"{name} is a time that does not exist"))
+            known = known.when(time.isNull(), F.lit(f"{name} is a time that does not exist as {named(form)}"))
         if form.has_time and isinstance(target, T.DateType):
             known = known.when(day.isNotNull(), F.lit(f"{name} has a time of day, and its column is a date"))
         said = said.when(is_of(text, form), known.otherwise(F.lit(f"{name} does not fit {kind}")))
     declared = " or ".join(dict.fromkeys(map(named, how.forms)))
-    return said.otherwise(F.lit(f"{name} is not written as {declared}"))
+    mark = mark_to_declare(text, target, how.csv)
+    likely = how_to_declare(name, text, target, has_zone=bool(how.timezone))
+    way_out = F.when(mark != "", mark).otherwise(F.coalesce(likely, F.lit("")))
+    return said.otherwise(F.concat(F.lit(f"{name} is not written as {declared}"), way_out))
+
+
+_DAY_OR_MONTH = re.compile(r"'(?:[^']|'')*'|M+|d+")
+"""In a form: quoted text, and the letters of months and days."""
+
+
+def _no_day(name: str, text: Column, form: Pattern) -> Column:
+    """The sentence about a text of a form whose day no calendar has; day and month may have changed places in it."""
+    said = F.lit(f"{name} is a date that does not exist as {named(form)}")
+    letters = {"M": "d", "d": "M"}
+    exchanged = _DAY_OR_MONTH.sub(lambda found: letters.get(found[0][0], found[0]) * len(found[0]), form.text)
+    if exchanged == form.text or "MMM" in form.text or "[" in form.text or not (form.has("day") and form.has("month")):
+        return said
+    (other,) = patterns_of(exchanged)
+    meant = F.lit(f"; as {exchanged!r} it is one")
+    return F.concat(said, F.when(day_of(text, other).isNotNull(), meant).otherwise(""))

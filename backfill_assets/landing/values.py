@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.landing.json_text import elements, has_half_pair, let, members, plain
+from backfill_assets.landing.likely_marks import mark_to_declare
 from backfill_assets.landing.reading import EXACTLY, JSON_OF_PARQUET, NESTED, Reading, quoting, shown
 from backfill_assets.landing.times import TIMES, can_be_time, instant, read_time, time_complaint
 
@@ -123,7 +124,8 @@ def complaint(name: str, value: Column, found: T.DataType, target: T.DataType, h
     else:
         has_form = _has_form(number if isinstance(target, T.NumericType) else text, target)
     fits = F.when(has_form, F.lit(f"{name} does not fit {target.simpleString()}"))
-    return quoting(fits.otherwise(F.lit(f"{name} is not {_demand(target, how)}")), text)
+    other = F.concat(F.lit(f"{name} is not {_demand(target, how)}"), mark_to_declare(text, target, how.csv))
+    return quoting(fits.otherwise(other), text)
 
 
 def _demand(target: T.DataType, how: Reading) -> str:

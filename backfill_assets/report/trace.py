@@ -213,7 +213,7 @@ def trace_of(
             problem = error.message
         else:
             if not found:
-                nothing.what = f"row with {_words(given)}"
+                nothing.what = f"row with {_words(given)}" if given else "row"
                 raise _with_the_last_seen(ws, tx, partition, nothing, periods)
             rows = (_followed(tx, version, found[0]),)
         computed_by = rows[0].run_id if rows else version.run_id

@@ -90,7 +90,11 @@ def no(name: str, demand: str, text: str, way_out: str = "") -> str:
     return f"{name} is not {demand}{way_out}: '{text}'"
 
 
-def with_form(name: str, form: str = "M/d/yyyy HH:mm") -> str:
+HAS_OFFSET = "; it has an offset: make the column a TIMESTAMP"
+NO_FORM = "; declare its form, which `sniff` proposes for its file"
+
+
+def with_form(name: str, form: str) -> str:
     """What the reason says to declare of a column of times."""
     return f'; declare its form, such as formats={{"{name}": "{form}"}}'
 

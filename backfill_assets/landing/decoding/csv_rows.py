@@ -20,7 +20,7 @@ from typing import IO
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.landed_files import FileKind
 from backfill_assets.domain import Csv
-from backfill_assets.landing.csv_headers import declaration, require_csv_header
+from backfill_assets.landing.csv_headers import declaration, other_quotes, require_csv_header
 from backfill_assets.landing.decoding.quoted_lines import EscapedLines, QuotedLines
 from backfill_assets.landing.first_bytes import SAMPLE_BYTES, OtherEncoding, require_kind
 from backfill_assets.landing.probe import MOST_RECORD_BYTES, MOST_VALUES, csv_text, no_csv, opened, text_errors
@@ -278,8 +278,8 @@ def _problem(source: _Source, error: str) -> str:
         BadFile: It cannot be told where the row ends.
     """
     if len(source.raw) == 1 and "after" in error:
-        return "the row has text behind a closing quote"
-    raise no_csv(error, source.name, began=source.begins, line=source.line)
+        return f"the row has text behind a closing quote: {other_quotes(source.dialect)}"
+    raise no_csv(error, source.name, began=source.begins, line=source.line, dialect=source.dialect)
 
 
 def _decoded(source: _Source, written: IO[str]) -> Iterator[list[str]]:

@@ -155,7 +155,10 @@ def test_a_date_is_its_own_day_from_its_file_to_its_restatement(kit: DomainKit, 
 def test_a_date_is_in_the_future_while_no_place_on_earth_has_it(kit: DomainKit, watch: Watch) -> None:
     watch.at = datetime(2026, 1, 15, 9, 59, tzinfo=UTC)
     report = landed(kit, RAIN, csv(kit, "early.csv", "a,2026-01-15,1", "a,2026-01-16,2"))
-    reason = "day lies in the future (no place on Earth had this date when it was landed)"
+    reason = (
+        "day lies in the future (no place on Earth had this date when it was landed); declare ahead=seconds(60) of a "
+        "clock that is ahead, planned=True of a schedule"
+    )
     assert report.imports[0].reasons == {reason: 1}
     watch.at = datetime(2026, 1, 15, 10, 1, tzinfo=UTC)
     report = landed(kit, RAIN, csv(kit, "in time.csv", "b,2026-01-16,2", "b,2026-01-17,3"))

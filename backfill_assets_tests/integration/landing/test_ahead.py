@@ -20,7 +20,8 @@ from backfill_assets.ledger.imports import ImportCounts
 from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room
 
 NOW = datetime(2026, 1, 15, 23, 59, tzinfo=UTC)
-REJECTED = "event_time lies in the future (after it was landed)"
+OTHERWISE = "; declare ahead=seconds(60) of a clock that is ahead, planned=True of a schedule"
+REJECTED = f"event_time lies in the future (after it was landed){OTHERWISE}"
 
 
 @dataclass

@@ -62,7 +62,7 @@ def test_a_file_most_of_whose_records_are_rejected_ends_with_1_and_its_other_rec
     said = " ".join(again.stdout.split())
     assert "next: correct what the reasons above and in " in said
     assert f"land it again: backfill land sales {every} --by NAME" in said
-    assert f"backfill land sales {every} --on-duplicate reprocess --by NAME" in said
+    assert f"backfill land sales --again-as-declared --imports {landed['import_id']} --by NAME" in said
 
 
 def loaded(shop: Shop) -> set[date]:

@@ -16,6 +16,7 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Csv, SourceTable, daily
 from backfill_assets.landing.bronze import bronze_rows
+from backfill_assets.landing.csv_headers import other_quotes
 from backfill_assets.landing.extract import Extract
 from backfill_assets.landing.imports import imports_for_days, read_otherwise
 from backfill_assets.landing.land import Landed, land_again
@@ -103,7 +104,7 @@ def test_files_of_a_dialect_land_alone_together_and_as_an_extract(room: LandingR
     (quarantined,) = room.quarantined.values()
     assert [(row["row_number"], row["reason"], row["raw_record"]) for row in quarantined] == [
         (4, "the row does not have the 4 values of the header", f"4;{AT};x"),
-        (5, "the row has text behind a closing quote", f'5;{AT};"x"y;5'),
+        (5, f"the row has text behind a closing quote: {other_quotes(STATIONS.reads)}", f'5;{AT};"x"y;5'),
         (6, "n is not a whole number: 'six'", f"6;{AT};€;six"),
         (7, "the row does not have the 4 values of the header", f"7;{AT};x;y;7"),
     ]

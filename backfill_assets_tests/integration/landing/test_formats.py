@@ -22,12 +22,15 @@ from pyspark.sql import SparkSession
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.core.settings import Settings
+from backfill_assets.domain import Csv
 from backfill_assets.landing import probe
+from backfill_assets.landing.csv_headers import other_quotes
 from backfill_assets_tests.support.lakes import folder_at, only_in_folders
 from backfill_assets_tests.support.landing_examples import LandingRoom, event, json_lines, landing_room, reasons
 from backfill_assets_tests.support.value_examples import NO_OFFSET, no
 
 TEN = datetime(2024, 5, 1, 10, 0)  # noqa: DTZ001  (Spark hands out UTC without a zone)
+QUOTES = other_quotes(Csv())
 BOTH = ": declare reads=Csv(), which reads both"
 
 
@@ -219,10 +222,13 @@ def test_a_key_does_not_end_in_a_part_of_a_line_break(room: LandingRoom) -> None
         ),
         (b'event_time,event_id\r\n1,"a\nb"\r\n\n', f"rows that end in CR LF, and others: line 4 ends in LF{BOTH}"),
         (b"event_time,event_id\n1,a\rb\n", f"rows that end in LF, and others: line 2 ends in CR{BOTH}"),
-        (b'event_time,event_id\n1,a\n2,"b\n3,c\n', "a quote that is never closed, in the row that begins in line 3"),
+        (
+            b'event_time,event_id\n1,a\n2,"b\n3,c\n',
+            f"a quote that is never closed, in the row that begins in line 3: {QUOTES}",
+        ),
         (
             b'event_time,event_id\n1,"a\n" ,b\n',
-            "in line 3 text behind a closing quote, in the row that begins in line 2",
+            f"in line 3 text behind a closing quote, in the row that begins in line 2: {QUOTES}",
         ),
     ],
 )
@@ -303,6 +309,8 @@ def test_rows_of_a_parquet_file_are_numbered_across_row_groups(room: LandingRoom
 
 
 def test_the_first_rule_that_a_record_breaks_is_named(room: LandingRoom) -> None:
+    first = ", which BACKFILL_FIRST_DAY sets"
+    ahead = "; declare ahead=seconds(60) of a clock that is ahead, planned=True of a schedule"
     cases: list[tuple[dict[str, Any], str | None]] = [
         ({"event_time": "2024-05-01T10:00:00Z"}, "event_id is missing"),
         (event(""), "event_id is missing"),
@@ -322,12 +330,18 @@ def test_the_first_rule_that_a_record_breaks_is_named(room: LandingRoom) -> None
         (event(schema_version=2.5), "schema_version is not a whole number: '2.5'"),
         (event(schema_version=99_999_999_999), "schema_version does not fit int: '99999999999'"),
         (event(schema_version=""), None),
-        (event(event_time="1970-01-01T00:00:00Z"), "event_date 1970-01-01 is before the first day 1999-01-01"),
-        (event(event_time="1999-01-01T00:30:00+01:00"), "event_date 1998-12-31 is before the first day 1999-01-01"),
+        (event(event_time="1970-01-01T00:00:00Z"), f"event_date 1970-01-01 is before the first day 1999-01-01{first}"),
+        (
+            event(event_time="1999-01-01T00:30:00+01:00"),
+            f"event_date 1998-12-31 is before the first day 1999-01-01{first}",
+        ),
         (event(event_time="1998-12-31T23:30:00-01:00"), None),
         (event(event_time="2026-01-15T12:00:00Z"), None),
-        (event(event_time="2026-01-15T12:00:00.000001Z"), "event_time lies in the future (after it was landed)"),
-        (event(event_time="9999-12-31T23:59:59Z"), "event_time lies in the future (after it was landed)"),
+        (
+            event(event_time="2026-01-15T12:00:00.000001Z"),
+            f"event_time lies in the future (after it was landed){ahead}",
+        ),
+        (event(event_time="9999-12-31T23:59:59Z"), f"event_time lies in the future (after it was landed){ahead}"),
         (event(place="", unknown={"a": 1}), None),
     ]
     rows = room.judge(json_lines(*(record for record, _ in cases)), "a.jsonl")

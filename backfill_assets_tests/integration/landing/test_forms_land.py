@@ -18,7 +18,7 @@ from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Epoch, SourceTable
 from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, json_lines, landing_room, reasons
-from backfill_assets_tests.support.value_examples import AT, parquet
+from backfill_assets_tests.support.value_examples import AT, parquet, with_form
 
 Opened = Callable[[SourceTable], AbstractContextManager[LandingRoom]]
 SEEN: SourceTable = replace(
@@ -83,23 +83,25 @@ def test_numbers_and_texts_of_json_and_parquet_are_times_of_their_forms(opened: 
         (landed,) = room.bronze([AT.date()])
         with pytest.raises(UnreadableFile, match="holds local as boolean; the contract says timestamp_ntz"):
             room.judge(parquet({"local": pa.array([True])}), "c.parquet")
-    form = "is not written as"
+    form, declare, iso = "is not written as", with_form, "yyyy-MM-dd'T'HH:mm:ssXXX"
+    month_first = '"MM/dd/yyyy h:mm a" where its month does'
+    either = f"{declare('local', 'dd/MM/yyyy h:mm a')} where its day comes first, or {month_first}"
     days = "'yyyyMMdd' or 'MMM d yyyy' or \"yyyy-'Q'q\""
     assert reasons(judged) == [
         None,
         None,
         None,
         f"seen {form} Epoch('ms'): 'true'",
-        f"seen {form} Epoch('ms'): '2024-05-01T10:00:00Z'",
-        f"day {form} {days}: '2024-05-01'",
-        "local is a time that does not exist: '5/1/2024 13:04 PM'",
-        "day is a date that does not exist: 'Feb 30 2024'",
-        f"local {form} 'M/d/yyyy h:mm a': '05/01/2024 3:04 PM'",
+        f"seen {form} Epoch('ms'){declare('seen', iso)}: '2024-05-01T10:00:00Z'",
+        f"day {form} {days}{declare('day', 'yyyy-MM-dd')}: '2024-05-01'",
+        "local is a time that does not exist as 'M/d/yyyy h:mm a': '5/1/2024 13:04 PM'",
+        "day is a date that does not exist as 'MMM d yyyy': 'Feb 30 2024'",
+        f"local {form} 'M/d/yyyy h:mm a'{either}: '05/01/2024 3:04 PM'",
     ]
     assert reasons(numbers) == [
         None,
         "seen does not fit timestamp as Epoch('ms'): '1.0E-4'",
-        "day is a date that does not exist: '20240230'",
+        "day is a date that does not exist as 'yyyyMMdd': '20240230'",
     ]
     for row in (*judged[:2], numbers[0], landed):
         assert (row["seen"], row["day"], row["local"]) == (AT, date(2024, 5, 1), LOCAL)
@@ -127,13 +129,15 @@ def test_joined_columns_of_a_zone_are_instants_by_their_form(opened: Opened) -> 
     ]
     with opened(source) as room:
         rows = room.judge("\n".join(lines).encode(), "a.csv")
+    month_first = '"MM/dd/yyyy HH:mm" where its month does'
+    either = f"{with_form('event_time', 'dd/MM/yyyy HH:mm')} where its day comes first, or {month_first}"
     assert reasons(rows) == [
         None,
         None,
         None,
         "event_time is a time that clocks in Europe/Berlin skip: '03/31/2024 02:30 AM'",
         "event_time is missing",
-        "event_time is not written as 'MM/dd/yyyy hh:mm a': '05/01/2024 12:00'",
+        f"event_time is not written as 'MM/dd/yyyy hh:mm a'{either}: '05/01/2024 12:00'",
     ]
     second = datetime(2024, 10, 27, 1, 30)  # noqa: DTZ001
     assert [(row["event_time"], row["until"]) for row in rows[:3]] == [
@@ -156,6 +160,6 @@ def test_what_has_no_form_is_rejected_with_what_to_declare(opened: Opened) -> No
         f"{demand}; if it counts from 1970, {declare}\"ms\")}}: '1714557600000'",
         f"{demand}; a date has no time of day: make the column a DATE: '2024-05-01'",
         f"{demand}; it has no offset: declare its timezone: '2024-05-01T10:00:00'",
-        f'{demand}; declare its form, such as formats={{"event_time": "M/d/yyyy HH:mm"}}: \'1/22/2020 17:00\'',
+        f"{demand}{with_form('event_time', 'M/d/yyyy HH:mm')}, and its timezone: '1/22/2020 17:00'",
         f"{demand}: 'soon'",
     ]

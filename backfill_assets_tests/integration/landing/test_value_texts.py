@@ -18,11 +18,13 @@ from pyspark.sql import types as T
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Csv, SourceTable
+from backfill_assets.landing.csv_headers import declaration
 from backfill_assets.landing.reading import Reading
 from backfill_assets.landing.values import typed
 from backfill_assets_tests.faults.landing_oracle import Wrong
 from backfill_assets_tests.faults.landing_written import number_of
 from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, landing_room, reasons
+from backfill_assets_tests.support.value_examples import with_form
 from backfill_assets_tests.support.written_times import a_number
 
 MARKS = [(",", "."), (",", ""), (",", " "), (",", "\u202f"), (".", ","), (".", "'"), ("·", "")]
@@ -102,15 +104,17 @@ def test_a_csv_lands_with_its_own_words_for_values(opened: Any) -> None:
     with opened(SALES) as room:
         rows = room.judge("\n".join(lines).encode(), "a.csv")
     number = "a number with '.' between groups of three digits and ',' before its fraction"
+    form = with_form("event_time", "d.M.yyyy HH:mm")
+    words = replace(SALES.reads, true=("Y", "yes", "true"), false=("N", "false"))
     assert reasons(rows) == [
         None,
         None,
         f"amount is not {number}: '1.5'",
         "pieces is not a whole number with '.' between groups of three digits: '12.34'",
-        "paid is not Y or yes or N: 'true'",
-        "event_time is not written as 'dd.MM.yyyy HH:mm': '1.5.2024 12:00'",
+        f"paid is not Y or yes or N; declare {declaration(words)}: 'true'",
+        f"event_time is not written as 'dd.MM.yyyy HH:mm'{form}: '1.5.2024 12:00'",
         "event_time is a time that clocks in Europe/Berlin skip: '31.03.2024 02:30'",
-        "due is a date that does not exist: '31.6.2024'",
+        "due is a date that does not exist as 'd.M.yyyy': '31.6.2024'",
         "event_id is missing",
         "event_time is missing",
         "amount does not fit decimal(10,2): '12,345'",

@@ -125,6 +125,7 @@ def test_a_derived_table_is_partitioned_by_a_date(kind: t.DataType) -> None:
 
 NAMES = {
     "a.b": "its column 'a.b' has a name of more than letters, digits, _ and -",
+    "Cost Total $": "a source declares what its files call it with columns={'Cost Total $': 'cost_total'}",
     "a`b": "its column 'a`b' has a name of more than",
     "a b": "its column 'a b' has a name of more than",
     "": "its column '' has a name of more than",

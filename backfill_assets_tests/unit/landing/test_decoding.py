@@ -16,6 +16,7 @@ import pytest
 from backfill_assets.capture.errors import BadFile
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.domain import Csv
+from backfill_assets.landing.csv_headers import other_quotes
 from backfill_assets.landing.decoding.csv_rows import REASON_ENDS, decode_csv
 
 BEHIND = "the row has text behind a closing quote"
@@ -114,7 +115,7 @@ BACKSLASH = r"""id,v
         (
             Csv(),
             'id,x\n1,"a"b\n2,c\n',
-            [["id", "x"], ["the row has text behind a closing quote", '1,"a"b'], ["2", "c"]],
+            [["id", "x"], [f"{BEHIND}: {other_quotes(Csv())}", '1,"a"b'], ["2", "c"]],
         ),
         (Csv(), "id,x\n1,a,b\n", [["id", "x"], [WIDTH.format(2), "1,a,b"]]),
         (Csv(), 'id,x\n1,a,"b,""c"\n', [["id", "x"], [WIDTH.format(2), '1,a,"b,""c"']]),

@@ -18,7 +18,7 @@ from backfill_assets.capture.json_members import member_at
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.domain import Operations, SourceTable
 from backfill_assets.domain.file_names import FileName
-from backfill_assets.landing.names import Spot, ignored, missing, spots
+from backfill_assets.landing.names import Spot, ignored, meant_by, missing, spots
 from backfill_assets.landing.probe import Probe, probe
 from backfill_assets.report.advice import next_step_of
 from backfill_assets_tests.support.declared import EVENTS, source
@@ -82,6 +82,12 @@ def test_what_no_column_is_read_from_is_ignored_and_what_is_not_there_is_missing
     assert ignored(table, header) == ("column 6", "event_id", "note", "x")
     assert missing(table, header) == ()
     assert missing(table, header[:3]) == ("at", "note")
+
+
+def test_a_name_that_is_left_out_is_compared_with_the_columns_of_the_contract() -> None:
+    table = named({"ID": "event_id"})
+    header = ["Note ", "NOTE", "nöte", "event id", "notes", "At"]
+    assert meant_by(table, header) == {"Note ": "note", "NOTE": "note", "nöte": "note", "At": "at"}
 
 
 TYPES: Mapping[str, T.DataType] = {
