@@ -14,11 +14,12 @@ from backfill_assets.core.identity import FileSet, fields_of
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import DerivedTable
 from backfill_assets.gates.agreed import gate_terms
+from backfill_assets.landing.days import rejecting
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.chosen_references import require_used
-from backfill_assets.planning.errors import NoPhases, NoPilot
+from backfill_assets.planning.errors import IncompleteWindows, NoPhases, NoPilot
 from backfill_assets.planning.expiry import plan_expiry as expiry_of
 from backfill_assets.planning.impact import Rebuild, complete_partitions, lacking
 from backfill_assets.planning.manifest import Manifest
@@ -49,6 +50,7 @@ from backfill_assets.report.planned import (
     left_out_documents,
     open_set_that_does_the_same,
 )
+from backfill_assets.report.read_before import read_before
 from backfill_assets.report.rejected import rejected_behind
 from backfill_assets.report.releases import brought_along, goes_back
 from backfill_assets.restatements.plan import members_of, write_set
@@ -129,7 +131,12 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
             lacks = lacking(chosen.graph, node, waiting, state.accepted)
             expired = {each.table: state.expired(each.table) for each in lacks}
             proposed = replace(proposed, left_out=waiting, lacks=lacks, expired=expired)
-        require_inputs(proposed, first_day=ws.graph.first_day)
+        try:
+            require_inputs(proposed, first_day=ws.graph.first_day)
+        except IncompleteWindows as error:
+            lacking_days = {name: some.days for name, some in {**error.missing, **error.first}.items()}
+            error.rejecting = rejecting(tx, ws.domain.sources, lacking_days)
+            raise
         return with_changes(ws, tx, proposed)
 
 
@@ -308,7 +315,9 @@ def described(ws: Workspace, planned: Plan | PlannedSet | NothingToRebuild) -> P
             return described_set_plan(ws, planned)
         case NothingToRebuild():
             left_out = left_out_documents(planned.left_out)
-            return NothingPlanned(asked_partitions=planned.asked_for, left_out=left_out)
+            with ws.ledger.read() as tx:
+                before = read_before(tx, ws.domain.sources)
+            return NothingPlanned(asked_partitions=planned.asked_for, left_out=left_out, read_before=before)
 
 
 def _rows_in_scope(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> int | None:
@@ -339,8 +348,10 @@ def described_set_plan(ws: Workspace, planned: PlannedSet) -> SetPlan:
     """The plan of a set as a document."""
     with ws.ledger.read() as tx:
         shared, same = _of_runs(ws, tx, planned.plans), open_set_that_does_the_same(tx, planned)
+        read = {pinned.table for plan in planned.plans for pinned in plan.manifest.inputs}
+        before = read_before(tx, [source for source in ws.domain.sources if source.name in read])
     left_out = left_out_documents(planned.left_out)
-    return SetPlan(**fields_of(shared), planned=planned, left_out=left_out, same_as=same)
+    return SetPlan(**fields_of(shared), planned=planned, left_out=left_out, same_as=same, read_before=before)
 
 
 def _require_words(request: PlanRequest | SetRequest) -> None:

@@ -203,14 +203,14 @@ def _land_again(
     answer: Answer, source: str, imports: Sequence[str], by: str, *, load: bool, dry_run: bool, quiet: bool
 ) -> None:
     from backfill_assets.application.land_again import land_again, preview_again
-    from backfill_assets.application.propose import step_after_landing
+    from backfill_assets.application.propose import step_after_landing, step_after_reading
 
     with opened(quiet=quiet) as session:
         if dry_run:
             answer(preview_again(session.ws, source, imports))
             return
         outcome = land_again(session.ws, source, imports, session.acting(person(by), on=source), builds=load)
-        following = step_after_landing(session.ws, source) if load else None
+        following = step_after_reading(session.ws, outcome) or step_after_landing(session.ws, source) if load else None
     answer(outcome, following=following, failed=outcome.needs_a_look)
 
 

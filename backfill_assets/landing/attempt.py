@@ -237,6 +237,7 @@ class Landing:
                 keyless=file.keyless,
                 taken_as_first=file.taken_as_first,
                 reading=None if record.format == STATEMENT else declared,
+                rejected_on=file.rejected_on,
                 ignored_columns=file.ignored_columns or held.ignored_columns,
                 actor=self.by,
                 keys=found.keys.get(record.import_id, KeyCounts()),

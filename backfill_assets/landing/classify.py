@@ -73,6 +73,9 @@ _CAUSES = {
 _OF_DAYS = {_RECORDS: "events", _TRUNCATES: "events", **_CAUSES}
 """What is counted of a day, by the attribute of `ImportDay`; earlier versions of keys only touch their days."""
 
+_DAYS_OF_REJECTED = (date(1900, 1, 1), date(2199, 12, 31))
+"""The days of rejected records that are counted."""
+
 _Entry = tuple[str, str, date | None]
 """What is counted, of which import, on which day; the import is empty for keys."""
 
@@ -86,6 +89,7 @@ class FileAccount:
         ignored_columns: Columns of its valid records that the contract does not know.
         keyless: How many of its rejected records have no key that can be read.
         taken_as_first: By column, of how many valid records the time is the first of two, without a declaration.
+        rejected_on: How many rejected records are of each day, where their event time can be read.
     """
 
     counts: ImportCounts
@@ -94,6 +98,7 @@ class FileAccount:
     ignored_columns: tuple[str, ...]
     keyless: int = 0
     taken_as_first: Mapping[str, int] = field(default_factory=dict)
+    rejected_on: Mapping[date, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -237,7 +242,9 @@ def _contents(found: DataFrame, source: SourceTable) -> DataFrame:
     """Records of each import per event date, rejected ones and truncates, and ignored columns and schema versions."""
     nothing, valid = F.lit(None), F.col(REASON).isNull()
     kind = F.when(~valid, F.lit(_REJECTED)).when(_is_truncate(), F.lit(_TRUNCATES)).otherwise(F.lit(_RECORDS))
-    day = F.when(valid, F.col(source.partition.column))
+    day = F.col(source.partition.column)
+    # Of what is damaged there can be as many days as records.
+    day = F.when(valid | day.between(*map(F.lit, _DAYS_OF_REJECTED)), day)
     lines = (
         found.groupBy(kind.alias("kind"), IMPORT_ID, day.alias("event_day"))
         .count()
@@ -381,6 +388,7 @@ def _keys(ids: Sequence[str], change: Mapping[_Entry, int]) -> Mapping[str, KeyC
 
 def _of_file(import_id: str, now: Mapping[_Entry, int]) -> FileAccount:
     mine = {entry: n for entry, n in now.items() if entry[1] == import_id}
+    rejected = {day: n for (what, _, day), n in mine.items() if what == _REJECTED and day is not None}
     fates = Counter({what: n for (what, _, _), n in mine.items() if what in set(Fate)})
     held: Counter[str] = Counter()
     for (what, _, _), n in mine.items():
@@ -398,6 +406,7 @@ def _of_file(import_id: str, now: Mapping[_Entry, int]) -> FileAccount:
         ignored_columns=tuple(sorted(_names(mine, _IGNORED))),
         keyless=held[_KEYLESS],
         taken_as_first={name: held[f"{_TAKEN}:{name}"] for name in _names(mine, _TAKEN)},
+        rejected_on=dict(sorted(rejected.items())),
     )
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.errors import EmptyElsewhere, NotEmpty, NothingLanded
+from backfill_assets.landing.errors import EmptyElsewhere, NotEmpty, NothingLanded, RejectedOf, RejectedThere
 from backfill_assets.ledger.imports import ImportDay
-from backfill_assets.ledger.states import COUNTING, ImportState
+from backfill_assets.ledger.states import COUNTING, EVER_VISIBLE, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.local_days import newest_date
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, Partitions, compress, plausible_gaps
@@ -37,8 +37,9 @@ def pending_days(tx: ReadTransaction, source: SourceTable) -> Pending:
     recent = tx.imports.days(source=source.name, states=[ImportState.LANDED])
     built = tx.versions.claims(source.name)
     landed = {day.event_date for day in recent}
-    filled = {day for day in _filled(source, recent, touched) if day not in built}
-    explained = _event_days(touched) | _filled(source, touched, touched)
+    rejected = _rejected_days(tx, source)
+    filled = {day for day in _filled(source, recent, touched) - rejected if day not in built}
+    explained = _event_days(touched) | (_filled(source, touched, touched) - rejected)
     return Pending(
         days=tuple(sorted(landed | filled)),
         asked=tuple(
@@ -51,6 +52,24 @@ def missing_days(tx: ReadTransaction, source: SourceTable) -> tuple[date, ...]:
     """The days from the first to the last landed event that have no accepted version."""
     touched = tx.imports.days(source=source.name, states=COUNTING)
     return _missing(tx, source, touched, tx.versions.claims(source.name))
+
+
+def rejected_of(tx: ReadTransaction, source: SourceTable, days: Iterable[date]) -> tuple[RejectedOf, ...]:
+    """The landed files whose rejected records are of some days, and then those of whose rejected records the day is not
+    known, those that have most of such records first.
+
+    Cost: one row per file with rejected records.
+    """
+    wanted, found = set(days), []
+    for record in tx.imports.rejecting(source.name):
+        of_days = sum(many for day, many in record.rejected_on.items() if day in wanted)
+        of_no_day = record.counts.rejected - sum(record.rejected_on.values())
+        if of_days or of_no_day:
+            of_file = RejectedOf(
+                import_id=record.import_id, records=record.counts.landed, of_days=of_days, of_no_day=of_no_day
+            )
+            found.append(of_file)
+    return tuple(sorted(found, key=lambda each: (-each.of_days, -each.of_no_day / each.records)))
 
 
 def _missing(
@@ -76,6 +95,19 @@ def last_day(tx: ReadTransaction, source: SourceTable, at: datetime) -> date:
     return max([last, *landed])
 
 
+def rejecting(
+    tx: ReadTransaction, sources: Iterable[SourceTable], missing: Mapping[str, Iterable[date]]
+) -> Mapping[str, tuple[str, ...]]:
+    """Of missing days of sources, the landed files with rejected records that are, or may be, of them."""
+    found = {each.name: rejected_of(tx, each, missing[each.name]) for each in sources if each.name in missing}
+    return {name: tuple(each.import_id for each in some) for name, some in found.items() if some}
+
+
+def _rejected_days(tx: ReadTransaction, source: SourceTable) -> frozenset[date]:
+    """The days that rejected records would be of: that nothing happened on them is not plausible."""
+    return frozenset(day for record in tx.imports.rejecting(source.name) for day in record.rejected_on)
+
+
 def _filled(source: SourceTable, files: Iterable[ImportDay], touched: Iterable[ImportDay]) -> frozenset[date]:
     """The days of plausible gaps in these files on which no file has events."""
     return plausible_gaps(_by_file(files), plausible_days=source.plausible_gap_days) - _event_days(touched)
@@ -88,9 +120,24 @@ def unexplained_days(tx: ReadTransaction, source: SourceTable, days: Iterable[da
     it, or by an accepted version that is empty.
     """
     touched = tx.imports.days(source=source.name, states=COUNTING)
-    known = {day.event_date for day in touched} | _filled(source, touched, touched)
+    known = {day.event_date for day in touched} | (_filled(source, touched, touched) - _rejected_days(tx, source))
     known |= {day for day, claim in tx.versions.claims(source.name).items() if not claim.rows}
     return tuple(day for day in days if day not in known)
+
+
+def days_filled_before(tx: ReadTransaction, source: SourceTable) -> tuple[date, ...]:
+    """The accepted days without rows that nothing explains any more: they were between events as their files were read
+    before, and no person has declared them empty.
+
+    Cost: one row per landed file and day, and one run per run over such a day.
+    """
+    touched = tx.imports.days(source=source.name, states=COUNTING)
+    explained = {day.event_date for day in touched} | _filled(source, touched, touched)
+    claims = tx.versions.claims(source.name)
+    empty = tuple(day for day, claim in claims.items() if not claim.rows and day not in explained)
+    runs = tx.runs.records(table=source.name, states=EVER_VISIBLE, over=empty) if empty else ()
+    declared = {day for run in runs for day in run.manifest.declared_empty}
+    return tuple(day for day in empty if day not in declared)
 
 
 def landed_days(tx: ReadTransaction, source: SourceTable, days: Iterable[date]) -> tuple[date, ...]:
@@ -116,15 +163,23 @@ def require_explained(tx: ReadTransaction, table: SourceTable, days: Sequence[da
 
     Raises:
         MissingInput: Nothing has landed for some of the days, and they are not declared empty.
-        Refused: A declared day has landed events, or is not one of the days.
+        Refused: A declared day has landed events or rejected records, or is not one of the days.
     """
     if stray := declared - set(days):
         raise EmptyElsewhere(table=table.name, partitions=Partitions.of(Grain.DAILY, stray))
     if landed := landed_days(tx, table, declared):
         raise NotEmpty(table=table.name, partitions=Partitions.of(Grain.DAILY, landed))
+    rejected = rejected_of(tx, table, declared)
+    if of_days := [each for each in rejected if each.of_days]:
+        raise RejectedThere(table=table.name, partitions=Partitions.of(Grain.DAILY, declared), rejected=tuple(of_days))
     if silent := [day for day in unexplained_days(tx, table, days) if day not in declared]:
         missing = Partitions.of(Grain.DAILY, silent)
         are_gaps = set(silent) <= set(missing_days(tx, table))
         raise NothingLanded(
-            table=table.name, missing=missing, asked=tuple(days), are_gaps=are_gaps, in_utc=not table.has_dates
+            table=table.name,
+            missing=missing,
+            asked=tuple(days),
+            are_gaps=are_gaps,
+            in_utc=not table.has_dates,
+            rejected=rejected_of(tx, table, silent),
         )

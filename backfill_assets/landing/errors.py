@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -10,6 +10,9 @@ from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfTable
 from backfill_assets.core.errors import sentence
 from backfill_assets.planning.partitions import OfPartitions, Partitions, count_of
+
+_MOST_FILES = 3
+"""So many files are named in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +185,69 @@ class NotEmpty(OfTable, OfPartitions, errors.Refused):
     """{partitions} of {table} cannot be declared empty: events for those days have landed."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedOf:
+    """Rejected records of a landed file that are, or may be, of days on which no file has others.
+
+    Attributes:
+        import_id: The file.
+        records: How many records it has.
+        of_days: How many of its rejected records are of these days.
+        of_no_day: Of how many the day is not known.
+    """
+
+    import_id: str
+    records: int
+    of_days: int
+    of_no_day: int
+
+
+def records_rejected(found: Sequence[RejectedOf]) -> str:
+    """How many records of which files are of some days."""
+    files = ", ".join(each.import_id for each in found[:_MOST_FILES])
+    more = len(found) - _MOST_FILES
+    files += f" and {count_of(more, 'more file')}" if more > 0 else ""
+    return f"{count_of(sum(each.of_days for each in found), 'record')} of {files}"
+
+
+@sentence
+class RejectedThere(OfTable, OfPartitions, errors.Refused):
+    """{partitions} of {table} cannot be declared empty: {records} of these days {were} rejected."""
+
+    rejected: tuple[RejectedOf, ...]
+
+    @property
+    def records(self) -> str:
+        return records_rejected(self.rejected)
+
+    @property
+    def were(self) -> str:
+        return "was" if sum(each.of_days for each in self.rejected) == 1 else "were"
+
+
 @sentence
 class NothingLanded(OfTable, errors.MissingInput):
-    """nothing has landed for {missing} of {dates}, and these days are not declared empty."""
+    """{nothing} has landed for {missing} of {dates}, and these days are not declared empty{but}."""
 
     missing: Partitions
     asked: tuple[date, ...]
     are_gaps: bool
     in_utc: bool = True
+    rejected: tuple[RejectedOf, ...] = ()
+
+    @property
+    def nothing(self) -> str:
+        return "no valid record" if self.rejected else "nothing"
+
+    @property
+    def but(self) -> str:
+        of_days = tuple(each for each in self.rejected if each.of_days)
+        said = f"; rejected were {records_rejected(of_days)} of them" if of_days else ""
+        others = [each for each in self.rejected if each.of_no_day]
+        if not others:
+            return said
+        many = count_of(sum(each.of_no_day for each in others), "record")
+        return f"{said}; of {many} that {'was' if many.startswith('1 ') else 'were'} rejected the day is not known"
 
     @property
     def dates(self) -> str:

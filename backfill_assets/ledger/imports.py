@@ -102,6 +102,7 @@ class ImportRecord(LandedFile):
         taken_as_first: How many times of each column clocks have shown twice, which were taken as the first of the two.
         reading: The digest of how its source declares that files are written, and of the release that decodes them, by
             which its records were read; null before it has landed, and of files that earlier releases landed.
+        rejected_on: How many of its rejected records are of each day, where their event time can be read.
     """
 
     import_id: str
@@ -122,6 +123,7 @@ class ImportRecord(LandedFile):
     judged_at: datetime
     taken_as_first: Mapping[str, int] = field(default_factory=dict)
     reading: str | None = None
+    rejected_on: Mapping[date, int] = field(default_factory=dict)
 
     def days_late(self, day: date) -> int | None:
         """The days between a day of events and the landing, at least none; None before it has landed."""
@@ -177,7 +179,9 @@ def import_record(row: AnyRow) -> ImportRecord:
     keys = KeyCounts(current=row.keys_current, deleted=row.keys_deleted, withdrawn=row.keys_withdrawn)
     # In rows of earlier revisions both are NULL, and so they are where there is nothing to say.
     judged_at, taken = row.judged_at or row.first_seen_at, row.taken_as_first or {}
-    return _import_fields(row, counts=_counts(row), keys=keys, judged_at=judged_at, taken_as_first=taken)
+    on = {date.fromisoformat(day): many for day, many in (row.rejected_on or {}).items()}
+    own = {"counts": _counts(row), "keys": keys, "judged_at": judged_at, "taken_as_first": taken, "rejected_on": on}
+    return _import_fields(row, **own)
 
 
 class ImportReads(Queries):
@@ -252,18 +256,10 @@ class ImportReads(Queries):
         found = [row for some in on_days for row in self._rows_with(some, import_days.c.import_id, ids)]
         return tuple(map(import_day, sorted(found, key=lambda row: (row.arrival, row.event_date))))
 
-    def with_rejected(self, source: str, days: Iterable[date]) -> tuple[ImportRecord, ...]:
-        """Landed files that have events of these days and rejected records, in the order of arrival.
-
-        Cost: one index range per batch of dates; one row per such file.
-        """
-        are_live = imports.c.state.in_(COUNTING)
-        chosen = select(imports).where(imports.c.source == source, imports.c.rejected > 0, are_live)
-        holding = select(import_days.c.import_id).where(import_days.c.events > 0)
-        of_days = (holding.where(import_days.c.event_date.in_(some)) for some in batches(days))
-        found = [row for some in of_days for row in self._rows(chosen.where(imports.c.import_id.in_(some)))]
-        records = {row.import_id: import_record(row) for row in found}
-        return tuple(sorted(records.values(), key=lambda each: each.arrival))
+    def rejecting(self, source: str) -> tuple[ImportRecord, ...]:
+        """Landed files of a source that have rejected records, in the order of arrival. Cost: one row per such file."""
+        wanted = (imports.c.source == source) & (imports.c.rejected > 0) & imports.c.state.in_(COUNTING)
+        return tuple(map(import_record, self._rows(select(imports).where(wanted).order_by(imports.c.arrival))))
 
     def unknown_days(self, source: str) -> tuple[ImportDay, ...]:
         """The days of a source with keys that are not known, each with the file since which: by arrival and date.
@@ -396,6 +392,7 @@ class ImportWrites(ImportReads, Writes):
         conformed: FileSet | None = None,
         taken_as_first: Mapping[str, int] = NOTHING_TAKEN,
         reading: str | None = None,
+        rejected_on: Mapping[date, int] | None = None,
     ) -> None:
         """The file is copied, checked and counted: LANDED.
 
@@ -413,6 +410,7 @@ class ImportWrites(ImportReads, Writes):
             conformed: The files in which they are kept.
             taken_as_first: How many times of each column were taken as the first of the two that clocks have shown.
             reading: The digest of how its source declares that files are written.
+            rejected_on: How many of its rejected records are of each day, as far as that is known.
 
         Raises:
             Refused: The counts do not reconcile, here or on a file whose records it moves.
@@ -437,6 +435,8 @@ class ImportWrites(ImportReads, Writes):
             landed |= {"reading": reading}
         if taken_as_first:
             landed |= {"taken_as_first": dict(taken_as_first)}
+        on_days = {day.isoformat(): many for day, many in sorted((rejected_on or {}).items())}
+        landed |= {"rejected_on": on_days} if on_days else {}
         if unknown_on := _unknown_on((*days, *linked)):
             landed |= {"unknown_on": unknown_on}
         self._log.change(
@@ -455,6 +455,7 @@ class ImportWrites(ImportReads, Writes):
                 # Without any, NULL, as in rows of earlier revisions.
                 "taken_as_first": dict(taken_as_first) or None,
                 "reading": reading,
+                "rejected_on": on_days or None,
             },
         )
 

@@ -45,7 +45,7 @@ from backfill_assets.ledger.states import (
 )
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
 
-HEAD_REVISION = "0003"
+HEAD_REVISION = "0004"
 """The newest revision under `migrations/`; repeated here so that opening an up-to-date ledger need not load Alembic."""
 
 SHA256 = String(64)
@@ -555,6 +555,7 @@ imports = Table(
     Column("judged_at", UtcDateTime),
     Column("taken_as_first", CanonicalJson),
     Column("reading", SHA256),
+    Column("rejected_on", CanonicalJson),
     CheckConstraint("landed = accepted + duplicate + superseded + rejected", name="counts_reconcile"),
     CheckConstraint("accepted >= 0 AND duplicate >= 0 AND superseded >= 0 AND rejected >= 0", name="counts_are_counts"),
     Index("imports_by_content", "source", "sha256"),

@@ -70,6 +70,7 @@ class IncompleteWindows(OfTable, MissingInput):
     first_day: date
     keeps_state: bool = False
     first: Mapping[str, Partitions] = field(default_factory=dict)
+    rejecting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def lacking(self) -> str:

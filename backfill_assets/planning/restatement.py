@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 
@@ -88,12 +88,14 @@ class LeftOut(TablePartitions):
         missing: With INCOMPLETE and INPUT_EXPIRED: the input partitions that they read and that do not exist, by input.
         is_asked: Whether the request asked for them; otherwise they are stale, or were never built, besides.
         of_code: With STALE: whether only the code changed for some of them, under the same version.
+        rejecting: With `missing`: by source, the landed files with rejected records that are, or may be, of these days.
     """
 
     why: WhyLeftOut
     missing: tuple[TablePartitions, ...] = ()
     is_asked: bool = True
     of_code: bool = False
+    rejecting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

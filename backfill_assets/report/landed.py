@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.row_values import Texts
-from backfill_assets.landing.days import landed_days, pending_days
+from backfill_assets.landing.days import landed_days, pending_days, rejected_of
 from backfill_assets.landing.extract import Withdrawn
 from backfill_assets.landing.land import Landed
+from backfill_assets.landing.names import meant_by
 from backfill_assets.landing.record_rules import FUTURE
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of
-from backfill_assets.report.advice.filling import loads
+from backfill_assets.report.advice.filling import loads, read_rejected_anew
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import freeze_document, frozen_line
 from backfill_assets.report.not_known import NotKnownDocument
@@ -37,6 +38,7 @@ class LandedImport:
         missing_columns: Columns of the contract that the file does not have, so that they are null; of a file of JSON
             lines it is not known.
         puts_back: Whether the landed file was gone or damaged, and is there again.
+        almost: By columns that were left out, the column of the contract whose name is almost the same.
     """
 
     record: ImportRecord = field(metadata=INLINE)
@@ -45,6 +47,7 @@ class LandedImport:
     reasons: Mapping[str, int] = field(default_factory=dict)
     missing_columns: tuple[str, ...] = ()
     puts_back: bool = False
+    almost: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +186,7 @@ def landed_import(ws: Workspace, table: SourceTable, landed: Landed) -> LandedIm
         reasons=reasons,
         missing_columns=landed.missing_columns,
         puts_back=landed.puts_back,
+        almost=meant_by(table, record.ignored_columns),
     )
 
 
@@ -194,7 +198,7 @@ def days_filled(ws: Workspace, table: SourceTable, load: RunRecord) -> Partition
 
 
 def corrections(report: LandReport, declared: str) -> Iterator[NextStep]:
-    """What is done about each file of which most records are rejected, and of those that were read otherwise.
+    """What is done about each file of which records are rejected, and about those that were read otherwise.
 
     Args:
         declared: The digest of how the source declares now that files are written.
@@ -207,7 +211,7 @@ def corrections(report: LandReport, declared: str) -> Iterator[NextStep]:
                 f"next: correct what the reasons above and in {report.quarantine} say, and land it again: ",
                 do(Act.LAND, source, path, by=NAME),
                 "; if its contract is corrected instead, and not the file: ",
-                do(Act.LAND, source, path, on_duplicate="reprocess", by=NAME),
+                do(Act.LAND, source, again_as_declared=True, imports=each.record.import_id, by=NAME),
             )
         elif not each.is_new and any(FUTURE in reason for reason in each.reasons):
             path, at = each.record.original_path, f"{each.record.judged_at:%Y-%m-%d %H:%M:%S} UTC"
@@ -216,11 +220,19 @@ def corrections(report: LandReport, declared: str) -> Iterator[NextStep]:
         elif not each.is_new and each.record.reading not in (None, declared):
             again = do(Act.LAND, source, again_as_declared=True, imports=each.record.import_id, by=NAME)
             yield step("it was read by an earlier declaration; to read it as its source is declared now: ", again)
+        elif each.record.counts.rejected:
+            yield step(
+                f"next: correct the file, and land it again, or the declaration of {report.source} that the reasons "
+                "above name, and read the file anew: ",
+                do(Act.LAND, source, again_as_declared=True, imports=each.record.import_id, by=NAME),
+            )
 
 
 def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
     """A sentence that asks whether nothing happened on days without events, if there are any."""
     gaps = questioned_gaps(ws, table.name)
+    if gaps and (rejecting := _rejecting(ws, table, gaps)):
+        yield step(f"{table.name}: rejected records may be of days without events: ", rejecting)
     dates = "" if table.has_dates else " (UTC dates)"
     if len(gaps) == 1:
         (gap,) = gaps
@@ -235,6 +247,14 @@ def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
             f"{max(map(len, gaps)):,} of them in a row; if nothing happened then: ",
             do(Act.LOAD, table.short_name, missing=True, empty=True, reason=WHY, by=NAME),
         )
+
+
+def _rejecting(ws: Workspace, table: SourceTable, gaps: Sequence[DayRange]) -> NextStep | None:
+    """What reads rejected records anew that are, or may be, of days without events; None where there are none."""
+    days = [day for gap in gaps for day in gap]
+    with ws.ledger.read() as tx:
+        found = rejected_of(tx, table, days)
+    return read_rejected_anew(table.name, days, [each.import_id for each in found]) if found else None
 
 
 def frozen_days(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:

@@ -16,6 +16,7 @@ from backfill_assets.domain import PostgresTable, SourceTable
 from backfill_assets.lake.row_values import Texts, instants_in, texts
 from backfill_assets.landing.bronze import unknown_keys
 from backfill_assets.landing.conformed import IMPORT_ID
+from backfill_assets.landing.days import rejected_of
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import imports_for_days
 from backfill_assets.ledger.captures import CapturedFile
@@ -153,7 +154,12 @@ def locate(ws: Workspace, name: str, days: DayRange) -> LocatedPeriod:
         by_id = {record.import_id: record for record in tx.imports.records(source.name)} if touching else {}
         partitions = tuple(_resting(ws, tx, source.name, frozenset(dates)))
         captured = captured_in(tx, source, days)
-    by_import = grouped((each.import_id, each) for each in touching)
+        silent = set(dates).difference(each.event_date for each in touching if each.events)
+        # Of days on which no file has records: those that were rejected of them, and those that may be of them.
+        rejected = [each.import_id for each in rejected_of(tx, source, silent)][:_MOST_KEYS] if silent else []
+        by_id |= tx.imports.named(each for each in rejected if each not in by_id)
+    by_import: dict[str, Sequence[ImportDay]] = dict.fromkeys(rejected, ())
+    by_import |= grouped((each.import_id, each) for each in touching)
     waiting = sorted({each.event_date for each in touching if by_id[each.import_id].state is ImportState.LANDED})
     ask = do(Act.CAPTURE, source.short_name, first=days.start, last=days.last, dry_run=True)
     return LocatedPeriod(

@@ -20,6 +20,7 @@ from backfill_assets.report.alternatives import Alternative
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import FreezeDocument
 from backfill_assets.report.not_known import NotKnownDocument
+from backfill_assets.report.read_before import ReadBefore
 from backfill_assets.report.rejected import RejectedRecords
 from backfill_assets.report.releases import BroughtAlong, LaterRelease
 from backfill_assets.report.requests import NextStep
@@ -86,11 +87,13 @@ class SetPlan(PlannedRuns):
         left_out: What is not built, each partition once.
         same_as: The open set that does the same already: the same partitions from the same inputs, releases, code and
             references. Null where there is none.
+        read_before: Landed files of the sources behind it that were read by an earlier declaration.
     """
 
     planned: PlannedSet = field(metadata=INLINE)
     left_out: tuple[LeftOutDocument, ...]
     same_as: str | None = None
+    read_before: tuple[ReadBefore, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +104,14 @@ class NothingPlanned:
         set_id: Null.
         asked_partitions: How many partitions were asked for.
         left_out: What is not built, each partition once.
+        read_before: Landed files that were read by an earlier declaration; nothing is stale for that until they are
+            read anew.
     """
 
     set_id: None = None
     asked_partitions: int
     left_out: tuple[LeftOutDocument, ...]
+    read_before: tuple[ReadBefore, ...] = ()
 
 
 def left_out_documents(left_out: Iterable[LeftOut]) -> tuple[LeftOutDocument, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.imports import read_otherwise
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.report.requests import NAME, Act, Invocation, do
+from backfill_assets.report.requests import Act, Invocation, do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,8 +25,8 @@ class ReadBefore:
 
     @property
     def again(self) -> Invocation:
-        """What reads them anew."""
-        return do(Act.LAND, self.source.rpartition(".")[2], again_as_declared=True, by=NAME)
+        """What shows what they would give as their source is declared now."""
+        return do(Act.LAND, self.source.rpartition(".")[2], again_as_declared=True, dry_run=True)
 
 
 def read_before(tx: ReadTransaction, sources: Sequence[SourceTable]) -> tuple[ReadBefore, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import SourceTable
+from backfill_assets.landing.days import rejected_of
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
@@ -29,6 +30,7 @@ class RejectedRecords:
 
     Attributes:
         source: The source table.
+        is_of_empty: Whether no file has other records of the days: a person declared them empty.
         imports: The files, in the order of arrival.
         landed: How many records they have.
         rejected: How many of these are in quarantine.
@@ -36,6 +38,7 @@ class RejectedRecords:
     """
 
     source: str
+    is_of_empty: bool = False
     imports: tuple[str, ...]
     landed: int
     rejected: int
@@ -50,7 +53,23 @@ def rejected_behind(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]
     found = (
         _of_source(tx, source, set(days[source.name]), until) for source in ws.domain.sources if source.name in days
     )
-    return tuple(each for each in found if each.rejected)
+    return (*(each for each in found if each.rejected), *_of_days_declared_empty(ws, tx, runs))
+
+
+def _of_days_declared_empty(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> Iterator[RejectedRecords]:
+    for run in runs:
+        if not run.declared_empty:
+            continue
+        source = ws.domain.source_table(run.table)
+        if some := rejected_of(tx, source, run.declared_empty):
+            yield RejectedRecords(
+                source=source.name,
+                is_of_empty=True,
+                imports=tuple(each.import_id for each in some),
+                landed=sum(each.records for each in some),
+                rejected=sum(each.of_days + each.of_no_day for each in some),
+                look=do(Act.LOCATE, source.short_name, first=min(run.declared_empty), last=max(run.declared_empty)),
+            )
 
 
 def built_and_read(run: Manifest) -> Iterator[tuple[str, date]]:
@@ -63,7 +82,13 @@ def built_and_read(run: Manifest) -> Iterator[tuple[str, date]]:
 
 
 def _of_source(tx: ReadTransaction, source: SourceTable, days: AbstractSet[date], until: datetime) -> RejectedRecords:
-    found = [each for each in tx.imports.with_rejected(source.name, days) if each.landed_at and each.landed_at <= until]
+    rejecting = {each.import_id: each for each in tx.imports.rejecting(source.name)}
+    with_events = {each.import_id for each in tx.imports.days(rejecting, days=days) if each.events} if rejecting else ()
+    found = [
+        each
+        for each in rejecting.values()
+        if each.import_id in with_events and each.landed_at and each.landed_at <= until
+    ]
     return RejectedRecords(
         source=source.name,
         imports=tuple(each.import_id for each in found),
@@ -91,5 +116,9 @@ def rejected_line(found: RejectedRecords) -> NextStep:
     """How many records of which files, and what shows them."""
     first, more = found.imports[0], len(found.imports) - 1
     files = f"{first} and {count_of(more, 'more file')}" if more else first
+    if found.is_of_empty:
+        many = count_of(found.rejected, "rejected record")
+        said = f"{many} of {files} may be of days that are declared empty in {found.source}"
+        return step(f"{said}: of which day they are is not known. To see why: ", found.look)
     said = f"{found.rejected:,} of {count_of(found.landed, 'record')} of {files}, which {'have' if more else 'has'} "
     return step(f"{said}events of these days of {found.source}. To see why: ", found.look)

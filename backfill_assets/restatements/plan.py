@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
 
+from backfill_assets.landing.days import rejecting
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.planning.chosen_references import require_used
@@ -27,7 +28,7 @@ from backfill_assets.planning.request import (
     propose,
     require_inputs,
 )
-from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet, SetRequest
+from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.planning.sets import ProposedBecause, SetManifest, SetMember, set_id_for
 from backfill_assets.planning.stages import stages_of
 from backfill_assets.publication.authority import demand_of
@@ -95,7 +96,9 @@ def plan_set(
         keep = {name: some - proposal.area.get(name, frozenset()) for name, some in accepted.items()}
     reached = partial(impact, graph, changed, accepted, rebuild=stale.rebuild, if_complete=stale.if_complete, keep=keep)
     whole, rebuilds = reached(), reached(expired=expired)
-    left_out = left_out_of(ws.graph, request, stale, changed, rebuilds, accepted, besides, expired, whole)
+    left_out = _with_rejecting(
+        ws, left_out_of(ws.graph, request, stale, changed, rebuilds, accepted, besides, expired, whole)
+    )
     if proposal is None and (request.because or request.days) and not request.partial:
         require_whole(rebuilds, left_out)
     if not rebuilds:
@@ -119,6 +122,17 @@ def plan_set(
         proposed=proposal.proposed if proposal else None,
     )
     return write_set(ws, manifest, plans, rebuilds, left_out, proposal)
+
+
+def _with_rejecting(ws: Workspace, left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
+    """What a plan leaves out, with the landed files whose rejected records may be of missing days of sources."""
+    found = []
+    with ws.ledger.read() as tx:
+        for each in left_out:
+            missing = {some.table: some.partitions for some in (each, *each.missing)}
+            lacks = each.why is WhyLeftOut.NO_VERSION or each.missing
+            found.append(replace(each, rejecting=rejecting(tx, ws.domain.sources, missing)) if lacks else each)
+    return tuple(found)
 
 
 def members_of(plans: Iterable[Plan]) -> tuple[SetMember, ...]:

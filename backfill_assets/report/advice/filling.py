@@ -33,19 +33,43 @@ _MOST = 5
 _MOST_RANGES = 12
 
 
-def how_to_fill(table: str, grain: Grain, partitions: Sequence[date]) -> NextStep:
-    """The next step when these partitions of an input are missing."""
-    return land_or_declare_empty(table, partitions) if _is_source(table) else joined(plans(table, grain, partitions))
+def how_to_fill(table: str, grain: Grain, partitions: Sequence[date], rejecting: Sequence[str] = ()) -> NextStep:
+    """The next step when these partitions of an input are missing; `rejecting` as for `land_or_declare_empty`."""
+    if _is_source(table):
+        return land_or_declare_empty(table, partitions, rejecting)
+    return joined(plans(table, grain, partitions))
 
 
 def _is_source(table: str) -> bool:
     return table.startswith("bronze.")
 
 
-def land_or_declare_empty(table: str, days: Iterable[date]) -> NextStep:
-    """The next step when nothing has landed for days of a source table."""
-    loads_of_nothing = joined(loads(table, days, empty=True))
-    return step("land the missing files; if nothing happened on these days, declare it with ", loads_of_nothing)
+def land_or_declare_empty(table: str, days: Iterable[date], rejecting: Sequence[str] = ()) -> NextStep:
+    """The next step when nothing has landed for days of a source table.
+
+    Args:
+        rejecting: The landed files with rejected records that are, or may be, of these days.
+    """
+    asked = sorted(days)
+    loads_of_nothing = joined(loads(table, asked, empty=True))
+    if not rejecting:
+        return step("land the missing files; if nothing happened on these days, declare it with ", loads_of_nothing)
+    return step(
+        read_rejected_anew(table, asked, rejecting),
+        "; or land the missing files; only if nothing happened on these days, declare it with ",
+        loads_of_nothing,
+    )
+
+
+def read_rejected_anew(table: str, days: Sequence[date], rejecting: Sequence[str]) -> NextStep:
+    """What shows why records were rejected that are, or may be, of some days, and what reads their files anew."""
+    source, some = table.partition(".")[2], ",".join(rejecting[:_MOST])
+    return step(
+        "look why records that may be of these days were rejected: ",
+        do(Act.LOCATE, source, first=days[0], last=days[-1]),
+        "; correct the declaration, and read their files anew: ",
+        do(Act.LAND, source, again_as_declared=True, imports=some, by=NAME),
+    )
 
 
 def plans(

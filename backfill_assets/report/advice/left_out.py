@@ -21,7 +21,7 @@ def how_to_include(left: LeftOut) -> NextStep:
     table, grain, partitions = left.table, left.grain, left.partitions
     match left.why:
         case WhyLeftOut.NO_VERSION:
-            return how_to_fill(table, grain, partitions)
+            return how_to_fill(table, grain, partitions, left.rejecting.get(table, ()))
         case WhyLeftOut.CODE_CHANGED:
             return NEW_VERSION
         case WhyLeftOut.CHOSEN_REFERENCES:
@@ -35,7 +35,10 @@ def how_to_include(left: LeftOut) -> NextStep:
         case WhyLeftOut.ONLY_ADDS:
             return added_again(table)
         case WhyLeftOut.INCOMPLETE | WhyLeftOut.INPUT_EXPIRED:
-            each = [how_to_fill(some.table, some.grain, some.partitions) for some in left.missing]
+            each = [
+                how_to_fill(some.table, some.grain, some.partitions, left.rejecting.get(some.table, ()))
+                for some in left.missing
+            ]
             return step(*[part for how in each for part in ("; ", how)][1:])
         case WhyLeftOut.DEPENDS:
             return joined(plans(table, grain, partitions))

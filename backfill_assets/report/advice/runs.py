@@ -448,11 +448,12 @@ def _of_windows(error: planning.IncompleteWindows) -> Advice:
             "missing, or load them as empty"
         )
     behind = "" if first in error.missing else f"begin with {first}, which {table} rests on and which lacks {lacking}: "
-    if held and are_apart(lacking, held):
+    if held and are_apart(lacking, held) and first not in error.rejecting:
         # Perhaps another year was meant: to declare that nothing happened would make up a history.
         how = "land the missing files" if first.startswith("bronze.") else "build what is missing"
         return f"choose other days: {first} has {held.span}; or {how} first"
-    return step(*([behind] if behind else []), how_to_fill(first, lacking.grain, lacking.days))
+    filled = how_to_fill(first, lacking.grain, lacking.days, error.rejecting.get(first, ()))
+    return step(*([behind] if behind else []), filled)
 
 
 def _earlier_first_day(day: date, *, or_later: bool = True) -> str:

@@ -15,7 +15,13 @@ from backfill_assets.domain.file_names import FileName
 from backfill_assets.landing import errors as landing
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import Grain, compress, count_of
-from backfill_assets.report.advice.filling import joined, land_or_declare_empty, loads, plan_again
+from backfill_assets.report.advice.filling import (
+    joined,
+    land_or_declare_empty,
+    loads,
+    plan_again,
+    read_rejected_anew,
+)
 from backfill_assets.report.requests import (
     ANOTHER_PERSON,
     NAME,
@@ -195,6 +201,9 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step("look for its landed file: ", do(Act.STATUS))
         case landing.NotEmpty():
             return joined(loads(error.table, error.partitions))
+        case landing.RejectedThere(rejected=rejected):
+            some = read_rejected_anew(error.table, error.partitions.days, [each.import_id for each in rejected])
+            return step(some, "; or land a complete extract of these days with ", _REPLACES)
         case landing.NothingLanded():
             return _land_or_declare_empty(error)
         case landing.ConformedChanged(is_statement=True) | landing.RawFileChanged():
@@ -306,7 +315,8 @@ def _about_the_others(error: landing.StoppedAmongFiles, following: Following) ->
 
 
 def _land_or_declare_empty(error: landing.NothingLanded) -> Advice:
-    if len(compress(Grain.DAILY, error.missing)) == 1 or not error.are_gaps:
-        return land_or_declare_empty(error.table, error.asked)
+    rejecting = [each.import_id for each in error.rejected]
+    if len(compress(Grain.DAILY, error.missing)) == 1 or not error.are_gaps or rejecting:
+        return land_or_declare_empty(error.table, error.asked, rejecting)
     every = do(Act.LOAD, error.table.partition(".")[2], missing=True, empty=True, reason=WHY, by=NAME)
     return step("land the missing files; if nothing happened on any missing day, declare it with ", every)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from backfill_assets.capture.landed_files import Family
+from backfill_assets.core.wording import visible
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.imports import ImportCounts, ImportRecord
 from backfill_assets.ledger.states import ImportState
@@ -91,6 +92,10 @@ def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
     if landed.is_new and unknown:
         ignored = ", ".join(unknown)
         yield f"{record.import_id} has columns the contract does not know, left out: {ignored}"
+    for name, column in landed.almost.items() if landed.is_new else ():
+        declared = f"columns={{{visible(repr(name))}: {column!r}}}"
+        meant = f"if it is the {column} of the contract, declare {declared}"
+        yield f"{visible(name)} of {record.import_id} is left out: {meant}"
     for name, many in record.taken_as_first.items() if landed.is_new else ():
         yield (
             f"{count_of(many, 'record')} of {record.import_id} with a {name} that clocks show twice and no offset: the "
@@ -161,6 +166,8 @@ def _built(landed: LandReport, load: RunReport) -> str:
     days = f"{load.run.manifest.output}"
     if empty:
         days = f"{days}, of these {len(empty):,} without events ({describe_ranges(empty.grain, empty)})"
+        if any(each.record.counts.rejected > sum(each.record.rejected_on.values()) for each in landed.imports):
+            days += ", unless records that were rejected, and of which no day is known, are of them"
     if load.is_blocked:
         return f"{source}: not built, because a gate blocked {load.run.record.run_id}: {days}"
     return f"{source}: built the {_dates(landed)} {days}"

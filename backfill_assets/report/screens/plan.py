@@ -37,7 +37,7 @@ from backfill_assets.report.page import (
 from backfill_assets.report.planned import LeftOutDocument, NothingPlanned, PlanDocument, SetPlan, unmeasured_tables
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import Act, approve, cancel, do, read_first, step
-from backfill_assets.report.screens.landing import not_known_section, rejected_section
+from backfill_assets.report.screens.landing import not_known_section, read_before_notes, rejected_section
 from backfill_assets.report.screens.runs import mode_text, run_ids
 from backfill_assets.report.screens.work import frozen_section
 from backfill_assets.report.values import cost_words, mebibytes
@@ -162,6 +162,11 @@ def set_plan_page(plan: SetPlan) -> Page:
         _stages(planned.stages),
         facts(("open runs here", ", ".join(conflicts))),
         _left_out(plan.left_out),
+        *(
+            Note(text=words(note.text, ": ", each.again))
+            for each in plan.read_before
+            for note in read_before_notes([each])
+        ),
         # Phases that are approved one by one are approved when each has been measured.
         _next(manifest.set_id, () if manifest.phases and manifest.phases.each else planned.stages),
     )
@@ -183,7 +188,13 @@ def nothing_planned_page(plan: NothingPlanned) -> Page:
         nothing = f"nothing is planned: {_part_of(0, plan.asked_partitions)}"
     elif plan.left_out:
         nothing = "nothing that was built has to be rebuilt"
-    return page("Nothing planned", Note(text=nothing), _left_out(plan.left_out))
+    return page(
+        "Nothing planned",
+        Note(text=nothing),
+        _left_out(plan.left_out),
+        *read_before_notes(plan.read_before),
+        next_steps(*(each.again for each in plan.read_before)),
+    )
 
 
 def _in_scope(plan: PlanDocument) -> int | None:

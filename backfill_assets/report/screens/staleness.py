@@ -46,9 +46,12 @@ def stale_page(document: StaleDocument) -> Page:
     fresh = [each.table for each in tables if not each.ranges and each.accepted]
     never = [each.table for each in tables if not each.ranges and not each.accepted]
     looked = count_of(sum(each.accepted for each in tables), "accepted partition")
+    nothing, tone = f"nothing is stale: {looked} looked at", Tone.GOOD
+    if document.read_before:
+        nothing, tone = f"{nothing}, as their files were read when they landed", Tone.ATTENTION
     return page(
         "Stale partitions",
-        None if document.is_stale else Note(text=f"nothing is stale: {looked} looked at", tone=Tone.GOOD),
+        None if document.is_stale else Note(text=nothing, tone=tone),
         *(block for each in tables for block in _of_table(each)),
         Note(text=f"not stale: {', '.join(fresh)}") if fresh and document.is_stale else None,
         Note(text=f"never built: {', '.join(never)}") if never else None,

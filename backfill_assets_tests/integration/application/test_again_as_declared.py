@@ -68,7 +68,7 @@ def test_a_corrected_declaration_is_a_restatement_of_what_landed(shop: Shop) -> 
     assert not found.is_stale
     (before,) = found.read_before
     assert (before.source, before.imports) == (SALES, (first.record.import_id,))
-    assert words_of(before.again) == "backfill land sales --again-as-declared --by NAME"
+    assert words_of(before.again) == "backfill land sales --again-as-declared --dry-run"
     assert status(now).read_before == found.read_before
     assert "1 landed file of bronze.sales was read by an earlier declaration" in str(page_of(found))
     known = land_files(now, "sales", [shop.folder / "sales.txt"], ANA, on_duplicate="ignore", builds=False)
