@@ -165,6 +165,8 @@ test-faults: setup
 	$(RUN) $(TRIED) backfill_assets_tests.faults.next_steps --count 60
 	$(RUN) $(TRIED) backfill_assets_tests.faults.fuzz --records 100000
 	$(RUN) $(TRIED) backfill_assets_tests.faults.fuzz_values --records 100000
+	$(RUN) $(TRIED) backfill_assets_tests.faults.fuzz_times --records 100000
+	$(RUN) $(TRIED) backfill_assets_tests.faults.fuzz_written --records 100000
 	$(RUN) $(TRIED) backfill_assets_tests.faults.heavy
 
 bench: setup

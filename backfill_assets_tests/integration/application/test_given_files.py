@@ -7,7 +7,11 @@ import fcntl
 import gzip
 import hashlib
 import json
+import multiprocessing
+import os
+import signal
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -47,12 +51,17 @@ class Web:
         answers: By path, what it says, one after the other; the last one again and again.
         asked: The paths with what is behind them.
         headers: Those of the last request.
+        holds: Not set while answers are not ended.
     """
 
     answers: dict[str, list[Answer]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     headers: Mapping[str, str] = field(default_factory=dict)
     port: int = 0
+    holds: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.holds.set()
 
     def at(self, path: str) -> str:
         return f"http://127.0.0.1:{self.port}{path}"
@@ -90,6 +99,8 @@ def serving() -> Iterator[Web]:
                 self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body)
+            self.wfile.flush()
+            web.holds.wait(60)
 
         do_HEAD = do_GET  # noqa: N815 - so it is called
 
@@ -148,6 +159,36 @@ def test_what_a_killed_process_left_is_removed_by_the_next_one(web: Web, setting
         assert not left.exists()
         # One that is alive keeps its files.
         assert len(list(second.path.parents[2].iterdir())) == 2
+
+
+def _fetch(settings: Settings, address: str) -> None:
+    """Fetches a file in a process of its own."""
+    with given_files(settings, [address]):
+        raise AssertionError("it was fetched")
+
+
+def test_a_process_that_is_killed_while_it_fetches_leaves_nothing_once_the_same_command_is_done(
+    web: Web, settings: Settings
+) -> None:
+    body = CONTENT * 100_000
+    headers = {"Content-Length": str(len(body))}
+    address = web.gives("/a.csv", (200, headers, body[: len(body) // 2]), whole(body=body))
+    web.holds.clear()
+    process = multiprocessing.get_context("spawn").Process(target=_fetch, args=(settings, address))
+    process.start()
+    fetched = settings.home / "landing_in_progress" / ".fetched"
+    until = time.monotonic() + 60
+    while not any(each.stat().st_size for each in fetched.rglob("a.csv*")) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    web.holds.set()
+    (left,) = (each for each in fetched.iterdir() if each.is_dir())
+    with given_files(settings, [address], sha256=[hashlib.sha256(body).hexdigest()]) as (found,):
+        assert found.path.read_bytes() == body
+        assert not left.exists()
+    assert not list(fetched.iterdir())
 
 
 def test_a_request_that_fails_is_made_again(web: Web, tmp_path: Path) -> None:
