@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import reduce
 
 from pyspark.sql import Column
@@ -21,7 +22,7 @@ from backfill_assets.landing.json_text import let
 from backfill_assets.landing.likely_forms import how_to_declare
 from backfill_assets.landing.likely_marks import mark_to_declare
 from backfill_assets.landing.reading import REJECT, SECOND, Reading, quoting, shown
-from backfill_assets.landing.written_times import as_text, day_of, is_number, is_of, of_epoch, time_of
+from backfill_assets.landing.written_times import as_text, day_of, in_years, is_number, is_of, of_epoch, time_of
 from backfill_assets.planning.patterns import Pattern, patterns_of
 
 TIMES = (T.DateType, T.TimestampType, T.TimestampNTZType)
@@ -33,6 +34,8 @@ _TIMES: Mapping[type[T.DataType], str] = {
     T.TimestampType: _LOCAL + r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)\z",
     T.TimestampNTZType: _LOCAL + r"\z",
 }
+_INNER = (datetime(1, 1, 3, tzinfo=UTC), datetime(9999, 12, 29, tzinfo=UTC))
+"""Between these no clock of a zone leads out of the years that dates have."""
 _WITHOUT_SECONDS = r"\A(.{16})([Z+-])"
 _BELOW_MICROSECONDS = r"[.][0-9]{6}[0-9]*[1-9]"
 _DEMANDS: Mapping[type[T.DataType], str] = {
@@ -81,7 +84,15 @@ def _cut(text: Column, target: T.DataType, how: Reading) -> Column:
 
 def _iso(text: Column, target: T.DataType) -> Column:
     with_seconds = F.regexp_replace(text, _WITHOUT_SECONDS, "$1:00$2")
-    return F.when(text.rlike(_TIMES[type(target)]), with_seconds.try_cast(target))
+    time = F.when(text.rlike(_TIMES[type(target)]), with_seconds.try_cast(target))
+    if not isinstance(target, T.TimestampType):
+        return time
+    return F.when(~_may_be_beyond(text) | in_years(F.unix_micros(time)), time)
+
+
+def _may_be_beyond(text: Column) -> Column:
+    """Whether a text begins with a day whose times an offset can lead out of the years that dates have."""
+    return text.startswith("0001-01-01") | text.startswith("9999-12-31")
 
 
 def _formed(value: Column, found: T.DataType, form: Reader, target: T.DataType, how: Reading) -> Column:
@@ -120,7 +131,7 @@ def instant(local: Column, how: Reading) -> Column:
 
     def of(at: Column) -> Column:
         found = _first(at, how)
-        is_shown = _shown(found, how) == at
+        is_shown = (_shown(found, how) == at) & ~_is_beyond(at, found)
         if how.repeated == REJECT:
             is_shown &= _second(at, found, how).isNull()
         if how.repeated == SECOND:
@@ -140,6 +151,11 @@ def _first(at: Column, how: Reading) -> Column:
     Where they go forward it moves the time by what they skip."""
     # `convert_timezone` says the same, and looks for its zones once for each record.
     return F.to_utc_timestamp(at, how.timezone)
+
+
+def _is_beyond(at: Column, instant: Column) -> Column:
+    """Whether the instant of a local time is of none of the years that dates have."""
+    return ~(at.between(F.lit(_INNER[0]), F.lit(_INNER[1])) | in_years(F.unix_micros(instant)))
 
 
 def _shown(at: Column, how: Reading) -> Column:
@@ -191,9 +207,10 @@ def time_complaint(name: str, value: Column, found: T.DataType, target: T.DataTy
         known = _of_iso(name, text, target, how)
     if isinstance(target, T.TimestampType) and how.timezone:
         local = local_time(value, found, how)
-        is_skipped = local.isNotNull() & instant(local, how).isNull()
-        skipped = F.when(is_skipped, F.lit(f"{name} is a time that clocks in {how.timezone} skip"))
-        known = F.coalesce(skipped, known)
+        at = _as_utc(local)
+        why = F.when(_is_beyond(at, _first(at, how)), F.lit(f"{name} does not fit {target.simpleString()}"))
+        why = why.otherwise(F.lit(f"{name} is a time that clocks in {how.timezone} skip"))
+        known = F.coalesce(F.when(local.isNotNull() & instant(local, how).isNull(), why), known)
     return quoting(known, text)
 
 
@@ -205,7 +222,7 @@ def _of_iso(name: str, text: Column, target: T.DataType, how: Reading) -> Column
     is_of_no_day = is_written & F.substring(text, 1, 10).try_cast("date").isNull()
     said = F.when(is_of_no_day, F.lit(f"{name} is a date that does not exist"))
     if not isinstance(target, T.DateType):
-        has_digits = _cut(text, target, how).isNotNull()
+        has_digits = _cut(text, target, how).isNotNull() | (is_written & _may_be_beyond(text))
         said = said.when(has_digits, F.lit(f"{name} does not fit {target.simpleString()}"))
     demand = "a timestamp" if isinstance(target, T.TimestampType) and how.timezone else _DEMANDS[type(target)]
     mark = mark_to_declare(text, target, how.csv)

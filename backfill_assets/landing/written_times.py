@@ -62,12 +62,12 @@ def time_of(text: Column, pattern: Pattern, target: T.DataType, *, rounds: bool)
             time = F.when(_day(text, groups, pattern).isNotNull(), time)
         if not rounds and pattern.has("fraction") and _field(pattern, "fraction").width > 6:
             time = F.when(~written.rlike(_BELOW_MICROSECONDS), time)
-        return F.when(_in_years(F.unix_micros(time)), time) if is_instant and pattern.has("offset") else time
+        return F.when(in_years(F.unix_micros(time)), time) if is_instant and pattern.has("offset") else time
 
     return F.when(is_of(text, pattern), _with_groups(text, pattern, of_groups))
 
 
-def _in_years(micros: Column) -> Column:
+def in_years(micros: Column) -> Column:
     """Whether an instant is of the years 1 to 9999, also where its offset leads out of them."""
     return micros.between(_FIRST_DAY * _DAY_MICROS, (_LAST_DAY + 1) * _DAY_MICROS - 1)
 
@@ -210,7 +210,7 @@ def of_epoch(value: Column, found: T.DataType, epoch: Epoch, target: T.DataType,
         micros = _micros_of_text(value.cast("string"), digits, rounds=rounds)
 
     def of_micros(counted: Column) -> Column:
-        instant = F.timestamp_micros(F.when(_in_years(counted), counted))
+        instant = F.timestamp_micros(F.when(in_years(counted), counted))
         # Sessions are held to UTC, so that the cast gives the day in which the epoch begins.
         is_date = isinstance(target, T.DateType)
         return F.when(counted % F.lit(_DAY_MICROS) == 0, instant.cast("date")) if is_date else instant

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,7 +15,7 @@ from pyspark.sql import types as T
 
 from backfill_assets.domain.forms import readers_of
 from backfill_assets.landing.reading import Reading
-from backfill_assets.landing.times import read_time
+from backfill_assets.landing.times import read_time, time_complaint
 from backfill_assets_tests.support.written_times import DATES, INSTANTS, LOCAL, Written, a_text, expected, spelled
 
 SEED = 59
@@ -64,3 +65,36 @@ def test_every_text_is_the_time_that_its_form_names_or_none(spark: SparkSession,
                 if f"back_{n}" in row:
                     assert row[f"back_{n}"].lower() == text.lower(), (form, text)
     assert read > 1_000
+
+
+def has_utc(at: datetime) -> bool:
+    """Whether a time is one of the calendar in UTC too."""
+    try:
+        return at.astimezone(UTC).year > 0
+    except OverflowError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("zone", "form"),
+    [("", ""), ("Asia/Tokyo", ""), ("America/New_York", ""), ("Asia/Tokyo", "yyyy/MM/dd HH:mm:ss")],
+)
+def test_an_instant_is_of_the_years_that_dates_have_whatever_offset_leads_there(
+    spark: SparkSession, zone: str, form: str
+) -> None:
+    days = (datetime(1, 1, 1), datetime(1, 1, 2), datetime(1, 1, 4), datetime(9999, 12, 31))  # noqa: DTZ001
+    wanted: dict[str, bool] = {}
+    for at in (day.replace(hour=hour, minute=59) for day in days for hour in (0, 5, 12, 23)):
+        iso = f"{at.year:04}-{at:%m-%dT%H:%M:%S}"
+        if zone:
+            wanted[f"{at.year:04}/{at:%m/%d %H:%M:%S}" if form else iso] = has_utc(at.replace(tzinfo=ZoneInfo(zone)))
+        for hours in () if form else (0, 9, -5):
+            wanted[f"{iso}{hours:+03}:00"] = has_utc(at.replace(tzinfo=timezone(timedelta(hours=hours))))
+    read = Reading(timezone=zone, forms=readers_of(form) if form else ())
+    value = read_time(F.col("text"), T.StringType(), T.TimestampType(), read)
+    frame = spark.createDataFrame([(text,) for text in wanted], "text string")
+    why = time_complaint("at", F.col("text"), T.StringType(), T.TimestampType(), read)
+    found = frame.select("text", value.isNotNull().alias("found"), why.alias("why")).toArrow().to_pylist()
+    assert {row["text"]: row["found"] for row in found} == wanted
+    assert all(row["found"] or row["why"] == f"at does not fit timestamp: '{row['text']}'" for row in found)
+    assert set(wanted.values()) == {True, False}
