@@ -23,6 +23,7 @@ from backfill_assets.capture.schema_sources import SchemaFolder
 from backfill_assets.capture.schemas import value_reader
 from backfill_assets.capture.streams import Captured, Operated, Period
 from backfill_assets.domain import Epoch, Operations, SourceTable, daily
+from backfill_assets.domain.file_names import FileName
 from backfill_assets.report.command_line import explained
 from backfill_assets_tests.support.wire_format import avro
 
@@ -171,7 +172,7 @@ def test_the_time_of_a_delete_is_written_as_its_column_is_read(
 ) -> None:
     """A record without a value gets the names and the form of the members that records of its source have."""
     topic = KafkaTopic(topic="orders", servers="broker-1:9092", key_format="json")
-    columns = {"order id": "id", "meta.what": "op", "meta.when": event_time}
+    columns: Mapping[FileName, str] = {"order id": "id", "meta.what": "op", "meta.when": event_time}
     source = SourceTable(
         name="bronze.orders",
         key=("id",),

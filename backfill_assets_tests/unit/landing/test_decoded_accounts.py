@@ -189,7 +189,9 @@ def decoded(folder: Path, form: Form, content: bytes) -> list[str | None]:
     copy, into = folder / "landed", folder / "decoded"
     copy.write_bytes(content)
     source = form.source
-    kind = FileKind(format=format_of(form.name, formats(source)), compression="")
+    known = format_of(form.name, formats(source))
+    assert known is not None
+    kind = FileKind(format=known, compression="")
     found = decode(copy, kind, source, name=form.name, into=into)
     assert found is not None
     if found.suffix == ".csv":
