@@ -177,7 +177,7 @@ class _Of:
 
 def _of_operation(of: _Of, origin: str) -> Iterator[ProposedApi]:
     answer, headers = _answer(of)
-    found = _records(of, answer, "", _MOST_DEPTH)
+    found = _records(of, answer, _MOST_DEPTH)
     if found is None:
         return
     records, record = found
@@ -243,21 +243,25 @@ def _answer(of: _Of) -> tuple[Document, Document]:
 _ARRAYS = ("items", "data", "results", "records", "value", "values", "entries", "content", "hits", "list", "rows")
 
 
-def _records(of: _Of, schema: Document, at: str, depth: int) -> tuple[str, Document] | None:
+def _records(of: _Of, schema: Document, depth: int) -> tuple[str, Document] | None:
     """Where the array of records is, and the schema of one; of several the one whose name is usual, then the first."""
-    if "items" in schema or schema.get("type") == "array":
-        record = of.schema(schema.get("items"))
-        return (at, record) if properties_of(record) else None
-    if not depth:
-        return None
-    properties = properties_of(schema)
-    ordered = sorted(properties, key=lambda name: _ARRAYS.index(name.lower()) if name.lower() in _ARRAYS else 99)
-    of_each = [_records(of, of.schema(properties[name]), f"{at}.{name}".lstrip("."), depth - 1) for name in ordered]
-    found = [each for each in of_each if each is not None]
-    shallow = sorted(found, key=lambda each: each[0].count("."))
-    if len(shallow) > 1 and at == "":
+    shallow = sorted(_lists(of, schema, "", depth), key=lambda each: each[0].count("."))
+    if len(shallow) > 1:
         of.notes.append(f"records may also be at {', '.join(repr(each[0]) for each in shallow[1:])}")
     return shallow[0] if shallow else None
+
+
+def _lists(of: _Of, schema: Document, at: str, depth: int) -> Iterator[tuple[str, Document]]:
+    """Where arrays of objects are that are in no other one, those of usual names before others beside them."""
+    if "items" in schema or schema.get("type") == "array":
+        record = of.schema(schema.get("items"))
+        if properties_of(record):
+            yield at, record
+    elif depth:
+        properties = properties_of(schema)
+        ordered = sorted(properties, key=lambda name: _ARRAYS.index(name.lower()) if name.lower() in _ARRAYS else 99)
+        for name in ordered:
+            yield from _lists(of, of.schema(properties[name]), f"{at}.{name}".lstrip("."), depth - 1)
 
 
 def _columns(
@@ -469,6 +473,9 @@ def _window(of: _Of, event_time: str, columns: Sequence[ProposedColumn]) -> None
     pages = literal(of.arguments.get("pages"))
     start, end = next(((a, b) for a, b in pairs if a and b and _is_time(of, a) and literal(a) not in pages), ("", ""))
     if not start:
+        alone = (found for pair in _PAIRS for each in pair if (found := of.parameter(each)) and _is_time(of, found))
+        if (found := next(alone, "")) and literal(found) not in pages:
+            of.notes.append(f"{found} bounds a period at one end alone, so that no window is asked for: see parameters")
         return
     times = _times(columns)
     by = next((each for each in ("updated", "created") if plain(start).startswith(each)), "")

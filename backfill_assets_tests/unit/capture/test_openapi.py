@@ -384,3 +384,17 @@ def test_what_is_proposed_captures_an_api(api: AnyApi, tmp_path: Path) -> None:
     )
     capture = AnyCapture(tmp_path, declared(proposed(given_)), HttpSecrets(headers={"X-Key": "the-key-of-the-shop"}))
     assert capture.run() == 7
+
+
+def test_every_other_list_and_a_bound_at_one_end_are_named() -> None:
+    lists = {each: {"type": "array", "items": {"$ref": "#/components/schemas/Sale"}} for each in ("sold", "returned")}
+    inner = {"type": "object", "properties": {"day": {"type": "object", "properties": lists}}}
+    given_ = document({}, [parameter("since", "string", format="date-time")])
+    answer = given_["paths"]["/v1/sales"]["get"]["responses"]["200"]["content"]["application/json"]
+    answer["schema"] = {"type": "object", "properties": {"data": inner}}
+    found = proposed(given_)
+    assert 'records="data.day.sold"' in found.declaration
+    assert "records may also be at 'data.day.returned'" in found.notes
+    assert "since bounds a period at one end alone, so that no window is asked for: see parameters" in found.notes
+    both = document({}, [parameter(each, "string", format="date-time") for each in ("since", "until")])
+    assert "at one end alone" not in str(proposed(both).notes)
