@@ -12,13 +12,17 @@ from backfill_assets.domain import SourceTable
 DECODER_VERSION = 1
 """Raised whenever the same bytes in the same dialect become other records: imports were read by an earlier one then."""
 
+PLAIN_VERSION = 0
+"""The same for files without a declared dialect: JSON lines, plain CSV and Parquet, also with INT96, with columns that
+Arrow decodes, and packed."""
+
 
 def reading_digest(source: SourceTable) -> str:
     """The digest of what decides which records the bytes of a file are: how they are written, and the decoder."""
     return document_digest(
         {
             "reads": _declared(source.reads),
-            "decoder": DECODER_VERSION if source.reads is not None else 0,
+            "decoder": DECODER_VERSION if source.reads is not None else PLAIN_VERSION,
             "columns": _pairs(source.columns),
             "earlier_columns": {str(version): _pairs(names) for version, names in source.earlier_columns.items()},
             "formats": _pairs(source.formats),

@@ -99,7 +99,7 @@ def broken_rule(name: str, found: DataType, source: SourceTable) -> Column | Non
     value, how = F.col(raw(name)), reading_of(source, name)
     match repeated_hour_of(source, name):
         case "reject":
-            return shown_twice(name, value, found, how)
+            return shown_twice(name, value, found, how, is_declared=bool(source.repeated_hour))
         case "both":
             turn, turns = F.col(_turn(name)), F.col(_turns(name))
             why = f"{name} is a time that clocks in {how.timezone} show twice, and its file has it for this key"

@@ -191,10 +191,15 @@ def is_shown_twice(value: Column, found: T.DataType, how: Reading) -> Column:
 # ------------------------------------------------------------------------------------------------------------- reasons
 
 
-def shown_twice(name: str, value: Column, found: T.DataType, how: Reading) -> Column:
-    """The sentence about a time that clocks show twice, where it has to tell records apart; null for others."""
+def shown_twice(name: str, value: Column, found: T.DataType, how: Reading, *, is_declared: bool) -> Column:
+    """The sentence about a time that clocks show twice, where it has to tell records apart; null for others.
+
+    Args:
+        is_declared: Whether its source declares that such times are rejected.
+    """
     zone = how.timezone
     why = f"{name} is a time that clocks in {zone} show twice, and has no offset that tells which one it is"
+    why += "" if is_declared else "; declare repeated_hour"
     return F.when(is_shown_twice(value, found, how), quoting(F.lit(why), shown(value, found)))
 
 

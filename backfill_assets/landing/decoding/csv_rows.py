@@ -92,7 +92,7 @@ def _text_errors(dialect: Csv, name: str) -> Iterator[None]:
         with text_errors(name):
             yield
     except UnicodeError as error:
-        why = f"is not {dialect.encoding} text: {error}"
+        why = f"is not {dialect.encoding} text ({error}): declare the encoding that it has"
         raise BadFile(path=name, fault=Fault.ENCODING, why=why) from error
 
 

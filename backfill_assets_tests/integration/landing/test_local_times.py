@@ -170,7 +170,8 @@ def keyed_by_time(spark: SparkSession, settings: Settings, clock: Clock, zone: s
 
 
 def twice(zone: str, text: str) -> str:
-    return f"slot is a time that clocks in {zone} show twice, and has no offset that tells which one it is: '{text}'"
+    why = f"slot is a time that clocks in {zone} show twice, and has no offset that tells which one it is"
+    return f"{why}; declare repeated_hour: '{text}'"
 
 
 @pytest.mark.long

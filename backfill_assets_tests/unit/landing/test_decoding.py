@@ -212,7 +212,11 @@ LATIN = "id,x\n1,Zürich\n".encode("latin-1")
         ("id,at\n".encode("utf-16"), Csv(skip=1), 'is UTF-16 text: declare reads=Csv(encoding="utf-16", skip=1)'),
         (b'id,x\n1,"a\n2,b\n', Csv(), "a quote that is never closed, in the row that begins in line 2"),
         (b'id,x\n1,"a\nb"c\n2,b\n', Csv(), "in line 3 text behind a closing quote, in the row that begins in line 2"),
-        (b"id,x\n", Csv(encoding="utf-16"), "is not utf-16 text: UTF-16 stream does not start with BOM"),
+        (
+            b"id,x\n",
+            Csv(encoding="utf-16"),
+            "is not utf-16 text (UTF-16 stream does not start with BOM): declare the encoding that it has",
+        ),
         (b"1\ta\n\\.\n\nmore\n", DUMP, r"has more behind the end of its rows, which line 2 is (\.)"),
         (b"1\t" + b"a\\\n" * (3 << 20), DUMP, "a row of more than 8 MiB that begins before line"),
         (b"<html><body>", Csv(), "is an HTML page"),
