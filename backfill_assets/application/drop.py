@@ -162,9 +162,11 @@ def _taken_in(ws: Workspace, acting: Acting, table: SourceTable, *, most: int | 
         settled = [each for each in found if each.is_settled(ws.clock())]
         if isinstance(place, SftpPlace):
             settled = place.unchanged(settled)
-            give_up(ws, [each for each in found if each.unfit])
+        unfit = [each for each in found if each.unfit]
+        give_up(ws, unfit)
+        refused |= {each.subject: each.unfit for each in unfit}
         chosen = units(settled)[:most]
-        left += len(found) - sum(map(len, chosen))
+        left += len(found) - len(unfit) - sum(map(len, chosen))
         for number, unit in enumerate(chosen, start=1):
             outcomes, why = _landed_of(ws, place, acting.by, unit)
             if why is not None:

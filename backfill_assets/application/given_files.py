@@ -6,22 +6,32 @@ left there is removed by the next one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from backfill_assets.capture.errors import Fault, FileRefused
+from backfill_assets.capture.declared import secrets_named
+from backfill_assets.capture.errors import Fault, FileRefused, NoFile
 from backfill_assets.capture.expected_files import NOTHING, Expected, matched, read_manifest, sha256_of
 from backfill_assets.capture.fetched_files import ADDRESS, Address, fetching
 from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.sftp import FolderEntry, SftpFiles, sftp_files
+from backfill_assets.capture.sftp_folder import SftpFolder, is_address
 from backfill_assets.core.settings import Settings
+from backfill_assets.core.wording import visible
 
 
 @contextmanager
 def given_files(
-    settings: Settings, texts: Sequence[str], *, sha256: Sequence[str] = (), manifest: str = ""
+    settings: Settings,
+    texts: Sequence[str],
+    *,
+    sha256: Sequence[str] = (),
+    manifest: str = "",
+    drop: SftpFolder | None = None,
 ) -> Iterator[list[FileCapture]]:
     """Files to land, in the order in which a person has named them.
 
@@ -29,6 +39,7 @@ def given_files(
         texts: Paths, and addresses of files.
         sha256: Their digests, in the same order; none, or one for each.
         manifest: Path or address of what their producer says of them; empty for none.
+        drop: The folder of a server that their source declares, of which they may be files.
 
     Raises:
         Refused: A file is not what is said of it, is missing, or is more than is said.
@@ -37,10 +48,10 @@ def given_files(
     if digests and len(digests) != len(texts):
         why = f"{len(texts)} files are named, and {len(digests)} digests: give one for each, in their order"
         raise FileRefused(fault=Fault.DIGEST, why=why)
-    with fetching(settings.home) as new_folder:
-        fetch = partial(_fetched, settings, new_folder=new_folder)
+    with fetching(settings.home) as new_folder, _Server(settings, drop) as server:
+        fetch = partial(_fetched, settings, server, new_folder=new_folder)
         said = read_manifest(fetch(manifest).path) if manifest else ()
-        names = [Address.of(text).name if ADDRESS.match(text) else Path(text).name for text in texts]
+        names = [_name_of(text) for text in texts]
         known = matched(Path(manifest).name, said, names) if manifest else {}
         found: list[FileCapture] = []
         for place, text in enumerate(texts):
@@ -61,11 +72,48 @@ def _require_same(expected: Expected, sha256: str) -> None:
         raise FileRefused(fault=Fault.DIGEST, path=expected.name, why=why)
 
 
-def _fetched(settings: Settings, text: str, new_folder: Callable[[], Path]) -> FileCapture:
+def _name_of(text: str) -> str:
+    if is_address(text):
+        return text.rpartition("/")[2]
+    return Address.of(text).name if ADDRESS.match(text) else Path(text).name
+
+
+def _fetched(settings: Settings, server: _Server, text: str, new_folder: Callable[[], Path]) -> FileCapture:
     """A file by its path, or fetched by its address into a new folder."""
+    if is_address(text):
+        return server.fetched(text, new_folder)
     if not ADDRESS.match(text):
         return FileCapture(Path(text))
     address = Address.of(text)
     copy = new_folder() / address.name
     address.fetch(copy, settings.access)
     return FileCapture(copy, original=address.recorded)
+
+
+class _Server(ExitStack):
+    """The server that a source declares, to which a connection is made when a file of it is named."""
+
+    def __init__(self, settings: Settings, drop: SftpFolder | None) -> None:
+        super().__init__()
+        self._home, self._drop = settings.home, drop
+        self._files: SftpFiles | None = None
+        self._entries: Mapping[str, FolderEntry] = {}
+
+    def fetched(self, text: str, new_folder: Callable[[], Path]) -> FileCapture:
+        drop, (folder, _, name) = self._drop, text.rpartition("/")
+        if drop is None or folder != drop.address:
+            declared = "declares none" if drop is None else f"declares {drop.address}"
+            # The address may have a password in it, so it is not repeated.
+            folder = "is not in the folder of a server that the source declares"
+            why = f"the address of {visible(name)} {folder}: it {declared}"
+            raise FileRefused(fault=Fault.ADDRESS, path=visible(name), why=why)
+        if self._files is None:
+            secret = secrets_named(drop.secrets, home=self._home)
+            self._files = self.enter_context(sftp_files(drop, secret))
+            self._entries = {each.name: each for each in self._files.listed()}
+        entry = self._entries.get(name)
+        if entry is None or not stat.S_ISREG(entry.mode):
+            raise NoFile(path=visible(name), why=f"there is no file {visible(text)}")
+        copy = new_folder() / name
+        self._files.fetch(entry, copy)
+        return FileCapture(copy, original=visible(text))

@@ -63,7 +63,12 @@ class FileCapture:
     @property
     def kind(self) -> FileKind:
         """What its name says that it is."""
-        return kind_of(self.path, self.formats)
+        try:
+            return kind_of(self.path, self.formats)
+        except BadFile as error:
+            if not self.original or error.fault is not Fault.SUFFIX:
+                raise
+            raise BadFile(path=error.path, fault=error.fault, why=error.why, near=self.original) from error
 
     @property
     def name(self) -> str:

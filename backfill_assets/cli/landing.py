@@ -183,8 +183,8 @@ def _given(
     from backfill_assets.core.people import require_person
 
     require_person("the one who lands", person(by))
-    session.ws.domain.source_table(source)
-    with given_files(session.ws.settings, files, sha256=sha256, manifest=manifest) as found:
+    drop = session.ws.domain.source_table(source).drop
+    with given_files(session.ws.settings, files, sha256=sha256, manifest=manifest, drop=drop) as found:
         yield found
 
 

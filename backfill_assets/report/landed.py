@@ -77,7 +77,7 @@ class LandReport:
         without_events: The days of this run on which no file has events: plausible gaps of files. Null without a run.
         not_known: The keys of the source that are not known; null where all are.
         refused: Dropped files that were refused, each with the reason: they are tried again when they are replaced.
-        left: How many dropped files were left, because they may still be written or wait for others.
+        left: How many dropped files were left, because they may still be written.
         mostly_rejected: The imports of which more than half of the records are rejected; then the exit code is 1.
         next_steps: What a person has to decide: about days without events between those of the source, and about files
             of which most records are rejected.

@@ -165,6 +165,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step("name one by its sha256: ", Option("reference", f"{reference}={first}"))
         case BadFile(fault=Fault.RENAMED, near=suffix):
             return f"rename it, so that its name ends in {suffix}"
+        case BadFile(fault=Fault.SUFFIX, near=str()):
+            return "fetch it under a name that ends in the suffix of its format, and land that"
         case BadFile(fault=Fault.LONG_LINE, near=str()):
             return f"declare that, or {_ABOUT_A_FILE[Fault.LONG_LINE]}"
         case BadFile(fault=Fault.WORKBOOK, near=str()):

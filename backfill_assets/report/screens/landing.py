@@ -55,10 +55,10 @@ def landed_page(landed: LandReport) -> Page:
         *(Note(text=said) for each in landed.imports for said in _about(each, landed.quarantine)),
         *(Note(text=said) for said in (_extract(landed) if landed.extract else ())),
         *(Note(text=said, tone=Tone.ATTENTION) for said in _refused(landed)),
-        None if landed.imports or landed.refused else Note(text=f"no finished file is dropped for {landed.source}"),
-        Note(text=f"{count_of(landed.left, 'dropped file')} may still be written, or wait for others")
-        if landed.left
-        else None,
+        None
+        if landed.imports or landed.refused
+        else Note(text=f"no finished file and no complete delivery is dropped for {landed.source}"),
+        Note(text=f"{count_of(landed.left, 'dropped file')} may still be written") if landed.left else None,
         Note(text=_built(landed, landed.load)) if landed.load else None,
         Note(text=not_known_line(landed.not_known), tone=Tone.ATTENTION) if landed.not_known else None,
         *(Note(text=each) for each in landed.next_steps),

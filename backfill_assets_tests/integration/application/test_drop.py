@@ -118,7 +118,7 @@ def test_a_bad_file_is_given_up_with_its_sentence_and_tried_again_when_it_is_rep
     folder.put("good.jsonl", sale(NEW_YEAR))
     folder.lands()
     before = folder.stuck()
-    assert "sales/bad.xlsx" in before and "files that can be landed end in" in before["sales/bad.xlsx"]
+    assert "sales/bad.xlsx" in before and "declare reads=Xlsx() on its source" in before["sales/bad.xlsx"]
     assert "sales/good.jsonl" not in before
     for _ in range(3):
         assert folder.asked() == []

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.application.given_files import given_files
 from backfill_assets.application.land import offered
 from backfill_assets.capture import fetched_files
-from backfill_assets.capture.errors import Fault, FileRefused, NoFile
+from backfill_assets.capture.errors import BadFile, Fault, FileRefused, NoFile
 from backfill_assets.capture.expected_files import read_manifest
 from backfill_assets.capture.fetched_files import Address
 from backfill_assets.core.settings import Settings
@@ -35,8 +35,11 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.report.advice import next_step_of
 from backfill_assets_tests.support.landing_examples import EVENTS, LANDED_AT, event, json_lines, landing_room
 from backfill_assets_tests.support.s3_server import NoStore, running_store
+from backfill_assets_tests.support.sftp_server import PASSWORD as SFTP_PASSWORD
+from backfill_assets_tests.support.sftp_server import running_sftp
 
 CONTENT = b"id,at\n1,2026-01-01T00:00:00Z\n2,2026-01-02T00:00:00Z\n"
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -191,6 +194,15 @@ def test_a_process_that_is_killed_while_it_fetches_leaves_nothing_once_the_same_
     assert not list(fetched.iterdir())
 
 
+def test_a_file_whose_address_does_not_say_what_it_is_is_to_be_fetched_under_another_name(
+    web: Web, settings: Settings
+) -> None:
+    address = web.gives("/export/download", whole())
+    with given_files(settings, [address]) as (found,), pytest.raises(BadFile, match="ends in no suffix") as refused:
+        found.require()
+    assert str(next_step_of(refused.value)).startswith("fetch it under a name that ends in the suffix of its format")
+
+
 def test_a_request_that_fails_is_made_again(web: Web, tmp_path: Path) -> None:
     address = web.gives("/a.csv", (503, {}, b""), (429, {}, b""), whole())
     Address.of(address).fetch(tmp_path / "a.csv", StoreAccess())
@@ -236,7 +248,7 @@ def test_a_packed_file_is_the_bytes_that_are_sent(web: Web, settings: Settings) 
         ("https://example.org/a%2Fb.csv", "has no name of a file"),
         ("https://example.org/a b.csv", "writes as %20"),
         ("ftp://example.org/a.csv", "is not an address of https, s3, gs or az"),
-        ("sftp://example.org/a.csv", "is not an address of https, s3, gs or az"),
+        ("ftps://example.org/a.csv", "is not an address of https, s3, gs or az"),
         ("s3://bucket", "is not the address of a file in a bucket"),
         ("s3://bucket/a/", "has no name of a file"),
         ("s3://key:secret@bucket/a.csv", "the name of a user"),
@@ -268,6 +280,34 @@ def test_a_file_of_a_store_is_the_one_that_was_there(settings: Settings) -> None
                 given_files(own, ["s3://deliveries/%61.csv"]).__enter__()
     except NoStore as reason:
         pytest.skip(f"AN OBJECT STORE IS NOT TESTED: {reason}")
+
+
+def test_a_file_of_the_server_that_the_source_declares_is_fetched_by_its_address(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SHOP_SFTP_PASSWORD", SFTP_PASSWORD)
+    with running_sftp(tmp_path / "out") as server:
+        (server.root / "new").mkdir()
+        for name in ("a b.csv", "b.csv"):
+            (server.root / "new" / name).write_bytes(CONTENT)
+        drop = server.declared("/new")
+        names = [f"{drop.address}/a b.csv", f"{drop.address}/b.csv"]
+        with given_files(settings, names, sha256=[SHA256] * 2, drop=drop) as found:
+            assert [(each.name, each.path.read_bytes()) for each in found] == [("a b.csv", CONTENT), ("b.csv", CONTENT)]
+            assert [each.original for each in found] == names
+            assert server.logins == 1
+        for text, declared, said in (
+            (f"{drop.address}/none.csv", drop, "there is no file sftp://127.0.0.1"),
+            (drop.address, drop, "is not in the folder of a server that the source declares: it declares sftp://"),
+            (f"{drop.address}/../b.csv", drop, "is not in the folder"),
+            ("sftp://ana:secret@example.org/new/b.csv", drop, "is not in the folder"),
+            (names[0], None, "it declares none"),
+        ):
+            refused = pytest.raises((FileRefused, NoFile), match=said)
+            with refused as found_out, given_files(settings, [text], drop=declared):
+                pass
+            assert "secret" not in str(found_out.value)
+    assert not list((settings.home / "landing_in_progress" / ".fetched").iterdir())
 
 
 @pytest.mark.parametrize("scheme", ["gs", "az"])
@@ -374,7 +414,7 @@ def test_a_file_with_another_number_of_records_than_its_manifest_says_does_not_c
             land(wrong)
         assert [(each.state, each.note) for each in room.imports()] == [
             (ImportState.LANDED, ""),
-            (ImportState.FAILED, "landing stopped: FileRefused"),
+            (ImportState.FAILED, "landing stopped: b.jsonl has 2 records, and its manifest says 3."),
             (ImportState.FAILED, "not tried, because b.jsonl before it was refused"),
         ]
         landed.clear()
