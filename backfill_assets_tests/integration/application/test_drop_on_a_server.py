@@ -19,12 +19,15 @@ from backfill_assets.application.drop import land_all_dropped, land_dropped, wai
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.core.errors import BackfillError, Retryable
 from backfill_assets.core.settings import Settings
+from backfill_assets.orchestration import tags
 from backfill_assets.report.errors import NotGiven
 from backfill_assets.report.landed import LandReport
 from backfill_assets.report.status import status
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.support.dagster_record import open_record
 from backfill_assets_tests.support.sftp_server import PASSWORD, Server, running_sftp
 from backfill_assets_tests.support.shop import SALES, sale, shop_environment
+from backfill_assets_tests.support.ticks import Ticks
 
 NEW_YEAR = date(2026, 1, 1)
 
@@ -179,6 +182,16 @@ def test_a_server_that_is_away_keeps_no_file_of_another_place_from_being_seen(sh
     assert "sftp://no-such-host.invalid" in str(away[0])
     with pytest.raises(Retryable):
         waiting(replace(both, domain=gone))
+
+
+def test_the_sensor_asks_for_a_file_that_two_ticks_have_found_unchanged(shop: Shop) -> None:
+    shop.put("a.jsonl", sale(NEW_YEAR))
+    ticks = Ticks(shop.ws)
+    with open_record(shop.ws.settings) as instance, ticks.open(instance):
+        assert ticks.asked("drop") == ()
+        (request,) = ticks.asked("drop")
+        first = request.tags[tags.FIRST_FILE].partition("|")[0]
+        assert (request.tags[tags.ON], first) == ("sales", f"sftp://127.0.0.1:{shop.server.port}/a.jsonl")
 
 
 def test_entries_that_are_no_files_are_never_fetched(shop: Shop, tmp_path: Path) -> None:
