@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 from backfill_assets.capture.declared import is_number, unnamed_secrets
 
+VERSION, COMMITTED = "lake_version", "lake_committed_at"
+"""What a landed record has of the version that it is of; a snapshot has no time of a commit."""
+
 _SECRET = re.compile(r"password|secret|token|credential|account.?key|sas", re.IGNORECASE)
 _LEAKING = re.compile(r"[?#]|//[^/]*@")
 

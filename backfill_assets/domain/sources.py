@@ -15,7 +15,7 @@ from backfill_assets.capture.debezium import COMMIT, Debezium
 from backfill_assets.capture.http_api import HttpApi
 from backfill_assets.capture.kafka_topic import KafkaTopic
 from backfill_assets.capture.kinesis_stream import KinesisStream
-from backfill_assets.capture.lake_table import IcebergTable, LakeTable
+from backfill_assets.capture.lake_table import COMMITTED, IcebergTable, LakeTable
 from backfill_assets.capture.postgres_table import ORDER, PostgresTable
 from backfill_assets.capture.sftp_folder import SftpFolder
 from backfill_assets.capture.streams import Operated
@@ -465,6 +465,9 @@ class SourceTable:
             () if isinstance(self.capture, HttpApi) and not operation else (*self.key, *(name for name in used if name))
         )
         self._check_members(single)
+        if self.has_dates and operation and operation.at and self._member(operation.at) == COMMITTED:
+            why = f"a snapshot has no {COMMITTED}: leave at out of its Operations, so that the date of a row counts"
+            raise wrong(self, f"its event time is a date, and {why}")
         if self.row_number:
             raise wrong(self, "it is captured, and its records are known by the number in their file: name their key")
         is_text = isinstance(self.capture, KafkaTopic) and self.capture.key_format == "text" and not self.envelope

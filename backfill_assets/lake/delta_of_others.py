@@ -26,10 +26,10 @@ from backfill_assets.capture.errors import (
     VersionGone,
     WentBack,
 )
-from backfill_assets.capture.lake_table import LakeTable
+from backfill_assets.capture.lake_table import COMMITTED, VERSION, LakeTable
 from backfill_assets.capture.streams import Operated, Span
 from backfill_assets.lake.delta_reading import Columns, complaint, has_deletion_vectors, has_plain_files, schema_of
-from backfill_assets.lake.tables_of_others import COMMITTED, ROWS, VERSION, Newest, TableStream, all_there
+from backfill_assets.lake.tables_of_others import ROWS, Newest, TableStream, all_there
 from backfill_assets.planning.local_days import UTC_DAYS, LocalDays
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from backfill_assets.capture.errors import CannotBeCaptured, CreatedAgain, NoPeriod, VersionGone
+from backfill_assets.capture.lake_table import COMMITTED, VERSION
 from backfill_assets.capture.landed_files import Family, FileKind, Format
 from backfill_assets.capture.streams import (
     SCAN,
@@ -48,7 +49,6 @@ _ASKED_AT_ONCE = 16
 _VERSIONS = 100
 """At most so many versions have their changes in one file."""
 ROWS = 50_000
-VERSION, COMMITTED = "lake_version", "lake_committed_at"
 _COMMITTED_TYPE = pa.timestamp("us", tz="UTC")
 
 

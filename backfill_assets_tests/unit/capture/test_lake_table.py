@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pyspark.sql.types import DateType, StructField, StructType
 
 from backfill_assets.capture.errors import ReadFailed, StreamDenied, VersionGone
 from backfill_assets.capture.lake_table import IcebergTable, LakeTable
@@ -54,6 +55,15 @@ def test_an_iceberg_table_that_cannot_be_captured_is_refused_too(changed: dict[s
         replace(captured_lake.with_changes, capture=replace(declared, **changed))
     assert said in refused.value.message
     assert "hidden-word" not in refused.value.message
+
+
+def test_a_date_has_no_time_of_a_commit_that_a_snapshot_lacks() -> None:
+    declared = captured_lake.with_changes
+    dated = StructType([*declared.schema, StructField("on", DateType(), nullable=False)])
+    with pytest.raises(InvalidDeclaration, match="a snapshot has no lake_committed_at: leave at out of its Operations"):
+        replace(declared, event_time="on", schema=dated)
+    assert declared.operation is not None
+    replace(declared, event_time="on", schema=dated, operation=replace(declared.operation, at=None))
 
 
 def read(*ranges: tuple[str, str], partition: str = "0") -> list[Captured]:
