@@ -19,8 +19,8 @@ from backfill_assets.core.people import Sensor, require_person
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
+from backfill_assets.landing.attempt import Landed
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.landing.land import Landed
 from backfill_assets.ledger.events import FILE_FETCHED
 from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.planning.partitions import count_of

@@ -21,14 +21,12 @@ from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.append import replace_quarantined
-from backfill_assets.landing.attempt import Landing, Quarantine, is_about_a_file
+from backfill_assets.landing.attempt import Landed, Landing, Quarantine, is_about_a_file
 from backfill_assets.landing.days import missing_days
 from backfill_assets.landing.decoding.step import formats
 from backfill_assets.landing.errors import StoppedAmongFiles
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.landing.land import Landed
 from backfill_assets.landing.land import land_files as land_in_order
-from backfill_assets.landing.reading_digest import reading_digest
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.planning.errors import OutsideDays
@@ -65,16 +63,20 @@ def offered(table: SourceTable, files: Sequence[Path | FileCapture]) -> list[Fil
     return [replace(each, formats=of_source) for each in given]
 
 
-def landing(ws: Workspace, table: SourceTable, by: str, *, on_schedule: bool = False) -> Landing:
+def landing(
+    ws: Workspace, table: SourceTable, by: str, *, on_schedule: bool = False, is_corrected: bool = False
+) -> Landing:
     """What landing files, an extract or a statement works with.
 
     Args:
         on_schedule: It is the LIVE path, and no person.
+        is_corrected: Every landed file is read as the source is declared now, so that its table may have other columns.
     """
     if not on_schedule:
         require_person("the one who lands", by)
     ws.require_lake(table.name)
-    require_follows(ws.lake, ws.ledger, table)
+    if not is_corrected:
+        require_follows(ws.lake, ws.ledger, table)
     return Landing(
         ledger=ws.ledger,
         open_session=cache(ws.spark),
@@ -124,7 +126,7 @@ def land_files(
         ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
     landed = _land_each(ws, table, captures, acting, OnDuplicate(on_duplicate))
     report = landed_report(ws, table, landed, acting, builds=builds)
-    return replace(report, next_steps=(*report.next_steps, *corrections(report, reading_digest(table))))
+    return replace(report, next_steps=(*report.next_steps, *corrections(report, table)))
 
 
 def landed_report(

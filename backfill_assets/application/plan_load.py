@@ -23,7 +23,7 @@ from backfill_assets.planning.manifest_parts import A_PERSON, WHAT_LANDED, Kind,
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.request import PlanRequest, manifest_of, superseded
 from backfill_assets.publication.errors import Frozen
-from backfill_assets.transforms.schemas import business_schema, changes_for_readers
+from backfill_assets.transforms.schemas import business_schema, changes_for_readers, former_columns_of
 from backfill_assets.workspace import Workspace
 
 
@@ -52,19 +52,21 @@ def plan_load(
         require_person("the requester", by)
     if partitions is None and not _is_pending(ws, table):
         return None
-    columns = _changed_columns(ws, table)
+    columns, former = _changed_columns(ws, table), former_columns_of(ws.lake, table)
     is_repair = partitions is not None and _are_lost(ws, table, partitions)
     with ws.ledger.write() as tx:
         days = pending_days(tx, table).days if partitions is None else partitions
         if frozen := tx.freezes.over(table.name, days, at=tx.now):
             kept, freeze = Partitions.of(Grain.DAILY, frozen), max(frozen.values(), key=lambda each: each.until)
-            if partitions is not None:
+            if partitions is not None or former:
                 raise Frozen(freeze=freeze, partitions=kept)
             # What has landed for them stays pending, and is built when the freeze has ended.
             days = tuple(_unread(tx, table, [day for day in days if day not in frozen]))
             reason = f"{reason}, without {kept}: frozen until {freeze.until:%Y-%m-%d %H:%M} UTC"
         if not days:
             return None
+        if former:
+            former.require_replaced(days)
         if partitions is not None:
             require_explained(tx, table, days, frozenset(empty))
         imports = imports_for_days(tx, table, days)

@@ -59,7 +59,7 @@ from backfill_assets.ledger.findings import (
     RowChanges,
     SampledRow,
 )
-from backfill_assets.ledger.records import LOST, CandidatePartition, ChunkRecord, PartitionVersion
+from backfill_assets.ledger.records import LOST, OTHER_COLUMNS, CandidatePartition, ChunkRecord, PartitionVersion
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.manifest_parts import Kind, Mode
@@ -67,7 +67,7 @@ from backfill_assets.planning.own_past import starts_from
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.reads import reads_of
 from backfill_assets.planning.stages import Measure, Prove, computing
-from backfill_assets.transforms.schemas import business_schema, stored_schema
+from backfill_assets.transforms.schemas import business_schema, former_columns_of, other_columns, stored_schema
 from backfill_assets.workspace import Workspace
 
 
@@ -141,6 +141,14 @@ class Gating:
         return lost_partitions(self.ws, self.table, self.accepted, repairs=repairs)
 
     @cached_property
+    def otherwise(self) -> Mapping[date, PartitionVersion]:
+        """The accepted versions whose columns were declared otherwise: none of their rows can be compared."""
+        if (former := former_columns_of(self.ws.lake, self.table)) is None:
+            return {}
+        former.require_replaced(self.manifest.partitions)
+        return {p: version for p, version in self.accepted.items() if version.files.files and p not in self.lost}
+
+    @cached_property
     def staged_rows(self) -> DataFrame:
         """The staged rows, read back."""
         return rows_of(self.ws, self.table, self.staged_files.values())
@@ -148,7 +156,8 @@ class Gating:
     @cached_property
     def sides(self) -> Sides:
         """The files of both sides that can be read."""
-        accepted = {p: files for p, files in self.accepted_files.items() if p not in self.lost}
+        unread = self.lost.keys() | self.otherwise.keys()
+        accepted = {p: files for p, files in self.accepted_files.items() if p not in unread}
         return Sides(ws=self.ws, table=self.table, staged=self.staged_files, accepted=accepted)
 
     @contextmanager
@@ -246,7 +255,7 @@ def _measured(work: Gating) -> Findings:
     ws, table, publish = work.ws, work.table, work.manifest.publish
     breakdown = breakdown_of(table)
     found = contents(work.staged_rows, table, schema=business_schema(table), breakdown=breakdown)
-    readable = {p: version for p, version in work.accepted.items() if p not in work.lost}
+    readable = {p: version for p, version in work.accepted.items() if p not in work.lost and p not in work.otherwise}
     before = {**accepted_checksums(ws, table, readable), **recorded_checksums(table, work.lost)}
     equal = equal_partitions(found, before)
     sides = replace(work.sides, accepted={p: f for p, f in work.sides.accepted.items() if p not in equal})
@@ -278,6 +287,10 @@ def _with_lost(work: Gating, measured: Mapping[date, Measured], equal: Collectio
         if partition not in equal:
             found = replace(found, accepted_rows=version.rows, removed=version.rows)
         lost[partition] = replace(found, accepted_checksum=f"{LOST}{version.checksum}")
+    for partition, version in work.otherwise.items():
+        found = measured.get(partition) or Measured(partition=partition, checksum=NO_ROWS)
+        found = replace(found, accepted_rows=version.rows, removed=version.rows)
+        lost[partition] = replace(found, accepted_checksum=f"{OTHER_COLUMNS}{version.checksum}")
     return {**measured, **lost}
 
 
@@ -307,7 +320,11 @@ def _accepted_cells(work: Gating, equal: Cells, before: Mapping[date, str], brea
         # Of files that were altered, and of those of an earlier contract, the rows count.
         if cells is not None and before.get(partition) == version.checksum
     }
-    read = [v.files for partition, v in accepted.items() if partition not in known and partition not in work.lost]
+    read = [
+        v.files
+        for partition, v in accepted.items()
+        if partition not in known.keys() | work.lost.keys() | work.otherwise.keys()
+    ]
     if not read:
         return known
     rows = rows_of(work.ws, work.table, read, as_readers_see=True)
@@ -505,7 +522,7 @@ def _wrong_columns(ws: Workspace, table: Table, staged: Mapping[date, FileSet]) 
 
 def _unreadable(ws: Workspace, table: Table, staged: Mapping[date, FileSet]) -> Mapping[date, Verdict]:
     """Every partition, when its publication changes the table's columns and a declared reader cannot read them then."""
-    if not follows_in_swap(ws.lake.open(table.name), stored_schema(table)):
+    if not follows_in_swap(ws.lake.open(table.name), stored_schema(table)) and not other_columns(ws.lake, table):
         return {}
     for reader, why in unreadable_by(ws, table.name).items():
         observed = {"reader": reader, "why": why}

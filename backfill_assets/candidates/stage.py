@@ -65,6 +65,7 @@ from backfill_assets.transforms.schemas import (
     business_schema,
     contract_version,
     former_columns,
+    former_columns_of,
     require_never_published,
     stored_schema,
 )
@@ -164,12 +165,16 @@ def _ensure_table(ws: Workspace, manifest: Manifest, table: Table) -> None:
     """Creates the table of a run, also in place of one of other columns that was never published.
 
     That one is removed at the writer's turn: a publication begins with one, so that none begins meanwhile. Whoever dies
-    after it leaves no table, which the next attempt creates.
+    after it leaves no table, which the next attempt creates. A source that was published gets other columns in the
+    commit that replaces all its files.
     """
     ensure = partial(ws.lake.ensure, manifest.table, stored_schema(table), manifest.partition_column)
     try:
         ensure(former=former_columns(table))
     except OtherColumns as error:
+        if former := former_columns_of(ws.lake, table):
+            former.require_replaced(manifest.partitions)
+            return  # with its publication
         remove = ws.lake.removal_of_empty(manifest.table, error.differing)
         with ws.ledger.write() as tx:
             require_never_published(tx, table, error.differing, but=manifest.run_id)

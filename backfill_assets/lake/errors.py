@@ -7,10 +7,10 @@ from backfill_assets.core.about import Because, OfPublication, OfRun, OfTable
 from backfill_assets.core.errors import sentence
 
 WAY_OUT_OF_SOURCE = (
-    "declare the contract from before in `earlier`, and what becomes of its records in `lift`; where that is not "
-    "possible, declare the source under a new name"
+    "if its files have changed since then, declare the contract from before in `earlier`, and what becomes of its "
+    "records in `lift`; where that is not possible, declare the source under a new name"
 )
-"""What to do about a source whose columns do not follow, and whose contract has one version so far."""
+"""What to do about a source whose columns do not follow, and whose files have changed."""
 
 
 @sentence
@@ -32,7 +32,7 @@ class OtherColumns(OfTable, errors.Refused):
     """{table} was created with other columns than it declares now: {differing}."""
 
     differing: str
-    has_no_versions: bool = False
+    is_source: bool = False
     open_runs: tuple[str, ...] = ()
 
 

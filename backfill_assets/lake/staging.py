@@ -24,7 +24,7 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import DataFile, FileSet
@@ -88,6 +88,12 @@ def described_files(files: Files, listed: Sequence[FileState]) -> Sequence[DataF
 def columns_declared(schema: StructType, partition_column: str) -> tuple[tuple[str, str], ...]:
     """What footers of files with these columns declare, as `footer_columns` has it; the partition's is in none."""
     return tuple((f.name, json.dumps(f.dataType.jsonValue())) for f in schema.fields if f.name != partition_column)
+
+
+def schema_of_columns(columns: Sequence[tuple[str, str]], partition: StructField) -> StructType:
+    """The columns of a table whose files have these footers; which of them can be null no footer says."""
+    fields = [{"name": name, "type": json.loads(kind), "nullable": True, "metadata": {}} for name, kind in columns]
+    return StructType([*StructType.fromJson({"fields": fields}).fields, partition])
 
 
 def footer_columns(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> Mapping[tuple[tuple[str, str], ...], str]:

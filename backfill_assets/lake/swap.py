@@ -25,7 +25,16 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, digest_of_paths
 from backfill_assets.core.progress import waiting
 from backfill_assets.lake import errors
-from backfill_assets.lake.tables import Lake, changed_files, in_one_line, live_files, missing_files, schema_after
+from backfill_assets.lake.tables import (
+    Lake,
+    cannot_follow,
+    changed_files,
+    in_one_line,
+    live_files,
+    missing_files,
+    schema_after,
+    schema_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -75,6 +84,10 @@ class SwapOrder:
         run_id: Kept in the commit's metadata.
         committed_at_ms: Milliseconds since 1970, for the actions' timestamps.
         schema: The columns of the new files, which the table's schema follows in the same commit; None if it has them.
+        former: The columns of earlier contracts, which new files may lack; None where columns have no versions.
+        puts_back: The new files are those of earlier versions, which may have been published with other columns.
+        replaces_columns: The columns of the new files do not follow from those of the table, and all its files are
+            exchanged: it has these columns alone then.
     """
 
     table: str
@@ -84,6 +97,9 @@ class SwapOrder:
     exchanges: tuple[Exchange, ...]
     committed_at_ms: int
     schema: StructType | None = None
+    former: frozenset[str] | None = None
+    puts_back: bool = False
+    replaces_columns: bool = False
 
 
 def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.sleep) -> int:
@@ -326,15 +342,40 @@ def _compare(handle: DeltaTable, order: SwapOrder) -> None:
 
 def _with_columns_of_files(lake: Lake, handle: DeltaTable, order: SwapOrder) -> SwapOrder:
     """The order without a change of the table's columns that the new files do not have: a rollback, an expiry, and what
-    was staged before a declaration changed bring nothing that no gate has measured."""
-    if order.schema is None or schema_after(handle, order.schema) is None:
-        return order
-    # Imported where a publication changes columns: others read no file.
-    from backfill_assets.lake.staging import columns_declared, footer_columns
+    was staged before a declaration changed bring nothing that no gate has measured.
 
-    first = [each.new for each in order.exchanges if each.new.files and each.new.paths != each.expected.paths][:1]
-    found, declared = footer_columns(lake, order.table, first), columns_declared(order.schema, order.partition_column)
-    return order if found.keys() == {declared} else replace(order, schema=None)
+    Raises:
+        OtherColumns: The new files have other columns than files of the table that stay.
+    """
+    moved = [each for each in order.exchanges if each.new.files and each.new.paths != each.expected.paths]
+    if order.schema is None or not moved:
+        return order
+    present = schema_of(handle)
+    follows = cannot_follow(present, order.schema, former=order.former) is None
+    if follows and not order.puts_back and schema_after(handle, order.schema) is None:
+        return order
+    # Imported where a publication changes columns, or is undone: others read no file.
+    from backfill_assets.lake.staging import columns_declared, footer_columns, schema_of_columns
+
+    (found,) = footer_columns(lake, order.table, [FileSet.of(moved[0].new.files[:1])])
+    is_declared = found == columns_declared(order.schema, order.partition_column)
+    if is_declared and follows:
+        return order
+    columns = order.schema if is_declared else schema_of_columns(found, present[order.partition_column])
+    differing = cannot_follow(columns.toNullable(), present.toNullable(), former=None)
+    stays = _has_others(handle, order)
+    if not found or (differing is None and (stays or not is_declared)):
+        return replace(order, schema=None)
+    if differing is not None and stays:
+        raise errors.OtherColumns(table=order.table, differing=differing)
+    return replace(order, schema=columns, replaces_columns=True)
+
+
+def _has_others(handle: DeltaTable, order: SwapOrder) -> bool:
+    """Whether files of the table stay beside those that an order brings."""
+    brought = {each.value: set(each.new.paths) for each in order.exchanges}
+    live = live_files(handle, order.partition_column)
+    return any(value not in brought or brought[value].intersection(path for path, _ in live[value]) for value in live)
 
 
 def _commit(handle: DeltaTable, order: SwapOrder) -> None:
@@ -373,6 +414,8 @@ def _commit(handle: DeltaTable, order: SwapOrder) -> None:
 
 def _schema_after(handle: DeltaTable, order: SwapOrder, moved: Sequence[Exchange]) -> Schema | None:
     """The schema that this commit gives to the table; None when it stays as it is."""
+    if order.replaces_columns and order.schema is not None:
+        return Schema.from_json(order.schema.json())
     stays = any(set(exchange.expected.paths) & set(exchange.new.paths) for exchange in moved)
     return schema_after(handle, order.schema) if order.schema is not None and moved and not stays else None
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -30,7 +31,7 @@ from backfill_assets.files.port import Files
 from backfill_assets.landing.batches import conform_together
 from backfill_assets.landing.classify import Account, account
 from backfill_assets.landing.compacted import compact
-from backfill_assets.landing.conformed import ConformedRecords, conformed, owner_of
+from backfill_assets.landing.conformed import ConformedRecords, conformed, folders_in_use, owner_of
 from backfill_assets.landing.decoding.kept import ToRead, remove_decoded, to_read
 from backfill_assets.landing.errors import RawFileChanged, SparkStopped
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
@@ -53,6 +54,30 @@ _SPARKS_REASON = re.compile(r"\[((?:FAILED_READ_FILE|PARQUET_|UNSUPPORTED_|MALFO
 
 
 _NOTHING_ELSE = Account(files={}, moved_elsewhere={}, linked=(), keys={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """The result of landing a file.
+
+    Attributes:
+        is_new: Whether something was landed, rather than ignored.
+        missing_columns: Columns of the contract that the file does not have; they are null.
+        puts_back: Whether the landed file was gone or damaged, and is there again.
+    """
+
+    record: ImportRecord
+    days: tuple[date, ...]
+    is_new: bool
+    missing_columns: tuple[str, ...] = ()
+    puts_back: bool = False
+
+
+def landed_now(record: ImportRecord, found: Account, archived: Archived | None = None) -> Landed:
+    """The result for an import that has just landed; without a file for a statement."""
+    days = tuple(day.event_date for day in found.files[record.import_id].days)
+    missing = archived.probe.missing_columns if archived else ()
+    return Landed(record=record, days=days, is_new=True, missing_columns=missing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +188,13 @@ class Landing:
         """An import whose conformed records are being written: it will be in the present version of the contract."""
         return replace(record, contract=self.source.contract_version, conformed=None)
 
+    def folder_of(self, record: ImportRecord) -> str:
+        """The name of the folder into which its records are written: of one that has landed, beside what counts."""
+        if record.landed_at is None:
+            return record.import_id
+        beside = f"{record.import_id}.{self.lease.attempt}"
+        return f"{beside}.again" if beside in folders_in_use(self.source, [record]) else beside
+
     def conform(self, archived: Archived, record: ImportRecord) -> None:
         """Judges the records of a file and writes them beside the archive, as the present contract has them."""
         stored = for_spark(self.landing.place, archived.stored_path)
@@ -172,31 +204,34 @@ class Landing:
         bounds = Bounds(first_day=self.settings.first_day, judged_at=record.judged_at)
         owner = owner_of(record.import_id, record.arrival, record.name)
         frame = conformed(raw, source=self.source, owner=owner, bounds=bounds)
-        frame.write.mode("overwrite").parquet(self.records.folder(record.import_id))
+        frame.write.mode("overwrite").parquet(self.records.folder(self.folder_of(record)))
         self.reached(Point.LAND_CONFORMED)
 
     def conform_together(self, archived: Sequence[Archived], imports: Sequence[ImportRecord]) -> None:
         """The same for several files of the same moment, in one Spark job."""
         bounds = Bounds(first_day=self.settings.first_day, judged_at=imports[0].judged_at)
         files = list(zip(archived, imports, strict=True))
-        conform_together(self.records, files, bounds=bounds, attempt=self.lease.attempt)
+        folders = {record.import_id: self.folder_of(record) for record in imports}
+        conform_together(self.records, files, folders, bounds=bounds, attempt=self.lease.attempt)
         self.reached(Point.LAND_CONFORMED)
 
     def account(self, imports: Sequence[ImportRecord]) -> Account:
-        """Counts the records of these imports among all others, and quarantines those that are rejected."""
+        """Counts the records of these imports among all others."""
         # What is digested is what is counted: both come from the same recorded files.
         held = self.records
-        written = {record.import_id: held.written(record.import_id) for record in imports}
+        written = {record.import_id: held.written(self.folder_of(record)) for record in imports}
         imports = [replace(self.present(each), conformed=written[each.import_id]) for each in imports]
         others = self.others(imports)
         compact(self.records, others, attempt=self.lease.attempt, record=self._record_segment)
-        found = replace(account(self.records, imports, others), conformed=written)
+        return replace(account(self.records, imports, others), conformed=written)
+
+    def keep_rejected(self, imports: Sequence[ImportRecord], found: Account) -> None:
+        """Quarantines the rejected records of imports, in place of those that were rejected when they landed."""
         for record in imports:
-            # A reprocessed file may have had rejected records that are valid now: the quarantined ones are replaced.
-            if found.files[record.import_id].counts.rejected or record.on_duplicate == OnDuplicate.REPROCESS:
-                self.quarantine(self.records.rejected(record), record.import_id)
+            if found.files[record.import_id].counts.rejected or record.counts.rejected:
+                written = replace(self.present(record), conformed=found.conformed[record.import_id])
+                self.quarantine(self.records.rejected(written), record.import_id)
                 self.reached(Point.LAND_QUARANTINED)
-        return found
 
     def _record_segment(self, folder: str, digest: str) -> None:
         with self.ledger.write() as tx:
@@ -293,13 +328,9 @@ class Landing:
         except BaseException as error:
             found = _sparks_reason(error)
             self._fail(imports, f"landing stopped: {found.group(1) if found else _kind_of(error)}")
-            if found is None and isinstance(error, (PySparkException, Py4JError)):
-                raise SparkStopped(source=self.source.name, why=spark_reason(error)) from error
-            if found is None:
-                raise
-            names = ", ".join(record.name for record in imports)
-            why = f"cannot be read to its end ({found.group(1)})"
-            raise BadFile(path=names, fault=Fault.DAMAGED, why=why) from error
+            if (said := said_of(error, self.source, imports)) is not None:
+                raise said from error
+            raise
 
 
 def require_all(archived: Sequence[Archived], imports: Sequence[ImportRecord], found: Account) -> None:
@@ -323,6 +354,16 @@ def require_records(name: str, expected: int | None, landed: int, probe: Probe) 
 
 def _many_passed_over(probe: Probe) -> int:
     return sum(many for _, many in probe.passed_over)
+
+
+def said_of(error: BaseException, source: SourceTable, imports: Sequence[ImportRecord]) -> BackfillError | None:
+    """What an error of Spark means for files that were read; None for any other error."""
+    if (found := _sparks_reason(error)) is not None:
+        why = f"cannot be read to its end ({found.group(1)})"
+        return BadFile(path=", ".join(record.name for record in imports), fault=Fault.DAMAGED, why=why)
+    if isinstance(error, (PySparkException, Py4JError)):
+        return SparkStopped(source=source.name, why=spark_reason(error))
+    return None
 
 
 def _passed_over(held: Probe) -> str:

@@ -60,16 +60,22 @@ def batches(captures: Sequence[Capture]) -> Iterator[Sequence[Capture]]:
         yield batch
 
 
-def conform_together(held: ConformedRecords, files: Sequence[_File], *, bounds: Bounds, attempt: str) -> None:
-    """Judges the records of files, no content twice, with new imports, and writes the conformed folder of each."""
+def conform_together(
+    held: ConformedRecords, files: Sequence[_File], folders: Mapping[str, str], *, bounds: Bounds, attempt: str
+) -> None:
+    """Judges the records of files, no content twice, and writes the conformed folder of each.
+
+    Args:
+        folders: By import, the name of its folder.
+    """
     landing, source = held.landing, held.source
     whole = conformed_folder(source, f".building-{attempt}")
     parts = [_part(held, alike, bounds) for alike in _alike(files)]
     if parts:
         reduce(DataFrame.unionByName, parts).write.mode("overwrite").parquet(for_spark(landing.place, whole))
     schema = to_arrow_schema(conformed_schema(source), timezone="UTC")
-    folders = {record.import_id: conformed_folder(source, record.import_id) for _, record in files}
-    split_by(IMPORT_ID, landing, whole, folders, name=f"part-{attempt}", schema=schema)
+    where = {import_id: conformed_folder(source, folder) for import_id, folder in folders.items()}
+    split_by(IMPORT_ID, landing, whole, where, name=f"part-{attempt}", schema=schema)
     landing.remove_folder(whole)
 
 

@@ -1,10 +1,10 @@
 """Conformed records: the judged records of a landed file, written once and read again.
 
-One Parquet folder per import, `<landing>/<source>/conformed/<import_id>/`, written in one pass over the raw file. It
-holds every record: valid ones with typed columns, rejected ones with their reason and text. A folder counts only
-through an import that is LANDED or LOADED in the ledger, so one that a killed process left half-written is never read,
-and is overwritten when the file is landed again. The ledger has the path, size and sha256 of its files: exactly these
-are read, and only while they are what was written.
+One Parquet folder per import, `<landing>/<source>/conformed/<import_id>/`, written in one pass over the raw file; a
+file that is read anew gets one beside it, `<import_id>.<attempt>`. It holds every record: valid ones with typed
+columns, rejected ones with their reason and text. A folder counts only through an import that is LANDED or LOADED in
+the ledger, so one that a killed process left half-written is never read, and the next landing removes it. The ledger
+has the path, size and sha256 of its files: exactly these are read, and only while they are what was written.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from backfill_assets.core.columns import needs_rule
 from backfill_assets.core.identity import FileSet
 from backfill_assets.core.places import for_spark
 from backfill_assets.domain import Csv, Operation, SourceTable
@@ -30,7 +31,7 @@ from backfill_assets.files.recorded import altered
 from backfill_assets.lake.checksums import row_hash
 from backfill_assets.lake.row_values import first_characters
 from backfill_assets.lake.staging import described_files
-from backfill_assets.landing.errors import ConformedChanged, LandedWithLaterContract
+from backfill_assets.landing.errors import ConformedChanged, LandedWithLaterContract, ReadAsOtherColumns
 from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
 from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.landing.record_rules import REASON, Bounds, has_key, judged
@@ -74,9 +75,17 @@ def conformed_schema(source: SourceTable) -> T.StructType:
     ).toNullable()
 
 
-def conformed_folder(source: SourceTable, import_id: str = "") -> str:
-    """The folder of one import's judged records, or that of all imports, relative to the landing place."""
-    return f"{source.short_name}/conformed/{import_id}".rstrip("/")
+def conformed_folder(source: SourceTable, name: str = "") -> str:
+    """A folder with one import's judged records, or that of all imports, relative to the landing place."""
+    return f"{source.short_name}/conformed/{name}".rstrip("/")
+
+
+def folders_in_use(source: SourceTable, imports: Sequence[ImportRecord]) -> frozenset[str]:
+    """The folders that have the records of these imports, or into which these are being written."""
+    every = f"{conformed_folder(source)}/"
+    written = (path for record in imports if record.conformed for path in record.conformed.paths)
+    used = {path.removeprefix(every).partition("/")[0] for path in written}
+    return frozenset(used | {record.import_id for record in imports if record.conformed is None})
 
 
 def owner_of(import_id: str, arrival: int, file_name: str) -> Mapping[str, Column]:
@@ -144,11 +153,47 @@ def content_hash(source: SourceTable) -> Column:
 
 def has_present_hashes(file: str, landing: Files, source: SourceTable) -> bool:
     """Whether a conformed file was written with the columns that it would have now, so that its hashes are theirs."""
+    written = _written(file, landing)
+    return written is not None and _columns(written) == _columns(conformed_schema(source))
+
+
+def _written(file: str, landing: Files) -> T.StructType | None:
+    """The columns with which a conformed file was written."""
     with landing.open(file) as opened, pq.ParquetFile(opened) as found:
         written = (found.schema_arrow.metadata or {}).get(_SCHEMA_BY_SPARK)
-    return written is not None and _columns(T.StructType.fromJson(json.loads(written))) == _columns(
-        conformed_schema(source)
-    )
+    return written and T.StructType.fromJson(json.loads(written))
+
+
+def with_other_columns(
+    landing: Files, source: SourceTable, imports: Sequence[ImportRecord]
+) -> tuple[ImportRecord, ...]:
+    """Imports whose conformed records cannot be read in the columns that are declared now: a type of one is not that in
+    which it was written, or its name is another one. Of a statement its key matters alone.
+
+    Cost: one file, the first, of all imports that were read by the same declaration, and of all statements.
+    """
+    alike: dict[object, list[ImportRecord]] = {}
+    for record in imports:
+        if record.conformed and record.conformed.files and record.contract <= source.contract_version:
+            alike.setdefault((record.contract, record.format == STATEMENT, record.reading), []).append(record)
+    return tuple(r for some in alike.values() if _has_other_columns(landing, source, some[0]) for r in some)
+
+
+def _has_other_columns(landing: Files, source: SourceTable, record: ImportRecord) -> bool:
+    assert record.conformed is not None
+    written = _written(record.conformed.paths[0], landing)
+    if written is None:
+        return False
+    of = source.at(record.contract)
+    wanted = conformed_schema(source.at(source.read_as(record.contract)))
+    passed_over = {TAKEN} | (_values_of(of, written) if record.format == STATEMENT else set())
+    found = T.StructType([field for field in written.fields if field.name not in passed_over])
+    return bool(needs_rule(found.toNullable(), wanted))
+
+
+def _values_of(source: SourceTable, schema: T.StructType) -> set[str]:
+    """The columns of records that statements have no values of."""
+    return {name for name in schema.fieldNames() if not name.startswith("_") and name not in source.key}
 
 
 def _columns(schema: T.StructType) -> list[tuple[str, str]]:
@@ -190,14 +235,14 @@ class ConformedRecords:
     source: SourceTable
     segments: Mapping[str, str] = field(default_factory=dict)
 
-    def written(self, import_id: str) -> FileSet:
-        """The files that were just written for an import, with their digests, as the ledger is to record them."""
-        listed = self.landing.listed(conformed_folder(self.source, import_id))
+    def written(self, folder: str) -> FileSet:
+        """The files that were just written into a folder, with their digests, as the ledger is to record them."""
+        listed = self.landing.listed(conformed_folder(self.source, folder))
         return FileSet.of(described_files(self.landing, [each for each in listed if each.path.endswith(".parquet")]))
 
-    def folder(self, import_id: str) -> str:
-        """The folder of one import, as Spark names it."""
-        return for_spark(self.landing.place, conformed_folder(self.source, import_id))
+    def folder(self, name: str) -> str:
+        """A folder of conformed records, as Spark names it."""
+        return for_spark(self.landing.place, conformed_folder(self.source, name))
 
     def read(self, imports: Sequence[ImportRecord], *, hashed: Collection[str] = ()) -> DataFrame:
         """Every judged record of these imports, lifted from the version of the contract that each was landed with.
@@ -223,20 +268,49 @@ class ConformedRecords:
 
     def _part(self, version: int, imports: Sequence[ImportRecord], *, is_hashed: bool) -> DataFrame:
         """The records of imports that are read in one version, with the present hashes."""
-        found = self._stored(imports, conformed_schema(self.source.at(version)))
+        found = self._stored(imports, self.source.at(version))
         if is_hashed:
             return found
         whole = lifted(found.drop(CONTENT_HASH), self.source, version, only=F.col(REASON).isNull())
         names = conformed_schema(self.source).fieldNames()
         return whole.withColumn(CONTENT_HASH, content_hash(self.source)).select(*names)
 
-    def _stored(self, imports: Sequence[ImportRecord], schema: T.StructType) -> DataFrame:
+    def _stored(self, imports: Sequence[ImportRecord], source: SourceTable) -> DataFrame:
         """The records as they are stored: of the recorded files, or of the folder while an import is being written.
+
+        Args:
+            source: The version of the contract in which they are read.
 
         Raises:
             ConformedChanged: Recorded files are gone, or have other bytes.
         """
         require_as_recorded(self.landing, self.source, imports)
+        if other := with_other_columns(self.landing, self.source, imports):
+            raise ReadAsOtherColumns(
+                import_id=other[0].import_id,
+                path=other[0].original_path,
+                table=self.source.name,
+                is_statement=other[0].format == STATEMENT,
+            )
+        schema = conformed_schema(source)
+        stated = [record for record in imports if record.format == STATEMENT]
+        files = [record for record in imports if record.format != STATEMENT]
+        frame = self._files(files, schema) if files or not stated else None
+        if not stated:
+            assert frame is not None
+            return frame
+        # Of other columns a statement says nothing, also where they have been declared otherwise since.
+        own = [field for field in schema.fields if field.name not in _values_of(source, schema)]
+        known = self._files(stated, T.StructType(own))
+        rows = known.select(
+            *(
+                (F.col(field.name) if field in own else F.lit(None).cast(field.dataType)).alias(field.name)
+                for field in schema.fields
+            )
+        )
+        return rows if frame is None else frame.unionByName(rows)
+
+    def _files(self, imports: Sequence[ImportRecord], schema: T.StructType) -> DataFrame:
         places = [
             for_spark(self.landing.place, path)
             for record in imports
@@ -272,3 +346,11 @@ class ConformedRecords:
                 F.lit(record.first_seen_at).alias("landed_at"),
             )
         )
+
+
+def first_rejected(records: ConformedRecords, record: ImportRecord) -> tuple[int, str]:
+    """The number and the reason of the first rejected record of an import that has one."""
+    rejected = records.read([record]).where(F.col(REASON).isNotNull()).select(ROW, REASON)
+    first = rejected.orderBy(ROW).first()
+    assert first is not None, "it was counted"
+    return first[ROW], first[REASON]

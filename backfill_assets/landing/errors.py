@@ -300,6 +300,70 @@ class SparkStopped(Because, errors.ContractBroken):
 
 
 @sentence
+class NoneAccepted(OfTable, Because, errors.UnreadableFile):
+    """none of the records of {import_id} ({path}) would land as {table} is declared now{first}; {before} as it was
+    read before."""
+
+    import_id: str
+    path: str
+    rejected: int
+    accepted: int
+    row: int
+
+    @property
+    def first(self) -> str:
+        if not self.rejected:
+            return ": it has none"
+        return f": {count_of(self.rejected, 'record')} rejected, the first is record {self.row}: {self.why}"
+
+    @property
+    def before(self) -> str:
+        return f"{count_of(self.accepted, 'record')} did"
+
+    @property
+    def recorded(self) -> str:
+        return "none of its records would land as its source is declared now"
+
+
+@sentence
+class NotReadAnew(errors.BackfillError):
+    """{cause.message}{many}"""
+
+    cause: errors.BackfillError
+    source: str
+    refused: tuple[str, ...]
+    others: tuple[str, ...]
+    is_whole: bool
+
+    @property
+    def category(self) -> type[errors.BackfillError]:
+        return self.cause.category
+
+    @property
+    def ids(self) -> Mapping[str, object]:
+        return {**super().ids, **self.cause.ids}
+
+    @property
+    def many(self) -> str:
+        of_all = f"{len(self.refused):,} of {count_of(len(self.refused) + len(self.others), 'file')}"
+        some = ", ".join(self.refused[:5]) + (" and more" if len(self.refused) > 5 else "")
+        return f" (No file was read anew: {of_all} cannot be, {some}.)"
+
+
+@sentence
+class ReadAsOtherColumns(OfTable, errors.MissingInput):
+    """{import_id} ({path}) {has} columns that {table} no longer declares, or declares with another type."""
+
+    import_id: str
+    path: str
+    is_statement: bool
+
+    @property
+    def has(self) -> str:
+        return "names keys by" if self.is_statement else "was read into"
+
+
+@sentence
 class NotAFileOf(OfTable, errors.Refused):
     """{import_id} is not a landed file of {table}, so there is nothing to read anew."""
 

@@ -24,7 +24,7 @@ from backfill_assets.core.places import exactly, for_spark
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import UnknownKeys, is_current
 from backfill_assets.lake.row_values import Texts, instants_in, texts
-from backfill_assets.landing.attempt import Landing, require_all, require_records
+from backfill_assets.landing.attempt import Landed, Landing, landed_now, require_all, require_records
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.classify import (
     PHASE,
@@ -61,9 +61,9 @@ from backfill_assets.landing.key_versions import (
     standing,
     version_columns,
 )
-from backfill_assets.landing.land import Landed, landed_now, require_whole_files
+from backfill_assets.landing.land import require_whole_files
 from backfill_assets.landing.probe import Probe
-from backfill_assets.landing.reading_digest import reading_digest
+from backfill_assets.landing.reading_digest import reads_otherwise
 from backfill_assets.landing.record_rules import REASON, Bounds, has_key, local_day
 from backfill_assets.landing.statements import (
     Statement,
@@ -320,6 +320,7 @@ def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -
             withdrawn = _withdraw(work, files, stating, extract, in_scope)
             found = _with_empty_days(work, work.account(imports), stating, extract)
             require_all(archived, files, found)
+            work.keep_rejected(files, found)
             imports = _finished(work, imports, found, archived, statement, withdrawn, extract)
         work.reached(Point.LAND_FINISHED)
     landed = [landed_now(record, found, each) for record, each in zip(imports, [*archived, None], strict=True)]
@@ -423,9 +424,8 @@ def _landed_last(work: Landing, archived: Sequence[Archived], sha256: str) -> Im
     assert last.landed_at is not None, "an import that counts has landed"
     # What a file gave as it was read before may be what the statement has withdrawn.
     is_anew = any(each.landed_at is not None and each.landed_at > last.landed_at for each in before)
-    readings = {each.sha256: each.reading for each in before}
-    declared = reading_digest(work.source)
-    is_otherwise = any(readings.get(each.file.sha256) not in (None, declared) for each in archived)
+    landed, otherwise = {each.sha256: each for each in before}, reads_otherwise(work.source)
+    is_otherwise = any(otherwise(landed[each.file.sha256]) for each in archived if each.file.sha256 in landed)
     return None if is_anew or is_otherwise else last
 
 

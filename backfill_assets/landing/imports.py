@@ -7,13 +7,11 @@ from dataclasses import asdict
 from datetime import date, datetime
 from enum import StrEnum
 
-from pyspark.sql.types import StructField, StructType
-
 from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.landing.errors import LandingUnfinished
-from backfill_assets.landing.reading_digest import reading_digest
+from backfill_assets.landing.reading_digest import reads_otherwise, without_comments
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -40,7 +38,7 @@ class OnDuplicate(StrEnum):
 def contract_of(source: SourceTable) -> Mapping[str, str]:
     """What steers the building of a source table: the digest of what its author declares of a record."""
     contract: dict[str, object] = {
-        "schema": _without_comments(source.schema).json(),
+        "schema": without_comments(source.schema).json(),
         "key": list(source.key),
         "event_time": source.event_time,
     }
@@ -53,25 +51,19 @@ def contract_of(source: SourceTable) -> Mapping[str, str]:
     return {"contract": document_digest(contract)}
 
 
-def _without_comments(schema: StructType) -> StructType:
-    """The columns without what their author says about them, which changes no row."""
-    return StructType(
-        [
-            StructField(f.name, f.dataType, f.nullable, {key: v for key, v in f.metadata.items() if key != "comment"})
-            for f in schema.fields
-        ]
-    )
-
-
 def read_otherwise(tx: ReadTransaction, source: SourceTable) -> tuple[ImportRecord, ...]:
     """The files of a source whose records were read by another declaration than the present one, in their order.
 
     Of those that earlier releases landed it is not known: their `reading` is None.
     """
-    declared = reading_digest(source)
+    otherwise = reads_otherwise(source)
+    return tuple(each for each in landed_files_of(tx, source) if each.reading is None or otherwise(each))
+
+
+def landed_files_of(tx: ReadTransaction, source: SourceTable) -> tuple[ImportRecord, ...]:
+    """The landed files of a source that can be read anew, in their order."""
     records = tx.imports.records(source.name, [*COUNTING, ImportState.FAILED])
-    files = (each for each in records if each.format != STATEMENT and each.landed_at is not None)
-    return tuple(each for each in files if each.reading != declared)
+    return tuple(each for each in records if each.format != STATEMENT and each.landed_at is not None)
 
 
 def landed_since(

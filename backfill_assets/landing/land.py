@@ -9,52 +9,24 @@ steps together.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import date
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
-from backfill_assets.capture.errors import Fault, FileRefused, NotAsCaptured
-from backfill_assets.capture.landed_files import Capture, Family, LandedFile
-from backfill_assets.capture.stream_files import StreamCapture
+from backfill_assets.capture.errors import Fault, FileRefused
+from backfill_assets.capture.landed_files import Capture, LandedFile
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.attempt import Landing, is_about_a_file, require_all
+from backfill_assets.landing.again import take_in_anew
+from backfill_assets.landing.attempt import Landed, Landing, is_about_a_file, landed_now, require_all
 from backfill_assets.landing.batches import batches
-from backfill_assets.landing.classify import Account, recount
-from backfill_assets.landing.errors import RawFileChanged
 from backfill_assets.landing.file_versions import Archived
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.landing.turn import new_lease
-from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Landed:
-    """The result of landing a file.
-
-    Attributes:
-        is_new: Whether something was landed, rather than ignored.
-        missing_columns: Columns of the contract that the file does not have; they are null.
-        puts_back: Whether the landed file was gone or damaged, and is there again.
-    """
-
-    record: ImportRecord
-    days: tuple[date, ...]
-    is_new: bool
-    missing_columns: tuple[str, ...] = ()
-    puts_back: bool = False
-
-
-def landed_now(record: ImportRecord, found: Account, archived: Archived | None = None) -> Landed:
-    """The result for an import that has just landed; without a file for a statement."""
-    days = tuple(day.event_date for day in found.files[record.import_id].days)
-    missing = archived.probe.missing_columns if archived else ()
-    return Landed(record=record, days=days, is_new=True, missing_columns=missing)
 
 
 def land_files(
@@ -73,45 +45,6 @@ def land_files(
         own = replace(work, lease=new_lease(work.settings))
         with own.turn():
             _land_batch(own, batch, on_duplicate, landed)
-
-
-def land_again(work: Landing, imports: Sequence[ImportRecord], landed: Callable[[Landed], None]) -> None:
-    """Reads landed files anew from their stored bytes, as the source is declared now, and counts them in their place.
-
-    A file that cannot be read as it is declared now stops the rest, and is as it was.
-
-    Args:
-        imports: The files, in the order of arrival.
-        landed: Called for each file that has landed again, in their order.
-    """
-    waiting = iter(imports)
-    for batch in batches([_stored(each, work.source) for each in imports]):
-        own = replace(work, lease=new_lease(work.settings))
-        with own.turn():
-            some = list(islice(waiting, len(batch)))
-            archived = [_archived_again(own, *pair) for pair in zip(some, batch, strict=True)]
-            for before, each in zip(some, archived, strict=True):
-                record, old_days = _reopen(own, before)
-                own.reached(Point.LAND_BEGUN)
-                landed(_take_in(own, each, record, old_days))
-
-
-def _stored(record: ImportRecord, source: SourceTable) -> Capture:
-    # Bytes that are captured have as many records as before, but messages that are passed over are none of them; how
-    # many a file of a person has, its declaration says.
-    is_counted = record.family != Family.FILE and source.envelope is None
-    return StreamCapture(file=record, record_count=record.counts.landed if is_counted else None)
-
-
-def _archived_again(work: Landing, record: ImportRecord, stored: Capture) -> Archived:
-    try:
-        (found,) = work.captured(stored)
-    except FileNotFoundError as error:
-        raise RawFileChanged(import_id=record.import_id, path=record.stored_path, why="is gone") from error
-    except NotAsCaptured as error:
-        why = "has other bytes than those that landed"
-        raise RawFileChanged(import_id=record.import_id, path=record.stored_path, why=why) from error
-    return found
 
 
 def _land_batch(
@@ -159,15 +92,14 @@ def _latest(work: Landing, file: LandedFile) -> ImportRecord | None:
 
 def _land_one(work: Landing, archived: Archived, on_duplicate: OnDuplicate) -> Landed:
     latest = _latest(work, archived.file)
-    old_days: tuple[ImportDay, ...] = ()
     if latest is None or on_duplicate is OnDuplicate.CORRECT:
         (record,) = work.begun([archived.file], on_duplicate)
-    elif latest.state in COUNTING and on_duplicate is not OnDuplicate.REPROCESS:
+        work.reached(Point.LAND_BEGUN)
+        return _take_in(work, archived, record)
+    if latest.state in COUNTING and on_duplicate is not OnDuplicate.REPROCESS:
         return _known(work, latest, archived, on_duplicate)
-    else:  # requested, or a reprocessing that stopped before its end
-        record, old_days = _reopen(work, latest)
-    work.reached(Point.LAND_BEGUN)
-    return _take_in(work, archived, record, old_days)
+    (again,) = take_in_anew(work, [(latest, archived)])  # requested, or a reprocessing that stopped before its end
+    return again
 
 
 def _land_new(
@@ -185,13 +117,14 @@ def _land_new(
             work.conform_together(archived, begun)
             found = work.account(begun)
             require_all(archived, begun, found)
+            work.keep_rejected(begun, found)
         except Exception as error:
             if not is_about_a_file(error):
                 raise
             for each, record in zip(archived, begun, strict=True):
                 left.remove(record)
                 with work.not_tried(left, because_of=record):
-                    outcome = _take_in(work, each, record, ())
+                    outcome = _take_in(work, each, record)
                 landed(outcome)
             return
         with work.ledger.write() as tx:
@@ -202,32 +135,17 @@ def _land_new(
         landed(landed_now(record, found, each))
 
 
-def _take_in(work: Landing, archived: Archived, record: ImportRecord, old_days: Sequence[ImportDay]) -> Landed:
+def _take_in(work: Landing, archived: Archived, record: ImportRecord) -> Landed:
     with work.attempting([record]):
         work.conform(archived, record)
         found = work.account([record])
         require_all([archived], [record], found)
-        recounted: Mapping[str, ImportCounts] = {}
-        if record.landed_at is not None:
-            found, recounted = _recounted(work, record, found)
-        file = found.files[record.import_id]
-        file = replace(file, days=_with_old_days(record, file.days, old_days))
+        work.keep_rejected([record], found)
         with work.ledger.write() as tx:
-            found = replace(found, files={record.import_id: file})
             work.finish(tx, [record], found, archived=[archived])
-            if recounted:
-                tx.imports.recount(recounted, because=record.import_id, actor=work.by)
             record = tx.imports.get(record.import_id)
     work.reached(Point.LAND_FINISHED)
     return landed_now(record, found, archived)
-
-
-def _reopen(work: Landing, record: ImportRecord) -> tuple[ImportRecord, tuple[ImportDay, ...]]:
-    with work.ledger.write() as tx:
-        tx.turns.require(work.source.name, work.lease)
-        days = tx.imports.days([record.import_id])
-        tx.imports.reopen(record.import_id, str(OnDuplicate.REPROCESS), work.by, lease=work.lease)
-        return tx.imports.get(record.import_id), days
 
 
 def _known(work: Landing, record: ImportRecord, archived: Archived, on_duplicate: OnDuplicate) -> Landed:
@@ -247,44 +165,6 @@ def _known(work: Landing, record: ImportRecord, archived: Archived, on_duplicate
             payload={"path": path},
         )
     return Landed(record=record, days=(), is_new=False, puts_back=puts_back)
-
-
-def _recounted(work: Landing, record: ImportRecord, found: Account) -> tuple[Account, Mapping[str, ImportCounts]]:
-    """The account of an import that was reprocessed in its place among the others, and the counts of those that change.
-
-    The account compares with nothing in its place; the ledger has what was there before, so that all is counted again.
-    """
-    others = work.others([record])
-    with work.ledger.read() as tx:
-        days = _by_day(tx.imports.days(source=work.source.name, states=COUNTING))
-    counts, written = found.files[record.import_id].counts, found.conformed[record.import_id]
-    present = replace(work.present(record), counts=counts, conformed=written)
-    counted = recount(work.records, [*others, present])
-    keys = counted.keys
-    for other in others:
-        keys -= other.keys
-    linked = {day: replace(each, unknown=0) for day, each in _by_day(found.linked).items() if day not in days}
-    for day in (days | counted.unknown.keys()) - {day for day in counted.unknown if day[0] == record.import_id}:
-        change = counted.unknown.get(day, 0) - (days[day].unknown if day in days else 0)
-        if change:
-            new = ImportDay(import_id=day[0], event_date=day[1], events=0)
-            linked[day] = replace(linked.get(day, new), unknown=change)
-    again = replace(found, moved_elsewhere={}, linked=tuple(linked.values()), keys={record.import_id: keys})
-    return again, {r.import_id: counted.counts[r.import_id] for r in others if counted.counts[r.import_id] != r.counts}
-
-
-def _by_day(days: Iterable[ImportDay]) -> dict[tuple[str, date], ImportDay]:
-    return {(day.import_id, day.event_date): day for day in days}
-
-
-def _with_old_days(
-    record: ImportRecord, days: Sequence[ImportDay], old_days: Sequence[ImportDay]
-) -> tuple[ImportDay, ...]:
-    """The days of a reprocessed import: those it touched before have to be built again too."""
-    present = {day.event_date for day in days}
-    left = {day.event_date for day in old_days} - present
-    gone = [ImportDay(import_id=record.import_id, event_date=day, events=0) for day in left]
-    return tuple(sorted((*days, *gone), key=lambda day: day.event_date))
 
 
 def _landed_names(tx: ReadTransaction, source: SourceTable) -> Mapping[str, ImportRecord]:

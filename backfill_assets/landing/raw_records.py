@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import reduce
 
 from pyspark.sql import DataFrame
@@ -27,6 +28,15 @@ from backfill_assets.landing.record_rules import REASON, Bounds
 from backfill_assets.ledger.imports import ImportRecord
 
 _CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """How many records a file has, how many of them are rejected, and on which days the others are."""
+
+    landed: int = 0
+    rejected: int = 0
+    days: tuple[date, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,11 +63,18 @@ class RawRecords(ConformedRecords):
             parts.append(ConformedRecords.read(self, stated, hashed=hashed))
         return reduce(DataFrame.unionByName, parts)
 
-    def counted(self, imports: Sequence[ImportRecord]) -> Mapping[str, tuple[int, int]]:
-        """How many records each of these imports has, and how many of them are rejected; none where it has none."""
-        of_import = self.read(imports).groupBy(IMPORT_ID)
-        counts = of_import.agg(F.count("*").alias("all"), F.count(REASON).alias("rejected"))
-        return {row[IMPORT_ID]: (row["all"], row["rejected"]) for row in counts.collect()}
+    def counted(self, imports: Sequence[ImportRecord]) -> Mapping[str, Counted]:
+        """What each of these imports has."""
+        day = F.col(self.source.partition.column)
+        of_day = self.read(imports).groupBy(IMPORT_ID, F.when(F.col(REASON).isNull(), day).alias("day"))
+        lines = of_day.agg(F.count("*").alias("all"), F.count(REASON).alias("rejected")).collect()
+        found = {record.import_id: Counted() for record in imports}
+        for row in lines:
+            was, days = found[row[IMPORT_ID]], [row["day"]] if row["day"] else []
+            found[row[IMPORT_ID]] = Counted(
+                landed=was.landed + row["all"], rejected=was.rejected + row["rejected"], days=(*was.days, *days)
+            )
+        return found
 
     def _judged(self, record: ImportRecord) -> DataFrame:
         read, probe = self._probed(record)

@@ -20,7 +20,7 @@ from backfill_assets.core.progress import waiting
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.compacted import remove_half_built
-from backfill_assets.landing.conformed import conformed_folder
+from backfill_assets.landing.conformed import conformed_folder, folders_in_use
 from backfill_assets.landing.decoding.kept import remove_left
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.leases import turn_of
@@ -138,7 +138,7 @@ def fail_abandoned(
     if abandoned:
         reached(Point.RECOVER_SWEPT)
     with ledger.read() as tx:
-        used = {record.import_id for record in tx.imports.records(source.name, [*COUNTING, ImportState.LANDING])}
+        used = folders_in_use(source, tx.imports.records(source.name, [*COUNTING, ImportState.LANDING]))
     # For every unused import, not only for those that were LANDING: a process that failed the others may have stopped
     # at this line.
     for folder in there - used:

@@ -100,7 +100,7 @@ class ImportRecord(LandedFile):
             until it has landed.
         judged_at: When its landing began, or began again: its records are judged by what was the present then.
         taken_as_first: How many times of each column clocks have shown twice, which were taken as the first of the two.
-        reading: The digest of how its source declares that files are written, and of the release that decodes them, by
+        reading: The digest of how its source was declared, its columns among it, and of the release that decodes, by
             which its records were read; null before it has landed, and of files that earlier releases landed.
         rejected_on: How many of its rejected records are of each day, where their event time can be read.
     """
@@ -544,14 +544,14 @@ class ImportWrites(ImportReads, Writes):
             also={"note": storable_text("the note", note)},
         )
 
-    def reopen(self, import_id: str, on_duplicate: str, actor: str, *, lease: LeaseTerms | None = None) -> None:
-        """The same file is landed once more, and its records are judged anew; it keeps its place in the order of
-        arrival. Cost: as `fail`."""
-        state = self.get(import_id).state
+    def reopen(
+        self, import_id: str, how: str, actor: str, *, lease: LeaseTerms | None = None, at: datetime | None = None
+    ) -> None:
+        """The same file is landed once more, judged `at` a moment or now, in its place of arrival. Cost: as `fail`."""
         self._log.change(
-            _step(import_id, state, ImportState.LANDING),
-            Event("import", import_id, "import_reopened", actor=actor, payload={"on_duplicate": on_duplicate}),
-            also={"on_duplicate": on_duplicate, "note": "", "judged_at": self._log.now},
+            _step(import_id, self.get(import_id).state, ImportState.LANDING),
+            Event("import", import_id, "import_reopened", actor=actor, payload={"on_duplicate": how}),
+            also={"on_duplicate": how, "note": "", "judged_at": at or self._log.now},
         )
         self._leases.take(import_id, lease, holder=actor)
 

@@ -149,6 +149,9 @@ class ChunkRecord:
 LOST = "lost:"
 """What stands before the recorded checksum of accepted rows whose files are gone or damaged."""
 
+OTHER_COLUMNS = "other columns:"
+"""What stands before that of accepted rows whose columns were declared otherwise, so that no row can be compared."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidatePartition:
@@ -161,7 +164,7 @@ class CandidatePartition:
         compared_digest: The file set digest of that version.
         compared_checksum: The content checksum of its files as the gates read them. Files that were tampered with or
             damaged have another one than the ledger recorded when they were accepted. Where they cannot be read as they
-            were accepted, the recorded one behind `LOST`: it equals no checksum of rows.
+            were accepted, the recorded one behind `LOST` or `OTHER_COLUMNS`: it equals no checksum of rows.
         provenance: What it was computed from.
     """
 

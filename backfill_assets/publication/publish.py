@@ -53,7 +53,7 @@ from backfill_assets.publication.errors import (
 from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.verdict import changes_for, require_publishable, rollback_changes
 from backfill_assets.publication.waiting import older_inputs, require_its_turn
-from backfill_assets.transforms.schemas import stored_schema
+from backfill_assets.transforms.schemas import former_columns, stored_schema
 from backfill_assets.workspace import Workspace
 
 
@@ -386,7 +386,10 @@ def _wholly_loaded(manifest: Manifest, days: Iterable[ImportDay]) -> tuple[str, 
 def _order_of(ws: Workspace, run: RunRecord, intent: PublicationIntent) -> SwapOrder:
     order = swap_order_of(intent, run.manifest.partition_column, at=ws.clock())
     declared = ws.domain.tables.get(intent.table)
-    return order if declared is None else replace(order, schema=stored_schema(declared))
+    if declared is None:
+        return order
+    is_undone = intent.action is Action.ROLLBACK
+    return replace(order, schema=stored_schema(declared), former=former_columns(declared), puts_back=is_undone)
 
 
 def swap_order_of(intent: PublicationIntent, partition_column: str, *, at: datetime) -> SwapOrder:

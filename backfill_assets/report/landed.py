@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from backfill_assets.capture.landed_files import Family, landing_files
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.row_values import Texts
+from backfill_assets.landing.attempt import Landed
 from backfill_assets.landing.days import landed_days, pending_days, rejected_of
 from backfill_assets.landing.extract import Withdrawn
-from backfill_assets.landing.land import Landed
 from backfill_assets.landing.names import meant_by
+from backfill_assets.landing.reading_digest import reads_otherwise
 from backfill_assets.landing.record_rules import FUTURE
 from backfill_assets.ledger.imports import ImportRecord
-from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.records import EventRecord, RunRecord
+from backfill_assets.ledger.states import COUNTING
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of
 from backfill_assets.report.advice.filling import loads, read_rejected_anew
 from backfill_assets.report.documents import INLINE
@@ -21,7 +25,7 @@ from backfill_assets.report.frozen import freeze_document, frozen_line
 from backfill_assets.report.not_known import NotKnownDocument
 from backfill_assets.report.rejected import some_rejected
 from backfill_assets.report.report import RunReport
-from backfill_assets.report.requests import NAME, WHY, Act, NextStep, do, step
+from backfill_assets.report.requests import NAME, WHY, Act, NextStep, Option, do, step
 from backfill_assets.workspace import Workspace
 
 
@@ -197,13 +201,9 @@ def days_filled(ws: Workspace, table: SourceTable, load: RunRecord) -> Partition
     return Partitions.of(Grain.DAILY, set(load.manifest.partitions).difference(landed))
 
 
-def corrections(report: LandReport, declared: str) -> Iterator[NextStep]:
-    """What is done about each file of which records are rejected, and about those that were read otherwise.
-
-    Args:
-        declared: The digest of how the source declares now that files are written.
-    """
-    source = report.source.partition(".")[2]
+def corrections(report: LandReport, table: SourceTable) -> Iterator[NextStep]:
+    """What is done about each file of which records are rejected, and about those that were read otherwise."""
+    source, otherwise = table.short_name, reads_otherwise(table)
     for each in report.imports:
         if each.record.import_id in report.mostly_rejected:
             path = each.record.original_path
@@ -217,7 +217,7 @@ def corrections(report: LandReport, declared: str) -> Iterator[NextStep]:
             path, at = each.record.original_path, f"{each.record.judged_at:%Y-%m-%d %H:%M:%S} UTC"
             again = do(Act.LAND, source, path, on_duplicate="reprocess", by=NAME)
             yield step(f"its records were judged at {at}; to judge again what was in the future then: ", again)
-        elif not each.is_new and each.record.reading not in (None, declared):
+        elif not each.is_new and otherwise(each.record):
             again = do(Act.LAND, source, again_as_declared=True, imports=each.record.import_id, by=NAME)
             yield step("it was read by an earlier declaration; to read it as its source is declared now: ", again)
         elif each.record.counts.rejected:
@@ -226,6 +226,34 @@ def corrections(report: LandReport, declared: str) -> Iterator[NextStep]:
                 "above name, and read the file anew: ",
                 do(Act.LAND, source, again_as_declared=True, imports=each.record.import_id, by=NAME),
             )
+
+
+def extracts_read_anew(ws: Workspace, table: SourceTable, read: Collection[str]) -> Iterator[NextStep]:
+    """What states anew which keys the extracts lack of which files were read anew: their statements withdraw what the
+    files lacked as they were read before.
+
+    Cost: one index range of events, and the document of each such extract.
+    """
+    with ws.ledger.read() as tx:
+        withdrawals = [each for each in tx.events.entries(actions=["keys_withdrawn"]) if each.payload.get("files")]
+        records = tx.imports.named({name for each in withdrawals for name in (each.entity_id, *each.payload["files"])})
+    last: dict[str, EventRecord] = {}
+    for each in withdrawals:
+        record = records[each.entity_id]
+        if record.source == table.name and record.state in COUNTING and not set(read).isdisjoint(each.payload["files"]):
+            last[str(each.payload["scope"])] = each
+    for scope, each in last.items():
+        statement, files = records[each.entity_id], [records[name] for name in each.payload["files"]]
+        said = f"{statement.import_id} withdraws what the extract of {scope} lacked as its files were read before"
+        if any(file.family != Family.FILE for file in files):
+            yield step(f"{said}; to state it anew, capture it with ", Option("reconcile"))
+            continue
+        document = json.loads(landing_files(ws.settings).read(statement.stored_path))
+        first, end = document["days"]
+        where = [("where", f"{name}={value}") for name, value in document["where"].items()]
+        again = do(Act.LAND, table.short_name, *(file.original_path for file in files), replaces=f"{first}..{end}")
+        rest = (*where, ("reason", WHY), ("by", NAME))
+        yield step(f"{said}; to state it anew: ", replace(again, options=(*again.options, *rest)))
 
 
 def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:

@@ -1,4 +1,4 @@
-"""Landed files that were read by an earlier declaration of how files are written, and how they are read anew."""
+"""Landed files that were read by an earlier declaration of their source, and how they are read anew."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backfill_assets.report.requests import Act, Invocation, do
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBefore:
-    """Landed files of a source whose records were read by an earlier declaration of how they are written.
+    """Landed files of a source whose records were read by an earlier declaration.
 
     Attributes:
         source: The source table.

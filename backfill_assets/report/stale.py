@@ -24,8 +24,8 @@ class StaleDocument:
         tables: Inputs before dependents.
         not_known: The keys of sources that are not known: what readers see of them may be older than what their source
             has, and nothing is stale for that.
-        read_before: Landed files that were read by an earlier declaration of how they are written; nothing is stale for
-            that until they are read anew.
+        read_before: Landed files that were read by an earlier declaration; nothing is stale for that until they are
+            read anew.
         next_steps: What builds it again; a source is loaded range by range.
     """
 
@@ -57,7 +57,10 @@ def stale_document(
     """
     stale = [staleness for staleness in found if staleness.ranges]
     derived = [staleness for staleness in stale if staleness.table not in sources]
-    sources_first = (asked for each in stale if each.table in sources for asked in loads(each.table, each.partitions))
+    # What reads files anew builds their days.
+    anew = {each.source for each in read_before}
+    loaded = (each for each in stale if each.table in sources and each.table not in anew)
+    sources_first = (asked for each in loaded for asked in loads(each.table, each.partitions))
     return StaleDocument(
         is_stale=bool(stale),
         tables=tuple(found),

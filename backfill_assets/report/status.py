@@ -71,7 +71,7 @@ class StatusDocument:
         to_follow: The publications that their dependents have not followed.
         frozen: The partitions that are frozen, and the runs that wait for that.
         not_known: The keys of sources that are not known.
-        read_before: Landed files that were read by an earlier declaration of how they are written.
+        read_before: Landed files that were read by an earlier declaration.
         stuck: Work that sensors have given up until a person clears it.
         problems: Tables (or sets) that could not be looked at, while everything else was.
     """

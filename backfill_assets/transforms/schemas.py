@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from datetime import date
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
@@ -11,7 +13,7 @@ from backfill_assets.core.columns import LINEAGE_OF_RUN, RUN_ID, ColumnChange, c
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL, is_current
 from backfill_assets.lake.errors import OtherColumns
-from backfill_assets.lake.tables import Lake
+from backfill_assets.lake.tables import Lake, live_digests
 from backfill_assets.ledger.states import OPEN_STATES, RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -117,6 +119,45 @@ def other_columns(lake: Lake, table: Table) -> str | None:
     return lake.other_columns(table.name, stored_schema(table), table.partition.column, former_columns(table))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormerColumns:
+    """That a source has other columns than it declares now, which do not follow from them.
+
+    Attributes:
+        differing: How they differ.
+        partitions: The partitions that have files of them.
+    """
+
+    table: SourceTable
+    differing: str
+    partitions: frozenset[str]
+
+    def require_replaced(self, partitions: Collection[date]) -> None:
+        """Refuses a load that replaces only some of these files: then files of both would be one table.
+
+        Raises:
+            OtherColumns: Some of them are of other partitions.
+        """
+        if self.partitions - {partition.isoformat() for partition in partitions}:
+            raise _other_columns(self.table, self.differing)
+
+
+def former_columns_of(lake: Lake, table: Table) -> FormerColumns | None:
+    """The columns of a source before its declaration was corrected; None where they are those that it declares.
+
+    Cost: one look at the log of the table, and where the columns differ one more at its files.
+    """
+    if not isinstance(table, SourceTable) or (differing := other_columns(lake, table)) is None:
+        return None
+    return FormerColumns(table=table, differing=differing, partitions=frozenset(live_digests(lake, table.name)))
+
+
+def _other_columns(table: Table, differing: str, open_runs: tuple[str, ...] = ()) -> OtherColumns:
+    return OtherColumns(
+        table=table.name, differing=differing, is_source=isinstance(table, SourceTable), open_runs=open_runs
+    )
+
+
 def require_never_published(tx: ReadTransaction, table: Table, differing: str, *, but: str = "") -> None:
     """Refuses other columns for a table that was published, or may be from files with its present columns.
 
@@ -138,5 +179,4 @@ def require_never_published(tx: ReadTransaction, table: Table, differing: str, *
         if run.run_id != but and (run.state is not RunState.FAILED or tx.candidates.digests(run.run_id))
     )
     if has_rows or rivals:
-        has_no_versions = isinstance(table, SourceTable) and not table.earlier
-        raise OtherColumns(table=table.name, differing=differing, has_no_versions=has_no_versions, open_runs=rivals)
+        raise _other_columns(table, differing, rivals)

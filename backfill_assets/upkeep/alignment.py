@@ -40,7 +40,7 @@ from backfill_assets.planning.manifest import lineage, lineage_digest, row_of_ru
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.publication.authority import grounds_to_set, reads_approvers
 from backfill_assets.publication.errors import NothingToSet, NotLikeBefore
-from backfill_assets.transforms.schemas import stored_schema
+from backfill_assets.transforms.schemas import former_columns, stored_schema
 from backfill_assets.upkeep.audit_evidence import held_results, is_recorded, lacking_results, runs_of_results
 from backfill_assets.upkeep.audit_tables import LANDED, ends_at, kept_versions, recorded_commits
 from backfill_assets.workspace import Workspace
@@ -294,6 +294,7 @@ def _set_once(ws: Workspace, table: str, *, by: str, reason: str) -> WasSet | No
             exchanges=exchanges,
             committed_at_ms=int(ws.clock().timestamp() * 1000),
             schema=None if declared is None else stored_schema(declared),
+            former=None if declared is None else former_columns(declared),
         )
         if not set_files(ws.lake, handle, order):
             return None

@@ -147,8 +147,9 @@ def _problems(ws: Workspace, table: Table) -> Iterator[str]:
     except OtherColumns as error:
         way = "only columns that can be null may be added and types widened, else it needs a new name"
         runs = ", ".join(error.open_runs)
-        if error.has_no_versions or error.open_runs:
-            way = WAY_OUT_OF_SOURCE if error.has_no_versions else f"cancel what was staged with them: {runs}"
+        if error.is_source or error.open_runs:
+            anew = "if its files were always as they are declared now, they are to be read anew"
+            way = f"{anew}; {WAY_OUT_OF_SOURCE}" if error.is_source else f"cancel what was staged with them: {runs}"
         yield f"it cannot follow its declaration: {error.differing}; {way}."
     try:
         ws.code.require_determined(table, "" if isinstance(table, SourceTable) else table.version)

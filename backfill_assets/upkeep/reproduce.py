@@ -22,7 +22,7 @@ from backfill_assets.core.session_settings import Versions, session_digest, stag
 from backfill_assets.core.spark_causes import spark_reason
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.errors import PlannedOtherwise
-from backfill_assets.landing.reading_digest import reading_digest
+from backfill_assets.landing.reading_digest import are_comparable, reads_otherwise
 from backfill_assets.ledger.findings import SampledRow
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord
@@ -252,16 +252,19 @@ def _require_as_read(tx: ReadTransaction, run: RunRecord, record: ImportRecord) 
         return
     landings = (each for each in tx.events.entries(entity_id=record.import_id) if each.action == "import_landed")
     read = [each.payload.get("reading") for each in landings if each.at <= asked_at]
-    if read and read[-1] not in (None, record.reading):
+    was, now = read[-1] if read else None, record.reading
+    if was and now and was != now and are_comparable(was, now):
         raise ReadAnew(run_id=run.run_id, import_id=record.import_id, path=record.original_path)
 
 
 def _require_as_declared(work: Rebuilding, run_id: str) -> None:
     """Refuses to call rows others whose files were read, for a run, by another declaration than the present one."""
     table = work.table
-    declared = reading_digest(table) if isinstance(table, SourceTable) else None
+    if not isinstance(table, SourceTable):
+        return
+    otherwise = reads_otherwise(table)
     for record in work.imports:
-        if record.reading not in (None, declared):
+        if otherwise(record):
             why = (
                 f"{run_id} was computed from {record.import_id} ({record.original_path}) as its source was declared "
                 f"then, and files of {table.name} are read otherwise now."

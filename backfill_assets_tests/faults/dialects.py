@@ -8,8 +8,9 @@ from pathlib import Path
 
 from backfill_assets.application.land import landing, offered
 from backfill_assets.domain import Csv, SourceTable
+from backfill_assets.landing.again import land_again
 from backfill_assets.landing.imports import OnDuplicate, read_otherwise
-from backfill_assets.landing.land import land_again, land_files
+from backfill_assets.landing.land import land_files
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published
@@ -67,7 +68,7 @@ def _read_anew(ws: Workspace, _: Notes) -> None:
     with ws.ledger.read() as tx:
         # Those of the home are JSON lines, which no dialect of CSV reads otherwise.
         before = [each for each in read_otherwise(tx, source) if each.name in FILES]
-    land_again(landing(ws, source, "ana"), before, lambda _: None)
+    land_again(landing(ws, source, "ana"), before)
 
 
 def _read_anew_and_loaded(shop: Shop, notes: Notes) -> None:

@@ -25,10 +25,10 @@ from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.landing import extract as extracts
 from backfill_assets.landing import statements as withdrawals
-from backfill_assets.landing.attempt import Landing
+from backfill_assets.landing.attempt import Landed, Landing
 from backfill_assets.landing.extract import Extract, LandedExtract
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.landing.land import Landed, land_files
+from backfill_assets.landing.land import land_files
 from backfill_assets.ledger.records import CandidatePartition, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.ledger.sets import versions_of
 from backfill_assets.ledger.states import RunState

@@ -161,9 +161,10 @@ def how_to_know(found: NotKnown) -> NextStep:
     return step(
         "to see which keys: ",
         do(Act.LOCATE, source, first=days[0], last=days[-1]),
-        "; land a newer record of each, withdraw them, correct the contract and land the file again with "
-        f"`--on-duplicate reprocess`, or declare unknown='keep' or unknown='drop' on {found.source}; once they are "
-        "known, plan again: this run has read what was there before",
+        "; land a newer record of each, withdraw them, or correct the declaration and read the files anew: ",
+        do(Act.LAND, source, again_as_declared=True, by=NAME),
+        f"; or declare unknown='keep' or unknown='drop' on {found.source}; once they are known, plan again: this run "
+        "has read what was there before",
     )
 
 

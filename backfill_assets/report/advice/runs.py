@@ -128,8 +128,10 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step(do(Act.AUDIT), f" says whether a file only has to be removed; otherwise {restore}")
         case lake.NoTable():
             return step(f"if it was published, restore {error.place} from a backup; then ", do(Act.AUDIT))
-        case lake.OtherColumns(has_no_versions=True):
-            return WAY_OUT_OF_SOURCE
+        case lake.OtherColumns(is_source=True):
+            short = error.table.partition(".")[2]
+            anew = do(Act.LAND, short, again_as_declared=True, by=NAME)
+            return step("if its files were always as they are declared now: ", anew, f"; {WAY_OUT_OF_SOURCE}")
         case lake.OtherColumns() if error.open_runs:
             which = "the run that was" if len(error.open_runs) == 1 else "the runs that were"
             ends = [part for run_id in error.open_runs for part in (cancel(run_id), "; ")]

@@ -177,6 +177,16 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return _ABOUT_A_FILE.get(error.fault)
         case landing.StoppedAmongFiles():
             return _about_the_others(error, following)
+        case landing.ReadAsOtherColumns(is_statement=True):
+            return "declare the key as it was, or the source under a new name"
+        case landing.ReadAsOtherColumns():
+            return do(Act.LAND, error.table.rpartition(".")[2], again_as_declared=True, by=NAME)
+        case landing.NotReadAnew():
+            return _about_reading_anew(error, following)
+        case landing.NoneAccepted():
+            short = error.table.rpartition(".")[2]
+            meant = do(Act.LAND, short, error.path, on_duplicate="reprocess", by=NAME)
+            return step("correct the declaration; nothing has changed. If that is meant: ", meant)
         case landing.TiedRecords():
             further = f"declare in {error.source} a further column of its order, or ties='arrival'"
             return f"correct the file, or {further}"
@@ -220,6 +230,9 @@ _REPLACES = Option("replaces", "DAY..DAY")
 
 _MOST_NAMED = 5
 """So many files after a refused one are named in the command that lands them."""
+
+_MOST_READ = 20
+"""So many files are named in the command that reads them anew without those that are refused."""
 
 _ABOUT_A_FILE: dict[Fault, Advice] = {
     Fault.PATH: "check the path",
@@ -314,6 +327,16 @@ def _about_the_others(error: landing.StoppedAmongFiles, following: Following) ->
         how = None if error.on_duplicate == OnDuplicate.IGNORE else error.on_duplicate
         then = step("those after it: ", do(Act.LAND, error.source, *error.not_tried, on_duplicate=how, by=NAME))
     return step(first, "; ", then) if first else then
+
+
+def _about_reading_anew(error: landing.NotReadAnew, following: Following) -> Advice:
+    """What to do about the files that cannot be read as declared, and the command that reads the others."""
+    first = following(error.cause) or "correct the declaration"
+    if error.is_whole or not 0 < len(error.others) <= _MOST_READ:
+        return first
+    others = ",".join(error.others)
+    again = do(Act.LAND, error.source.rpartition(".")[2], again_as_declared=True, imports=others, by=NAME)
+    return step(first, "; to read the others anew without them: ", again)
 
 
 def _land_or_declare_empty(error: landing.NothingLanded) -> Advice:

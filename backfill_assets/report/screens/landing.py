@@ -255,7 +255,7 @@ def read_before_notes(read_before: Sequence[ReadBefore]) -> Iterator[Note]:
     for each in read_before:
         many, some = count_of(len(each.imports), "landed file"), ", ".join(each.imports[:_MOST_DAYS])
         more = " and more" if len(each.imports) > _MOST_DAYS else ""
-        text = f"{many} of {each.source} was read by an earlier declaration of how files are written: {some}{more}"
+        text = f"{many} of {each.source} was read by an earlier declaration: {some}{more}"
         yield Note(text=text if len(each.imports) == 1 else text.replace(" was ", " were ", 1), tone=Tone.ATTENTION)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -14,12 +14,14 @@ from backfill_assets.application.land import land_files
 from backfill_assets.application.land_again import land_again, preview_again
 from backfill_assets.application.look import stale
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.statements import land_as_extract
 from backfill_assets.domain import Csv
+from backfill_assets.landing.extract import Extract
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import status
-from backfill_assets.upkeep.errors import ReadAnew
+from backfill_assets.upkeep.errors import ReadAnew, ReproducedOtherwise
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.example import DOMAIN, recent_sales, sales
 from backfill_assets_tests.support import operations
@@ -71,9 +73,11 @@ def test_a_corrected_declaration_is_a_restatement_of_what_landed(shop: Shop) -> 
     assert words_of(before.again) == "backfill land sales --again-as-declared --dry-run"
     assert status(now).read_before == found.read_before
     assert "1 landed file of bronze.sales was read by an earlier declaration" in str(page_of(found))
+    with pytest.raises(ReproducedOtherwise, match=f"was computed from {first.record.import_id} .* as its source was"):
+        operations.reproduce(now, landed.load.run.record.run_id, by="rita", from_raw=True)
     known = land_files(now, "sales", [shop.folder / "sales.txt"], ANA, on_duplicate="ignore", builds=False)
     (only,) = map(words_of, known.next_steps)
-    assert only.endswith(f"backfill land sales --again-as-declared --imports {first.record.import_id} --by NAME")
+    assert only.endswith("backfill land sales --again-as-declared --by NAME")
     (expected,) = preview_again(now, "sales", []).imports
     assert (expected.landed, expected.rejected, expected.landed_now, expected.rejected_now) == (11, 1, 11, 0)
     again = land_again(now, "sales", [], ANA, builds=True)
@@ -89,3 +93,43 @@ def test_a_corrected_declaration_is_a_restatement_of_what_landed(shop: Shop) -> 
     assert operations.reproduce(now, again.load.run.record.run_id, by="rita", from_raw=True).identical
     assert operations.reproduce(now, published, by="rita").identical
     assert land_again(now, "sales", [], ANA, builds=True).imports == ()
+
+
+@pytest.mark.long
+def test_what_files_would_give_is_judged_by_the_present(shop: Shop) -> None:
+    ws = declared(shop, Csv(delimiter=";"))
+    path = sheet(shop, "soon;2026-01-20T09:00:00Z;1")
+    (landed,) = land_files(ws, "sales", [path], ANA, on_duplicate="ignore", builds=False).imports
+    assert landed.record.counts.rejected == 1
+    (expected,) = preview_again(ws, "sales", [landed.record.import_id]).imports
+    assert (expected.rejected, expected.rejected_now) == (1, 1)
+    tomorrow = declared(shop, Csv(delimiter=";"))
+    tomorrow = replace(tomorrow, clock=ticking_clock(datetime(2026, 1, 21, tzinfo=UTC)))
+    tomorrow.__dict__["ledger"] = shop.ws.ledger
+    (expected,) = preview_again(tomorrow, "sales", [landed.record.import_id]).imports
+    assert (expected.landed_now, expected.rejected, expected.rejected_now) == (11, 1, 0)
+    assert date(2026, 1, 20) in expected.days
+
+
+@pytest.mark.long
+def test_what_an_extract_lacked_is_stated_anew_by_the_command_that_reading_it_anew_prints(shop: Shop) -> None:
+    early, now = declared(shop, Csv(delimiter=";")), declared(shop, Csv(delimiter=";", trim=True))
+    land_files(early, "sales", [sheet(shop, f"late;{FIFTH}T12:00:00Z;100")], ANA, on_duplicate="ignore", builds=True)
+    path = shop.folder / "fifth.txt"
+    path.write_text(f"sale_id;sold_at;amount\n late ;{FIFTH}T12:00:00Z;7\n", encoding="utf-8")
+    stated = Extract(days=DayRange.inclusive(FIFTH, FIFTH), where={}, reason="all of it", confirmed_by="bob")
+    extract = land_as_extract(early, "sales", [path], stated, ANA, builds=True)
+    assert [row["sale_id"] for row in sold_on_the_fifth(shop)] == [" late "]
+    again = land_again(now, "sales", [], ANA, builds=True)
+    assert sold_on_the_fifth(shop) == []
+    (said,) = map(words_of, again.next_steps)
+    assert extract.extract is not None and "withdraws what the extract of 2026-01-05..2026-01-05 lacked" in said
+    assert said.endswith(f"backfill land sales {path} --replaces 2026-01-05..2026-01-05 --reason WHY --by NAME")
+    land_as_extract(now, "sales", [path], stated, ANA, builds=True)
+    assert [(row["sale_id"], row["amount"]) for row in sold_on_the_fifth(shop)] == [("late", 7)]
+
+
+def sold_on_the_fifth(shop: Shop) -> list[Mapping[str, object]]:
+    """What readers see of the fifth."""
+    rows = shop.ws.lake.open(SALES).to_pyarrow_table().to_pylist()
+    return [row for row in rows if row["sold_on"] == FIFTH]

@@ -30,9 +30,10 @@ from backfill_assets.capture.expected_files import read_manifest
 from backfill_assets.capture.fetched_files import Address
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.store_access import StoreAccess
+from backfill_assets.landing.attempt import Landed
 from backfill_assets.landing.extract import Extract, preview
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.landing.land import Landed, land_files
+from backfill_assets.landing.land import land_files
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.advice import next_step_of

@@ -18,7 +18,7 @@ from backfill_assets.capture.errors import BadFile
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Maxwell
-from backfill_assets.landing.land import Landed, land_again
+from backfill_assets.landing.again import land_again
 from backfill_assets_tests.support.debezium.connectors import FEEDS, MONGODB, MYSQL, Feed, source_of
 from backfill_assets_tests.support.landing_examples import LandingRoom, landing_room, reasons
 from backfill_assets_tests.support.shop import ticking_clock
@@ -132,8 +132,7 @@ def test_what_is_no_change_of_the_table_is_passed_over_and_counted_or_rejected_w
         "keys as JSON, or set REPLICA IDENTITY FULL, or before-images of documents",
         "the event does not say where in the log it is: it needs file and pos of the binary log",
     ]
-    again: list[Landed] = []
-    land_again(rooms.work(), [replace(record, family=Family.KAFKA)], again.append)
+    again = land_again(rooms.work(), [replace(record, family=Family.KAFKA)])
     assert [(each.record.counts, each.record.note) for each in again] == [(record.counts, record.note)]
 
 

@@ -15,11 +15,11 @@ from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Csv, SourceTable, daily
+from backfill_assets.landing.again import land_again
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.csv_headers import other_quotes
 from backfill_assets.landing.extract import Extract
 from backfill_assets.landing.imports import imports_for_days, read_otherwise
-from backfill_assets.landing.land import Landed, land_again
 from backfill_assets.landing.reading_digest import reading_digest
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.landing_examples import LandingRoom, land_foreseen, landing_room
@@ -142,9 +142,7 @@ def test_landed_files_are_read_anew_as_they_are_declared_now_and_counted_in_thei
         assert read_otherwise(tx, early.source) == ()
         before = read_otherwise(tx, room.source)
     assert [each.import_id for each in before] == [first.import_id, second.import_id]
-    landed: list[Landed] = []
-    land_again(room.work(), before, landed.append)
-    again, other = (each.record for each in landed)
+    again, other = (each.record for each in land_again(room.work(), before))
     assert (again.import_id, again.counts.landed, again.counts.rejected) == (first.import_id, 2, 0)
     assert (again.counts.superseded, other.counts.accepted) == (1, 2)
     assert again.reading == other.reading == reading_digest(room.source)
@@ -155,6 +153,6 @@ def test_landed_files_are_read_anew_as_they_are_declared_now_and_counted_in_thei
     assert [(row["id"], row["x"]) for row in room.bronze(days)] == [("1", "later"), ("2", "é"), ("3", "€")]
     unreadable = replace(room, source=replace(STATIONS, reads=Csv(delimiter=";", encoding="utf-16")))
     with pytest.raises(BadFile, match="is not utf-16 text"):
-        land_again(unreadable.work(), [again], landed.append)
+        land_again(unreadable.work(), [again])
     assert room.imports() == (again, other)
     assert decoded_files(room) == []

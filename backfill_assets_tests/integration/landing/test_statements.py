@@ -15,9 +15,9 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused, UnknownName
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing import statements
+from backfill_assets.landing.attempt import Landed
 from backfill_assets.landing.days import pending_days, unexplained_days
 from backfill_assets.landing.extract import Effect, Extract, LandedExtract, preview
-from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import restore, withdraw
 from backfill_assets.ledger.imports import KeyCounts
 from backfill_assets.ledger.states import ImportState
