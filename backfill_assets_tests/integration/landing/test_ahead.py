@@ -92,6 +92,14 @@ def test_clocks_may_run_ahead_by_what_is_declared(spark: SparkSession, settings:
         expected = ["e0", "e60", "e89", "e90"]
         assert rows(room, from_raw=False) == rows(room, from_raw=True) == expected
 
+        # Landed again, a file is judged by the present, and still with what is declared of clocks.
+        watch.at = NOW + timedelta(seconds=3_509)
+        content = events(89, 3600)
+        assert room.land(content, "b.jsonl", on_duplicate=OnDuplicate.REPROCESS).record.counts.accepted == 1
+        watch.at = NOW + timedelta(seconds=3_510)
+        assert room.land(content, "b.jsonl", on_duplicate=OnDuplicate.REPROCESS).record.counts.accepted == 2
+        assert rows(room, from_raw=True) == sorted([*expected, "e3600"])
+
 
 def test_what_is_planned_has_no_limit_but_the_end_of_the_calendar(spark: SparkSession, settings: Settings) -> None:
     with landing_room(spark, settings, Watch(), replace(EVENTS, planned=True)) as room:
