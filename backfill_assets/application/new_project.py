@@ -69,6 +69,7 @@ def project_of_file(name: str, file: Path, *, into: Path, clock: Clock) -> NewPr
     project = FileProject(package=name, proposal=proposal, data=data)
     written = {f"{name}/__init__.py": project.module(), **_written(name, (_COMMON, _OF_A_FILE))}
     for path, text in written.items():
+        text = project.chosen(text)
         for mark, words in project.words.items():
             text = text.replace(mark, words)
         written[path] = text

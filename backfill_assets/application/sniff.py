@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from backfill_assets.application.sniff_addresses import Reached, fetched, sniffed_address
-from backfill_assets.capture.errors import NoFile
+from backfill_assets.capture.errors import BadFile, Fault, NoFile
 from backfill_assets.capture.fetched_files import ADDRESS
 from backfill_assets.core.clock import Clock
 from backfill_assets.domain.declarations import TABLE_NAME
 from backfill_assets.domain.dialects import Json
+from backfill_assets.lake.first_rows import is_delta, newest_metadata
 from backfill_assets.report.errors import Malformed
 from backfill_assets.sniff.api_document import document_in, doubts_of_answer, propose_api
-from backfill_assets.sniff.proposal import Proposal
+from backfill_assets.sniff.names import table_name
+from backfill_assets.sniff.proposal import Doubt, DoubtKind, Proposal
 from backfill_assets.sniff.propose import propose
+
+_MOST_FILES = 100
+_LEAST_LETTERS = 3
 
 
 def sniffed(given: Sequence[str | Path], name: str = "", *, clock: Clock, reached: Reached | None = None) -> Proposal:
     """The source table in which files land, or what is captured from a table of others, an API or a topic, lands.
 
     Args:
-        given: Paths or addresses of files of the same kind, the newest last; or one folder with a Delta or an Iceberg
-            table, one document of OpenAPI, or the address of an API or of a topic (`kafka://HOST:PORT/TOPIC`).
-        name: The table, such as bronze.weather; by default it is called like the last file.
+        given: Paths or addresses of files of the same kind, the newest last, or their folder; or one folder with a
+            Delta or an Iceberg table, one document of OpenAPI, or the address of an API or of a topic
+            (`kafka://HOST:PORT/TOPIC`).
+        name: The table, such as bronze.weather; by default it is called like the file, or what names of files have in
+            common.
         reached: How an API or a topic is reached.
 
     Raises:
@@ -51,7 +60,51 @@ def _of_files(files: Sequence[Path], name: str, *, clock: Clock) -> Proposal:
             raise NoFile(path=str(file), why=f"there is no file {file}")
     if len(files) == 1 and files[0].is_file() and (document := document_in(files[0])) is not None:
         return propose_api(files[0], document, name=name)
-    found = propose(files, name=name, as_of=clock())
-    if isinstance(found.reads, Json) and found.reads.records and len(files) == 1:
-        return replace(found, doubts=(*found.doubts, *doubts_of_answer(files[0], found.reads.records)))
+    among = [file for each in files for file in (_in_folder(each) if is_plain_folder(each) else [each])]
+    chosen = among if len(among) <= _MOST_FILES else [*among[:: -(-len(among) // (_MOST_FILES - 1))], among[-1]]
+    found = propose(chosen, name=name or _name_of(among, files), as_of=clock())
+    if left := len(among) - len(chosen):
+        found = replace(found, doubts=(*found.doubts, Doubt(kind=DoubtKind.MORE_FILES, records=left)))
+    if isinstance(found.reads, Json) and found.reads.records and len(among) == 1:
+        return replace(found, doubts=(*found.doubts, *doubts_of_answer(among[0], found.reads.records)))
     return found
+
+
+def is_plain_folder(path: Path) -> bool:
+    """Whether a path is a folder without the log of a table."""
+    return path.is_dir() and not is_delta(path) and newest_metadata(path) is None
+
+
+def _in_folder(folder: Path) -> list[Path]:
+    """The files of a folder with the most usual suffix of it, by name, with numbers in their order.
+
+    Raises:
+        BadFile: It has no file.
+    """
+    files = [path for path in folder.iterdir() if path.is_file() and path.name[0] not in "._"]
+    if not files:
+        why = "is a folder without files, and neither a Delta nor an Iceberg table"
+        raise BadFile(path=str(folder), fault=Fault.FOLDER, why=why)
+    ((suffixes, _),) = Counter(tuple(path.suffixes[-2:]) for path in files).most_common(1)
+    return sorted((path for path in files if tuple(path.suffixes[-2:]) == suffixes), key=_by_numbers)
+
+
+def _by_numbers(path: Path) -> list[tuple[int, str]]:
+    return [(int(each), "") if each.isdigit() else (-1, each) for each in re.split(r"(\d+)", path.name) if each]
+
+
+def _name_of(files: Sequence[Path], given: Sequence[Path]) -> str:
+    """The name of the table of several files: what their names begin with, or else their folder's; empty of one."""
+    if len(files) < 2:
+        return ""
+    common = re.sub(r"[\d\W_]+$", "", _beginning([path.name for path in files]))
+    if len(common) >= _LEAST_LETTERS and common[:1].isalpha():
+        return f"bronze.{table_name(common)}"
+    place = given[-1].resolve()
+    return f"bronze.{table_name((place if place.is_dir() else place.parent).name)}"
+
+
+def _beginning(names: Sequence[str]) -> str:
+    """What all names begin with."""
+    first, last = min(names), max(names)
+    return first[: next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -52,8 +53,8 @@ def sniff(
         list[str],
         typer.Argument(
             metavar="FILE",
-            help="CSV, TSV, JSON, Parquet, also packed; several of one kind. Or OpenAPI, the address of an answer of "
-            "an API, or kafka://HOST:PORT/TOPIC.",
+            help="CSV, TSV, JSON, Parquet, Excel, Avro, also packed; several of one kind, or their folder. Or OpenAPI, "
+            "the address of an answer of an API, or kafka://HOST:PORT/TOPIC.",
         ),
     ],
     name: Annotated[
@@ -76,11 +77,12 @@ def sniff(
     What is printed loads as a domain by itself: backfill sniff FILE > weather.py
     """
     with answering(as_json):
-        from backfill_assets.application.sniff import sniffed
+        from backfill_assets.application.sniff import is_plain_folder, sniffed
         from backfill_assets.application.sniff_addresses import Reached
         from backfill_assets.core.clock import system_clock
+        from backfill_assets.report.command_line import words_of
         from backfill_assets.report.sniff_document import document_of
-        from backfill_assets.report.sniffed import spoken_of
+        from backfill_assets.report.sniffed import next_of, spoken_of
 
         reached = None
         if any("://" in each for each in files):
@@ -96,7 +98,10 @@ def sniff(
         if as_json:
             print_json(document)
             return
-        sys.stderr.write("".join(f"{line}\n" for line in spoken_of(proposal)))
+        shown = " ".join(f"{shlex.quote(file)}{'/*' if is_plain_folder(Path(file)) else ''}" for file in files)
+        steps = next_of(proposal, shown, is_shown=sys.stdout.isatty())
+        lines = [*spoken_of(proposal), "next:", *(f"  {words_of(each)}" for each in steps)]
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
         sys.stdout.write(document.module)
 
 

@@ -12,7 +12,7 @@ from backfill_assets.report.sniffed import imports_of, partition_of, short_name,
 from backfill_assets.sniff.proposal import Proposal, ProposedColumn
 
 _PLAUSIBLE_GAP_DAYS = 31
-_PLANNED_DAYS, _TESTED_DAYS = 92, 7
+_TESTED_DAYS = 7
 _DEFAULT_FIRST_DAY = date(1999, 1, 1)
 
 
@@ -37,12 +37,15 @@ class FileProject:
 
     @property
     def days(self) -> tuple[date, date]:
-        """The days that are published first: the last ones of the file, without a gap that a person has to state."""
+        """The first day of the file with a record and the last one."""
         first, last = self.proposal.first_on, self.proposal.last_on
         assert first is not None and last is not None, "a source table has an event time"
-        if self.proposal.longest_gap_days > _PLAUSIBLE_GAP_DAYS:
-            return last, last
-        return max(first, last - timedelta(days=_PLANNED_DAYS - 1)), last
+        return first, last
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether days may be missing that landing does not take for empty."""
+        return not self.proposal.is_whole or self.proposal.longest_gap_days > _PLAUSIBLE_GAP_DAYS
 
     @property
     def first_day(self) -> date:
@@ -64,7 +67,7 @@ class FileProject:
     def words(self) -> Mapping[str, str]:
         """What stands in its templates for the marks, by the mark."""
         (first, last), begins = self.days, self.first_day
-        tested = max(first, last - timedelta(days=_TESTED_DAYS - 1))
+        tested = last if self.has_gaps else max(first, last - timedelta(days=_TESTED_DAYS - 1))
         return {
             "@NAME@": self.proposal.name,
             "@SOURCE@": short_name(self.proposal),
@@ -82,6 +85,12 @@ class FileProject:
             "@FIRST_DAY@": f"{begins}",
             "@FIRST_DATE@": f"date({begins.year}, {begins.month}, {begins.day})",
         }
+
+    def chosen(self, template: str) -> str:
+        """The lines of a template that are for this file: some are for files with gaps, some for those without."""
+        kept, left = ("@GAPS@", "@WHOLE@") if self.has_gaps else ("@WHOLE@", "@GAPS@")
+        lines = [line for line in template.splitlines(keepends=True) if not line.startswith(left)]
+        return "".join(line.removeprefix(kept) for line in lines)
 
     def module(self) -> str:
         """The text of its domain.

@@ -9,15 +9,18 @@ import builtins
 import keyword
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from unicodedata import east_asian_width
 
 from backfill_assets.core.python_text import WIDTH, arguments, call_lines, import_lines, literal, names_in
 from backfill_assets.core.wording import visible
 from backfill_assets.domain.dialects import Form
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.errors import CannotUse
+from backfill_assets.report.requests import NAME, Act, NextStep, do, step
 from backfill_assets.sniff.proposal import Doubt, DoubtKind, Proposal
 
 _QUOTED = 40
+_SHOWN = 8
 _PARTITIONS = ("day", "event_day", "partition_day", "landed_day")
 _TYPES = {
     "STRING": "StringType",
@@ -96,27 +99,25 @@ def source_of(proposal: Proposal) -> list[str]:
         CannotUse: No column of the file has times.
     """
     if not proposal.event_time:
-        names = ", ".join(visible(column.name) for column in proposal.columns[:12])
-        raise CannotUse(
-            what=visible(proposal.looked[-1].file),
-            why=f"none of its columns is a date or a time, and a record of a source table has one: {names}",
-            instead="a file with times, or read this one as a reference of a domain",
-        )
+        raise CannotUse(what=visible(proposal.looked[-1].file), why=_why_not(proposal), instead=_instead(proposal))
+    schema = ["StructType(", "    [", *(line[4:] for line in _fields(proposal)), "    ]", ")"]
     return [
         *(f"# {line}" for line in comments_of(proposal)),
+        *([f"COLUMNS = {schema[0]}", *schema[1:], *_releases(proposal)] if proposal.releases else []),
         f"{variable_of(proposal)} = SourceTable(",
         f"    name={literal(proposal.name)},",
         *_of_key(proposal),
         f"    event_time={literal(proposal.event_time)},",
         *(['    timezone="UTC",'] if proposal.has_local_times else []),
         f'    partition=daily("{partition_of(proposal)}"),',
-        "    schema=StructType(",
-        "        [",
-        *_fields(proposal),
-        "        ]",
-        "    ),",
+        *(
+            ["    schema=COLUMNS,"]
+            if proposal.releases
+            else [f"    schema={schema[0]}", *(f"    {line}" for line in schema[1:-1]), "    ),"]
+        ),
         *(["    planned=True,"] if proposal.is_planned else []),
         *declared_lines(proposal),
+        *(_of_releases(proposal) if proposal.releases else []),
         *_of_capture(proposal),
         ")",
     ]
@@ -167,6 +168,26 @@ def declared_lines(proposal: Proposal) -> list[str]:
     return found
 
 
+def _releases(proposal: Proposal) -> Iterator[str]:
+    """What earlier headers call the columns, by the version of the contract that each of them is."""
+    yield "BEFORE = {"
+    for version, names in enumerate(proposal.releases, 1):
+        pairs = [f"{literal(name)}: {literal(column)}" for name, column in names.items()]
+        yield from call_lines(f"{version}: {{", pairs, "}", indent=4)
+    yield "}"
+
+
+def _of_releases(proposal: Proposal) -> list[str]:
+    known = '(*names.values(), "file_name", "row_number")' if proposal.has_row_number else "names.values()"
+    return [
+        "    earlier={",
+        f"        version: StructType([each for each in COLUMNS if each.name in {known}])",
+        "        for version, names in BEFORE.items()",
+        "    },",
+        "    earlier_columns=BEFORE,",
+    ]
+
+
 def _of_capture(proposal: Proposal) -> list[str]:
     lines = proposal.capture.splitlines()
     return [f"    {line}" for line in (f"capture={lines[0]}", *lines[1:-1], f"{lines[-1]},")] if lines else []
@@ -198,6 +219,42 @@ def _looked(proposal: Proposal) -> Iterator[str]:
         yield f"{_quoted(each.file)}: {each.format}{packed}, {count_of(each.records, 'record')}, {part}."
 
 
+def _why_not(proposal: Proposal) -> str:
+    """Why a file lands in no source table."""
+    doubt = proposal.doubts[0]
+    match doubt.kind:
+        case DoubtKind.NO_RECORD:
+            return "it has no records, so that nothing can be said of them"
+        case DoubtKind.DATES_AS_NAMES:
+            return f"its dates are names of {count_of(doubt.records, 'column')}: {_list(doubt.values)}"
+        case DoubtKind.ONE_COLUMN:
+            return f"its lines have nothing between their values that is known, such as {_quoted(doubt.values[0])}"
+        case DoubtKind.LISTS:
+            return f"it has lists of values where records would be, at {_list(doubt.values)}"
+        case _:
+            shown = [f"{visible(each.name)} {_quoted(each.example)}" for each in proposal.columns[:_SHOWN]]
+            more = len(proposal.columns) - len(shown)
+            others = f" and {count_of(more, 'more column')}" if more else ""
+            return (
+                "none of its columns is a date or a time, and a record of a source table has one: "
+                f"{', '.join(shown)}{others}"
+            )
+
+
+def _instead(proposal: Proposal) -> str:
+    match proposal.doubts[0].kind:
+        case DoubtKind.NO_RECORD:
+            return "a file with records"
+        case DoubtKind.DATES_AS_NAMES:
+            return "a file with a record for each date, as melt of pandas or UNPIVOT of DuckDB writes it"
+        case DoubtKind.ONE_COLUMN:
+            return "a file with commas between its values; of columns of a fixed width read_fwf of pandas makes one"
+        case DoubtKind.LISTS:
+            return "a file with an object for each record"
+        case _:
+            return "a file with times, or read this one as a reference of a domain"
+
+
 def _chosen(proposal: Proposal) -> Iterator[str]:
     if proposal.first_on is not None:
         yield f"Events are from {proposal.first_on} to {proposal.last_on}."
@@ -209,18 +266,27 @@ def _chosen(proposal: Proposal) -> Iterator[str]:
     for argument, names in others.items():
         if names:
             yield f"{argument} could be {', or '.join(map(visible, names))}{' instead' if argument != 'order' else ''}."
+    if proposal.releases:
+        count = len(proposal.releases)
+        yield f"Files have had {count_of(count, 'other header')} before: each is a version of the contract."
     if proposal.left_out:
-        yield f"Left out, without values or of a type that no contract has: {_list(proposal.left_out)}."
+        columns = ", ".join(map(visible, proposal.left_out))
+        yield f"Left out, without values or of a type that no contract has: {columns}."
 
 
 def _wrapped(text: str) -> list[str]:
     lines: list[str] = []
     for word in text.split(" "):
-        if lines and len(lines[-1]) + len(word) + 3 <= WIDTH:
+        if lines and _cells(lines[-1]) + _cells(word) + 3 <= WIDTH:
             lines[-1] += f" {word}"
         else:
             lines.append(word if not lines else f"    {word}")
     return lines
+
+
+def _cells(text: str) -> int:
+    """How wide a text is in a terminal, where signs of the Far East are as wide as two others."""
+    return len(text) + sum(east_asian_width(character) in "WF" for character in text)
 
 
 def said_of(doubt: Doubt) -> str:
@@ -262,6 +328,17 @@ def _mixed(doubt: Doubt) -> str:
     return f"{_of(doubt)} has texts, and {count_of(doubt.records, 'number')} such as {_list(doubt.values)}: it is text."
 
 
+_REPLACED = "A later record of the same key replaces the earlier one."
+
+
+def _key(doubt: Doubt) -> str:
+    return " and ".join(map(visible, doubt.values))
+
+
+def _is_or_are(doubt: Doubt) -> str:
+    return "are" if len(doubt.values) > 1 else "is"
+
+
 _SAID: Mapping[DoubtKind, Callable[[Doubt], str]] = {
     DoubtKind.ENCODING: lambda doubt: (
         f"the encoding is not UTF-8; as {doubt.values[0]} it has the characters {_quoted(doubt.values[1])}"
@@ -273,7 +350,7 @@ _SAID: Mapping[DoubtKind, Callable[[Doubt], str]] = {
     DoubtKind.DAY_OR_MONTH: lambda doubt: (
         f"{_of(doubt)} is read as {doubt.values[0]}; every text could be {' or '.join(doubt.values[1:])} as well."
     ),
-    DoubtKind.TWO_DIGIT_YEAR: lambda doubt: f"{_of(doubt)} has years of two digits, which are of 2000 to 2099.",
+    DoubtKind.TWO_DIGIT_YEAR: lambda doubt: f"{_of(doubt)} has years of two digits, which are read as 2000 to 2099.",
     DoubtKind.ZONE: _zone,
     DoubtKind.EPOCH: lambda doubt: (
         f"{_of(doubt)} has numbers such as {_quoted(doubt.values[-1])}, taken for {doubt.values[0]} since 1970."
@@ -285,24 +362,39 @@ _SAID: Mapping[DoubtKind, Callable[[Doubt], str]] = {
     ),
     DoubtKind.MIXED: _mixed,
     DoubtKind.NULL_TEXT: lambda doubt: (
-        f"{_of(doubt)} has {_list(doubt.values)} in {_records(doubt)} as text; null= makes it no value."
+        f"{_of(doubt)} has {_list(doubt.values)} in {_records(doubt)} as text; null= would make it no value."
+    ),
+    DoubtKind.LOST_TEXT: lambda doubt: (
+        f"{_of(doubt)} has {_list(doubt.values)} in {_records(doubt)}, which null= makes no value, "
+        "and which may be a text there."
     ),
     DoubtKind.SENTINEL: lambda doubt: (
         f"{_of(doubt)} has {_list(doubt.values)} in {_records(doubt)}, which may stand for no value."
     ),
-    DoubtKind.MONEY: lambda doubt: f"{_of(doubt)} has amounts with a sign, such as {_list(doubt.values)}, and is text.",
+    DoubtKind.MONEY: lambda doubt: f"{_of(doubt)} has numbers with a sign, such as {_list(doubt.values)}, and is text.",
     DoubtKind.LEADING_ZEROS: lambda doubt: f"{_of(doubt)} has digits that begin with zeros, and is text.",
     DoubtKind.NO_KEY: lambda _: "no columns tell all records apart, so each is known by its file and its number in it.",
     DoubtKind.KEY_OF_SAMPLE: lambda doubt: (
-        f"{' and '.join(map(visible, doubt.values))} told {count_of(doubt.records, 'record')} apart. A later record of "
-        "the same key replaces the earlier one."
+        f"{_key(doubt)} {_is_or_are(doubt)} called like a key, and told {_records(doubt)} apart. {_REPLACED}"
+    ),
+    DoubtKind.KEY_BY_VALUES: lambda doubt: (
+        f"{_key(doubt)} told {_records(doubt)} apart, which may be chance, as not every part is called like a key. "
+        f"{_REPLACED}"
     ),
     DoubtKind.OTHER_COLUMNS: lambda doubt: (
-        f"{_quoted(doubt.values[0])} has other columns than the last file, or another order: "
-        f"{_list(doubt.values[1:])}. Declare its header in earlier_columns."
+        f"{_quoted(doubt.values[0])} would be refused: it lacks {_list(doubt.values[1:])}, or calls it otherwise."
     ),
+    DoubtKind.LOST_COLUMNS: lambda doubt: (
+        f"{_quoted(doubt.values[0])} has columns that the last file lacks, and that are left out: "
+        f"{_list(doubt.values[1:])}."
+    ),
+    DoubtKind.OTHER_DIALECT: lambda doubt: (
+        f"{_quoted(doubt.values[0])} is written in another way than the last file, and may be refused."
+    ),
+    DoubtKind.MORE_FILES: lambda doubt: f"{count_of(doubt.records, 'file')} were left out, and may be otherwise.",
     DoubtKind.FIRST_DAY: lambda doubt: (
-        f"events before BACKFILL_FIRST_DAY, which is 1999-01-01 unless it is set: the first is on {doubt.values[0]}."
+        f"{_records(doubt)} before BACKFILL_FIRST_DAY, which is 1999-01-01 unless it is set; "
+        f"the first day is {doubt.values[0]}."
     ),
     DoubtKind.FUTURE: lambda doubt: (
         f"{_of(doubt)} has times that are still to come, up to {doubt.values[0]}: planned=True accepts them."
@@ -314,8 +406,12 @@ _SAID: Mapping[DoubtKind, Callable[[Doubt], str]] = {
     DoubtKind.NESTED: lambda doubt: (
         f"{_quoted(doubt.values[0])} is {visible(doubt.values[1][:_QUOTED])}, and is left out: declare it by hand."
     ),
-    DoubtKind.ENVELOPE: lambda _: "records look like change events of Debezium: envelope=Debezium() lands their rows.",
+    DoubtKind.ENVELOPE: lambda doubt: (
+        f"records are change events, which land here as they are. Their rows land with "
+        f"{' and '.join(map(visible, doubt.values))}, and with the columns, operation and order of docs/sources.md."
+    ),
     DoubtKind.SHEETS: lambda doubt: f"the workbook has the sheets {_list(doubt.values)}: the first one is read.",
+    DoubtKind.MISQUOTED: lambda doubt: f"{_records(doubt)} with text behind a closing quote.",
     DoubtKind.RAGGED: lambda doubt: (
         f"{_records(doubt)} with another number of values than the header, the first is number {doubt.first:,}."
     ),
@@ -323,25 +419,47 @@ _SAID: Mapping[DoubtKind, Callable[[Doubt], str]] = {
         f"{count_of(doubt.records, 'row')} repeat the header and are passed over, the first is number {doubt.first:,}."
     ),
     DoubtKind.NOT_A_VALUE: lambda doubt: (
-        f"{_records(doubt)} whose {_of(doubt)} is not a time, such as {_list(doubt.values)}; "
+        f"{_records(doubt)} whose {_of(doubt)} "
+        f"{f'is not such a time: {_list(doubt.values)}' if doubt.values else 'has no value'}; "
         f"the first is number {doubt.first:,}."
     ),
     DoubtKind.API: lambda doubt: f"{visible(doubt.values[0])}.",
     DoubtKind.NO_EVENT_TIME: lambda _: "no column has dates or times.",
+    DoubtKind.NO_RECORD: lambda _: "there are no records.",
+    DoubtKind.DATES_AS_NAMES: lambda doubt: f"dates are names of columns: {_list(doubt.values)}.",
+    DoubtKind.ONE_COLUMN: lambda _: "lines have nothing between their values that is known.",
+    DoubtKind.LISTS: lambda doubt: f"there are lists of values at {_list(doubt.values)}.",
 }
 
 
 def spoken_of(proposal: Proposal) -> list[str]:
-    """What a person reads beside the module: what was found, and what to do next."""
-    last, name = proposal.looked[-1], short_name(proposal)
+    """What a person reads beside the module: what was found."""
+    last = proposal.looked[-1]
     key = (
         "the number of the record in its file" if proposal.has_row_number else " and ".join(map(visible, proposal.key))
     )
     rejected = sum(doubt.records for doubt in proposal.doubts if doubt.rejects)
     unsure = sum(not doubt.rejects for doubt in proposal.doubts)
     found = f"{last.format}, {count_of(proposal.records, 'record')} looked at; key: {key}"
+    comments = ": see the comments" if rejected or unsure else ""
     return [
         f"{visible(last.file)}: {found}; event time: {visible(proposal.event_time)}",
-        f"{count_of(unsure, 'thing')} to decide, {count_of(rejected, 'record')} to be rejected: its comments name them",
-        f"next: write it to a file, such as {name}.py, and name that as BACKFILL_DOMAIN={name}",
+        f"{count_of(unsure, 'thing')} to decide, {count_of(rejected, 'record')} to be rejected{comments}",
+    ]
+
+
+def next_of(proposal: Proposal, files: str, *, is_shown: bool) -> list[NextStep]:
+    """What a person does next, one step in each line.
+
+    Args:
+        files: The files, as a shell takes them.
+        is_shown: Whether the module is shown to the person, and not yet in a file.
+    """
+    name = short_name(proposal)
+    sniff = do(Act.SNIFF, **{"as": proposal.name})
+    home = f"export BACKFILL_DOMAIN={name} PYTHONPATH=. BACKFILL_HOME={name}_home"
+    return [
+        *([step(sniff, f" {files} > {name}.py")] if is_shown else []),
+        step(home if is_shown else f"{home}  # the module is {name}.py"),
+        step(do(Act.LAND, name, by=NAME), f" {files}"),
     ]

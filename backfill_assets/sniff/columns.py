@@ -9,16 +9,20 @@ from datetime import datetime, timedelta
 
 from backfill_assets.domain.dialects import Epoch, Form, Unit
 from backfill_assets.domain.file_names import FileName
-from backfill_assets.sniff.keys import time_rank
+from backfill_assets.sniff.keys import is_id, time_rank
 from backfill_assets.sniff.texts import PLAIN, Numbers, is_whole, kind_of_numbers, truths_of
 from backfill_assets.sniff.times import TimeForm, time_form
 
 _UNITS: tuple[tuple[Unit, int], ...] = (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))
-_EPOCH_BEGIN, _EPOCH_END = 946_684_800, 2_208_988_800
-"""2000 and 2040: numbers of another time are more likely numbers."""
+_EPOCH_BEGIN, _EPOCH_END = 631_152_000, 2_208_988_800
+"""1990 and 2040: numbers of another time are more likely numbers."""
 
 _CERTAIN_DIGITS = 13
+_DATE_DIGITS = 8
 _UNUSUAL_NAME = 4
+_YEAR_NAME = re.compile(
+    r"year|(^|_)(yr|yyyy|jahr|jaar|ano|año|anno|rok)($|_)|^(time|time_?period|period)$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,7 @@ class Raw:
         kind: Its type, where the file itself says it.
         is_local: Whether it has times without an offset, where the file itself says that they are times.
         is_text: Whether its digits are texts in JSON.
+        called: What a line before the rows calls it, where the rows have no header.
     """
 
     written: FileName
@@ -38,6 +43,7 @@ class Raw:
     kind: str = ""
     is_local: bool = False
     is_text: bool = False
+    called: str = ""
 
     @property
     def values(self) -> list[str]:
@@ -53,7 +59,7 @@ class Raw:
             case (str() as name, int()):
                 return name
             case _:
-                return ""
+                return self.called
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +132,23 @@ def typed(raw: Raw, how: Numbers = PLAIN) -> Typed:
 
 
 def _is_time(raw: Raw, form: TimeForm) -> bool:
-    """Whether digits that could be a date are one: eight of them, with more than one date."""
+    """Whether digits that could be a date are one: those of usual years, and no identifier's."""
     if not all(text.isdigit() for text in raw.values[:100]):
         return True
-    if "yyyyMM" in form.patterns and time_rank(raw.title) >= _UNUSUAL_NAME:
+    rank = time_rank(raw.title)
+    if ("yyyyMM" in form.patterns and rank >= _UNUSUAL_NAME) or (
+        is_id(raw.title) and len(raw.values[0]) > _DATE_DIGITS
+    ):
         return False
     years = {text[:4] for text in raw.values}
     return all("1800" <= year <= "2100" for year in years)
+
+
+def as_nearly_time(column: Typed) -> Typed | None:
+    """A column of texts as times, where nearly all of them are; None of others."""
+    if column.kind != "STRING" or (form := time_form(column.raw.values)) is None:
+        return None
+    return Typed(raw=column.raw, kind="DATE" if form.is_date else "TIMESTAMP", form=form, fitting=form.fitting)
 
 
 def as_epoch(raw: Raw) -> Typed | None:
@@ -148,7 +164,7 @@ def epoch_unit(raw: Raw, *, least_digits: int = _CERTAIN_DIGITS) -> Unit | None:
         least_digits: So many digits are of a time, also in a column that is called differently.
     """
     values = raw.values
-    if not all(map(is_whole, values)):
+    if not all(map(is_whole, values)) or is_id(raw.title):
         return None
     for unit, whole in _UNITS:
         if all(_EPOCH_BEGIN * whole <= int(text) < _EPOCH_END * whole for text in values):
@@ -159,7 +175,7 @@ def epoch_unit(raw: Raw, *, least_digits: int = _CERTAIN_DIGITS) -> Unit | None:
 
 def as_year(raw: Raw) -> Typed | None:
     """A column of four digits as years; None of others."""
-    if raw.kind not in ("", "LONG") or not re.search(r"year|(^|_)(yr|yyyy|jahr)($|_)", raw.title, re.IGNORECASE):
+    if raw.kind not in ("", "LONG") or not _YEAR_NAME.search(raw.title):
         return None
     form = time_form(raw.values, years=True)
     if form is None or form.patterns != ("yyyy",) or not all("1500" <= text <= "2100" for text in raw.values):

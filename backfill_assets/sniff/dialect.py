@@ -10,15 +10,23 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from backfill_assets.landing.decoding.quoted_lines import EscapedLines
 from backfill_assets.sniff.texts import NULLS
 from backfill_assets.sniff.times import time_form
 
-DELIMITERS = (",", ";", "\t", "|", "::", "^", "~")
+DELIMITERS = (",", ";", "\t", "|", "::", "^", "~", "\x01")
+_LAST_DELIMITERS = (" ",)
+"""Tried where none of the others tells values apart, because texts have them too."""
+
+_TOLD_APART = 0.3
 _COMMENTS = "#%!*"
 _TRIED_LINES = 300
 _NEARLY = 0.9
+_MOST_LINES_OF_A_VALUE = 100
+"""A quote that is open for more lines is a letter that was taken for one."""
+
 _STAND_IN = "\x1f"
 """Stands for a delimiter of several characters, which Python's reader does not know."""
 
@@ -37,6 +45,9 @@ class Delimited:
 
     Attributes:
         is_sep_line: Whether the first line is Excel's `sep=;`.
+        is_mixed: Whether rows end in different ways.
+        misquoted: How many rows have text behind a closing quote.
+        names: What a line before the rows calls the columns, where no row does.
         duckdb: What DuckDB takes for the delimiter, where that is another one; empty where both agree.
     """
 
@@ -49,6 +60,9 @@ class Delimited:
     trim: bool = False
     header: bool = True
     is_sep_line: bool = False
+    is_mixed: bool = False
+    misquoted: int = 0
+    names: tuple[str, ...] = ()
     duckdb: str = ""
 
 
@@ -71,8 +85,13 @@ class Table:
     blank: tuple[int, ...] = ()
 
 
-def dialect_of(text: str) -> Delimited:
-    """The dialect of the beginning of a text."""
+def dialect_of(text: str, parts: Sequence[str] = ()) -> Delimited:
+    """The dialect of a text.
+
+    Args:
+        text: The beginning of it, or all of it.
+        parts: Texts from its middle and its end, which begin and end anywhere.
+    """
     lines = _lines(text, _TRIED_LINES)
     beginning = "".join(lines)
     if (sep := re.match(r"sep=(.)\r?\n?", beginning)) is not None:
@@ -80,8 +99,18 @@ def dialect_of(text: str) -> Delimited:
         # Landing passes over the line by itself, unless other lines are skipped as well.
         return replace(found, skip=found.skip + 1 if found.skip else 0)
     found = _best(beginning, DELIMITERS)
+    if _score(beginning, found)[0] < _TOLD_APART and not _is_of_fixed_width(beginning):
+        found = max(found, _best(beginning, _LAST_DELIMITERS), key=lambda each: _score(beginning, each)[0])
+    found = _with_quotes(found, [text, *("".join(_lines(part, 1 << 62)[1:-1]) for part in parts)])
     other = _of_duckdb(beginning)
-    return replace(with_rows(found, beginning), duckdb=other if other not in ("", found.delimiter) else "")
+    is_other = other != found.delimiter and other != "" and other in beginning
+    return replace(with_rows(found, beginning), duckdb=other if is_other else "")
+
+
+def _is_of_fixed_width(text: str) -> bool:
+    """Whether many lines have several blanks in a row, which keep values one below the other."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return sum("  " in line.strip() for line in lines) > len(lines) / 2
 
 
 def _lines(text: str, most: int) -> list[str]:
@@ -101,7 +130,7 @@ def _best(text: str, delimiters: Sequence[str]) -> Delimited:
         if delimiter in text or len(delimiters) == 1
         for quote in _quotes(text, delimiter)
         for has_letters in (_has_letters(text, quote or delimiter),)
-        for escape in (("", "\\") if (f"\\{quote}" in text if quote else has_letters) else ("",))
+        for escape in (("\\", "") if (f"\\{quote}" in text if quote else has_letters) else ("",))
     ]
     if not candidates:
         return Delimited(delimiter=",")
@@ -125,12 +154,64 @@ def _has_letters(text: str, more: str) -> bool:
     return not behind.isdisjoint(_LETTERS) and behind <= _LETTERS | {"", "N", "\\", *more}
 
 
+def _with_quotes(found: Delimited, texts: Sequence[str]) -> Delimited:
+    """A dialect with what all of its rows tell: whether its quotes are letters, and whether they end in one way.
+
+    Quotes are letters where lines have equally many values without them, and rows cannot be read with them.
+    """
+    faults = [_faults(text, found) for text in texts]
+    misquoted, is_open = sum(count for count, _, _ in faults), any(is_open for _, is_open, _ in faults)
+    found = replace(found, is_mixed=len(faults[0][2]) > 1)
+    plain = replace(found, quote="", escape="", letters=False)
+    if found.quote == '"' and (misquoted or is_open) and all(_is_even(text, plain) for text in texts):
+        return plain
+    return replace(found, misquoted=misquoted)
+
+
+def _faults(text: str, dialect: Delimited) -> tuple[int, bool, set[str]]:
+    """How many rows have text behind a closing quote, whether one is open for very many lines, and the ends of rows."""
+    misquoted, is_open, before, last = 0, False, 0, ""
+    ends: set[str] = set()
+
+    def lines() -> Iterator[str]:
+        nonlocal last
+        for line in io.StringIO(text, newline=""):
+            last = line
+            yield line
+
+    reader = _reader(lines(), text, dialect, strict=True)
+    while True:
+        try:
+            for _ in reader:
+                ends.add(last[len(last.rstrip("\r\n")) :])
+                is_open = is_open or reader.line_num - before > _MOST_LINES_OF_A_VALUE
+                before = reader.line_num
+            return misquoted, is_open, ends - {""}
+        except csv.Error as error:
+            misquoted += "after" in str(error)
+            is_open = is_open or "end of data" in str(error)
+            before = reader.line_num
+
+
+def _is_even(text: str, dialect: Delimited) -> bool:
+    """Whether nearly all lines have the same number of values."""
+    widths = Counter(line.count(dialect.delimiter) for line in text.splitlines() if line.strip())
+    return not widths or widths.most_common(1)[0][1] > 0.99 * widths.total() - 1
+
+
 def _quotes(text: str, delimiter: str) -> Iterator[str]:
     yield '"'
     if re.search(rf"(^|{re.escape(delimiter)}) ?'[^\n]*'({re.escape(delimiter)}|\r|\n|$)", text, re.MULTILINE):
         yield "'"
-    if '"' in text or _has_letters(text, delimiter):
+    if ('"' in text or _has_letters(text, delimiter)) and not _are_quoted(text, delimiter):
         yield ""
+
+
+def _are_quoted(text: str, delimiter: str) -> bool:
+    """Whether most values are in quotes, which are none of their letters then."""
+    values = [value for line in text.splitlines() for value in line.split(delimiter)]
+    quoted = sum(len(value) > 1 and value[0] == value[-1] == '"' for value in values)
+    return quoted > len(values) / 2
 
 
 def _score(text: str, dialect: Delimited) -> tuple[float, int]:
@@ -140,7 +221,7 @@ def _score(text: str, dialect: Delimited) -> tuple[float, int]:
     width, count = Counter(map(len, rows)).most_common(1)[0]
     cells = [cell for row in rows if len(row) == width for cell in row]
     clean = sum(_is_clean(cell, dialect) for cell in cells) / len(cells)
-    is_used = dialect.quote == '"' and '"' in text
+    is_used = (dialect.quote == '"' and '"' in text) + (dialect.escape != "")
     # A quote that is not closed swallows lines.
     whole = len(rows) / max(1, sum(1 for line in io.StringIO(text, newline="") if line.strip()))
     return round(count / len(rows) * (width - 1) / width * clean * min(1.0, whole + 0.2), 6), int(is_used)
@@ -154,23 +235,10 @@ def _is_clean(cell: str, dialect: Delimited) -> bool:
 
 def rows_of(text: str, dialect: Delimited) -> Iterator[tuple[int, list[str]]]:
     """The rows of a text, each with the number of its first line, from 1."""
-    delimiter = dialect.delimiter
-    if len(delimiter) > 1:
-        text, delimiter = text.replace(delimiter, _STAND_IN), _STAND_IN
-    if dialect.escape and dialect.quote:
-        text = text.replace(f"{dialect.escape}{dialect.quote}", dialect.quote * 2)
-    lines: Iterable[str] = io.StringIO(text, newline="")
-    escaped = EscapedLines(dialect.escape, delimiter) if dialect.escape and not dialect.quote else None
-    if escaped is not None:
-        yield from _escaped_rows(lines, escaped, delimiter)
+    if dialect.escape and not dialect.quote:
+        yield from _escaped_rows(io.StringIO(text, newline=""), dialect)
         return
-    reader = csv.reader(
-        lines,
-        delimiter=delimiter,
-        quotechar=dialect.quote or None,
-        quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
-        skipinitialspace=dialect.trim or (bool(dialect.quote) and f"{delimiter} {dialect.quote}" in text),
-    )
+    reader = _reader(io.StringIO(text, newline=""), text, dialect)
     before = 0
     try:
         for row in reader:
@@ -180,7 +248,8 @@ def rows_of(text: str, dialect: Delimited) -> Iterator[tuple[int, list[str]]]:
         return
 
 
-def _escaped_rows(lines: Iterable[str], escaped: EscapedLines, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _escaped_rows(lines: Iterable[str], dialect: Delimited) -> Iterator[tuple[int, list[str]]]:
+    escaped = EscapedLines(dialect.escape, dialect.delimiter)
     begun, pieces = 1, list[str]()
     for number, line in enumerate(lines, 1):
         pieces.append(line)
@@ -192,8 +261,25 @@ def _escaped_rows(lines: Iterable[str], escaped: EscapedLines, delimiter: str) -
             row = escaped.as_plain("".join(pieces)).rstrip("\r\n")
         except ValueError:
             row = "".join(pieces)
-        yield begun, [escaped.restored(value) for value in row.split(delimiter)]
+        yield begun, [escaped.restored(value) for value in row.split(dialect.delimiter)]
         begun, pieces = number + 1, []
+
+
+def _reader(lines: Iterable[str], text: str, dialect: Delimited, *, strict: bool = False) -> Any:
+    """Python's reader of some lines of a text."""
+    delimiter = dialect.delimiter
+    if len(delimiter) > 1:
+        lines, delimiter = (line.replace(dialect.delimiter, _STAND_IN) for line in lines), _STAND_IN
+    if dialect.escape:
+        lines = (line.replace(f"{dialect.escape}{dialect.quote}", dialect.quote * 2) for line in lines)
+    return csv.reader(
+        lines,
+        delimiter=delimiter,
+        quotechar=dialect.quote or None,
+        quoting=csv.QUOTE_MINIMAL if dialect.quote else csv.QUOTE_NONE,
+        skipinitialspace=dialect.trim or (bool(dialect.quote) and f"{dialect.delimiter} {dialect.quote}" in text),
+        strict=strict,
+    )
 
 
 def with_rows(found: Delimited, text: str) -> Delimited:
@@ -215,6 +301,8 @@ def with_rows(found: Delimited, text: str) -> Delimited:
         for place, (_, row) in enumerate(rows)
         if len(row) == width and not (comment and row[0].startswith(comment))
     )
+    behind = _behind_banner([row for _, row in rows], first, width)
+    first = behind if has_header([row for _, row in rows[behind:] if len(row) == width]) else first
     if first and comment == "" and _lacks_last(rows[first - 1][1], rows[first:], width):
         first -= 1
     skip = rows[first][0] - 1 if not comment or _has_others(lines[: rows[first][0] - 1], comment) else 0
@@ -226,7 +314,38 @@ def with_rows(found: Delimited, text: str) -> Delimited:
         or f'{found.delimiter} "' in text
     )
     body = [[cell.strip() for cell in row] for _, row in rows[first:] if len(row) in (width, width - 1)]
-    return replace(found, skip=skip, comment="" if skip else comment, trim=trim, header=has_header(body))
+    found = replace(found, skip=skip, comment="" if skip else comment, trim=trim, header=has_header(body))
+    if found.header or not rows[first][0] > 1:
+        return found
+    return replace(found, names=_names_before(lines[: rows[first][0] - 1], found, comment, body))
+
+
+def _behind_banner(rows: Sequence[Sequence[str]], first: int, width: int) -> int:
+    """The first row that is no title of a sheet: of these a few cells are filled, and the delimiters are all there."""
+    filled = [sum(bool(cell.strip()) for cell in row) for row in rows[first : first + 50]]
+    usual = sorted(filled)[len(filled) // 2]
+    if width < 3 or len(filled) < 3 or usual <= width // 2:
+        return first
+    return first + next(place for place, count in enumerate(filled) if count > max(1, width // 3))
+
+
+def _names_before(
+    lines: Sequence[str], found: Delimited, comment: str, body: Sequence[Sequence[str]]
+) -> tuple[str, ...]:
+    """The names that one of the lines before the first row gives to the columns; none where no line does.
+
+    A row may end in values that are always empty and have no name.
+    """
+    width = len(body[0])
+    named = max((place + 1 for row in body for place, cell in enumerate(row) if cell), default=0)
+    for line in reversed(lines):
+        text = line.strip().lstrip(comment).strip() if comment else line.strip("\r\n")
+        fields = re.fullmatch(r"fields:(.*)", text, flags=re.IGNORECASE)
+        row = fields[1].split() if fields else next(iter(rows_of(text, found)), (0, []))[1]
+        names = tuple(each.strip() for each in row)
+        if named <= len(names) <= width and len(names) > 1 and all(names) and not any(map(_is_typed, names)):
+            return names
+    return ()
 
 
 def _comment(rows: Sequence[tuple[int, Sequence[str]]], width: int) -> str:
@@ -261,9 +380,16 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     ):
         return True
     if any(map(_is_typed, named)):
-        return False
+        return _are_steps([cell for cell in named if _is_typed(cell)]) and not all(map(_is_typed, named))
     recurring = sum(cell in column for cell, column in zip(first, columns, strict=True) if cell)
     return recurring == 0 or (rows.count(first) > 1 and len(set(named)) == len(named))
+
+
+def _are_steps(cells: Sequence[str]) -> bool:
+    """Whether dates or years follow each other, as the names of columns with one value for each."""
+    form = time_form(cells, numbers=True, years=True) if len(cells) > 2 else None
+    times = [at for cell in cells if form is not None and (at := form.read(cell)) is not None]
+    return len(times) == len(cells) and (times == sorted(set(times)) or times[::-1] == sorted(set(times)))
 
 
 def _is_typed(cell: str) -> bool:

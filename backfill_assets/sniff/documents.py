@@ -32,11 +32,13 @@ class Documents:
         reads: What has to be declared; None for JSON lines.
         records: The records, as far as the sample has whole ones.
         document: The object that has the list of the records, where it could be a record itself.
+        inner: How many objects an array has in another array, where these are more than its own.
     """
 
     reads: Json | None
     records: tuple[Mapping[str, Any], ...]
     document: Mapping[str, Any] | None = None
+    inner: int = 0
 
 
 def documents_of(text: str, *, is_whole: bool) -> Documents | None:
@@ -47,8 +49,13 @@ def documents_of(text: str, *, is_whole: bool) -> Documents | None:
     """
     start = _blank(text, 0)
     if text[start : start + 1] == "[":
-        found = tuple(each for each in _elements(text, start + 1) if isinstance(each, dict))
-        return Documents(reads=Json(array=True), records=found) if found else None
+        elements = list(_elements(text, start + 1))
+        found = tuple(each for each in elements if isinstance(each, dict))
+        inner = max(
+            (sum(isinstance(row, dict) for row in each) for each in elements if isinstance(each, list)), default=0
+        )
+        inner = inner if inner > len(found) else 0
+        return Documents(reads=Json(array=True), records=found, inner=inner) if found or inner else None
     if text[start : start + 1] != "{":
         return None
     if (lines := _lines(text, is_whole=is_whole)) is not None and len(lines) != 1:
@@ -56,8 +63,9 @@ def documents_of(text: str, *, is_whole: bool) -> Documents | None:
     rows = [each for each in _concatenated(text, start) if isinstance(each, dict)]
     if len(rows) > 1:
         return Documents(reads=Json(), records=tuple(rows))
-    if (listed := _list_in(text, start, "")) is not None:
-        path, records = listed
+    if listed := list(_lists_in(text, start, "")):
+        # An answer may have others beside it, such as the names of its columns.
+        path, records = max(listed, key=lambda each: len(each[1]))
         return Documents(reads=Json(records=path), records=records, document=rows[0] if rows else None)
     if not rows:
         return None
@@ -115,32 +123,29 @@ def _elements(text: str, place: int) -> Iterator[Any]:
         yield value
 
 
-def _list_in(text: str, place: int, path: str) -> tuple[str, tuple[Mapping[str, Any], ...]] | None:
-    """The first list of objects among the members of an object that begins at a place, with its path."""
+def _lists_in(text: str, place: int, path: str) -> Iterator[tuple[str, tuple[Mapping[str, Any], ...]]]:
+    """The lists of objects among the members of an object that begins at a place, each with its path."""
     place = _blank(text, place + 1)
     while text[place : place + 1] == '"':
         try:
             name, place = _DECODER.raw_decode(text, place)
         except ValueError:
-            return None
+            return
         place = _blank(text, _blank(text, place) + 1)
         inner = f"{path}.{name}" if path else name
         if text[place : place + 1] == "[":
             rows = tuple(each for each in _elements(text, place + 1) if isinstance(each, dict))
             if any(rows) and name and "." not in name:
-                return inner, rows
+                yield inner, rows
         elif text[place : place + 1] == "{" and name and "." not in name:
-            found = _list_in(text, place, inner)
-            if found is not None:
-                return found
+            yield from _lists_in(text, place, inner)
         try:
             _, place = _DECODER.raw_decode(text, place)
         except (ValueError, RecursionError):
-            return None
+            return
         place = _blank(text, place)
         if text[place : place + 1] == ",":
             place = _blank(text, place + 1)
-    return None
 
 
 def columns_of(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import codecs
+import re
 from dataclasses import dataclass
 
 from backfill_assets.sniff.proposal import Doubt, DoubtKind
 
 _MOST_LETTERS = 12
 _MOSTLY = 0.9
+_RARELY = 0.1
 _SIGNS = frozenset("€£¥§°²³µ±·…«»®©™½¼¿¡ªº\u00a0\u2013\u2014\u2018\u2019\u201c\u201d\u201e")
 
 
@@ -65,9 +67,25 @@ def _of_bytes(sample: bytes) -> Encoding:
     else:
         chosen = likely[0] if likely else "latin-1"
         text = _decoded(sample, chosen) or ""
+    chosen = _of_the_far_east(sample, chosen)
+    text = _decoded(sample, chosen) or text
     others = [each for each in likely if _decoded(sample, each) not in (None, text)]
     letters = "".join(dict.fromkeys(character for character in text if ord(character) > 127))[:_MOST_LETTERS]
     return Encoding(name=chosen, doubt=Doubt(kind=DoubtKind.ENCODING, values=(chosen, letters, *others[:3])))
+
+
+def _of_the_far_east(sample: bytes, chosen: str) -> str:
+    """GB 18030 where a text could be Korean as well, and would have the rare syllables and signs of that.
+
+    In both encodings a character is two bytes from A1 on. Of Korean, syllables begin with B0 to C8; of Chinese, the
+    characters that are used most begin with B0 to D7.
+    """
+    if chosen not in ("cp949", "euc_kr", "johab"):
+        return chosen
+    pairs = re.findall(rb"[\x81-\xfe][\x41-\xfe]", sample)
+    rare = sum(not (0xB0 <= pair[0] <= 0xC8 and pair[1] >= 0xA1) for pair in pairs)
+    is_chinese = rare > len(pairs) * _RARELY and _decoded(sample, "gb18030") is not None
+    return "gb18030" if is_chinese else chosen
 
 
 def _is_western(text: str) -> bool:

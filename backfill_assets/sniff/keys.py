@@ -8,12 +8,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import combinations, pairwise
+from math import prod
 
-_ID = re.compile(r"(^|_|\b)(id|uuid|guid|key|code|no|nr|number|identifier|isbn|sku|symbol|ticker)$", re.IGNORECASE)
-_CAMEL_ID = re.compile(r"[a-z](Id|ID|Key|Code|No|Nr)$")
+_ID = re.compile(
+    r"(^|_|\b)(id|oid|uuid|guid|key|code|cd|no|nr|num|number|identifier|isbn|sku|symbol|ticker|station|stn|sensor)$",
+    re.IGNORECASE,
+)
+_CAMEL_ID = re.compile(r"[a-z](Id|ID|Key|Code|No|Nr)$|ID$")
 _NOT_ID = re.compile(r"(zip|postal|post)_?code$|(^|_)(phone|fax|house)_?(no|nr|number)$", re.IGNORECASE)
+_DATE_PART = re.compile(
+    r"(^|_)(year|month|day|week|quarter|jahr|monat|tag)($|_)|day_?of_?(week|month|year)", re.IGNORECASE
+)
+_CODE = re.compile(r"(?=.*[0-9])[^\s]{1,20}")
 _EVENT = (
-    re.compile(r"^(event_?)?(time|timestamp|datetime|at|ts)$|event_?(time|date|at)$", re.IGNORECASE),
+    re.compile(r"^(unix|epoch)|^(event_?)?(time|timestamp|datetime|at|ts)$|event_?(time|date|at)$", re.IGNORECASE),
     re.compile(r"(^|_)(date|day|datum|month|week)(_?time)?$|^date_|date$|day$", re.IGNORECASE),
     re.compile(
         r"creat|start|pickup|order|occur|observ|measur|record|invoice|sold|report|receiv|book|open|release|begin",
@@ -28,7 +36,9 @@ _ORDER = re.compile(r"updat|modif|version|revision|lsn|sequence|(^|_)seq($|_)|of
 _IDENTIFYING = ("STRING", "LONG", "DATE", "TIMESTAMP", "BOOLEAN", "DECIMAL(20,0)", "DECIMAL(38,0)")
 _MOST_CHARACTERS = 60
 _MOST_COLUMNS = 8
-_MOST_KEYS = 4
+_MOST_KEYS = 3
+_LEAST_FILLED = 0.6
+"""Of the combinations of a dimension and a time, so many are there where the two identify records on purpose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,28 +86,33 @@ def keys_of(columns: Sequence[Column], event_time: str, *, is_series: bool) -> l
 
 
 def _keys(complete: Sequence[Column], event_time: str, *, is_series: bool) -> Iterator[tuple[str, ...]]:
-    named = {column.name: column for column in complete}
-    ids = [column for column in complete if is_id(column.name) and column.name != event_time]
+    others = [column for column in complete if column.name != event_time]
+    ids = [column for column in others if is_id(column.name)]
+    # Of a file of one station the station is a part of the key, because the next file may be of another one.
+    constant = [column.name for column in ids if _is_constant(column) and not column.name.lower().endswith("cd")]
+    ids = [column for column in ids if not _is_constant(column)]
+    if len(others[0].values if others else ()) == 1:
+        yield from ((column.name,) for column in others if is_id(column.name))
     yield from ((column.name,) for column in ids if _is_unique([column]))
-    first = complete[0] if complete else None
-    if first is not None and first.name != event_time and _is_numbering(first) and _is_unique([first]):
-        yield (first.name,)
-    low = [column for column in complete if column.name != event_time and _is_dimension(column)]
-    times = [named[event_time]] if event_time in named else []
+    if others and others[0] is complete[0] and _is_numbering(others[0]) and _is_unique(others[:1]):
+        yield (others[0].name,)
+    low = [column for column in others if _is_dimension(column) and column not in ids]
+    parts = [column for column in low if not _DATE_PART.search(column.name)]
     yield from _smallest(ids, ids, 3)
-    if times and is_series and _is_unique(times):
-        yield (event_time,)
-    yield from _smallest(ids, [each for each in low if each not in ids], 2)
-    if times and (is_series or times[0].kind == "DATE"):
-        for among in ([*ids, *(each for each in low if each not in ids)],):
-            for count in (1, 2, 3):
-                for chosen in combinations(_in_order(among, complete)[:_MOST_COLUMNS], count):
-                    if _is_unique([*chosen, *times]):
-                        yield (*(each.name for each in chosen), event_time)
-                        break
-                else:
-                    continue
-                break
+    # Not of a panel, whose identifiers are in many records each.
+    yield from _smallest([each for each in ids if len(set(each.values)) * 3 >= len(each.values)], parts, 2)
+    times = [column for column in complete if column.name == event_time]
+    if not times or not (is_series or times[0].kind == "DATE"):
+        return
+    if is_series and _is_unique(times):
+        yield (*constant, event_time)
+    for among, most in ((ids, 3), ([*ids, *parts], 2), (low, 1)):
+        for count in range(1, most + 1):
+            for chosen in combinations(among[:_MOST_COLUMNS], count):
+                named = all(each in ids for each in chosen)
+                if _is_unique([*chosen, *times]) and (named or _is_grid([*chosen, *times])):
+                    yield (*constant, *(each.name for each in chosen), event_time)
+                    return
 
 
 def _smallest(ids: Sequence[Column], others: Sequence[Column], most: int) -> Iterator[tuple[str, ...]]:
@@ -110,19 +125,21 @@ def _smallest(ids: Sequence[Column], others: Sequence[Column], most: int) -> Ite
                     return
 
 
-def _in_order(chosen: Sequence[Column], complete: Sequence[Column]) -> list[Column]:
-    places = {column.name: place for place, column in enumerate(complete)}
-    return sorted(chosen, key=lambda column: (not is_id(column.name), places[column.name]))
+def _is_grid(columns: Sequence[Column]) -> bool:
+    """Whether most combinations of the values of some columns are there, which is no accident."""
+    return len(columns[0].values) >= _LEAST_FILLED * prod(len(set(column.values)) for column in columns)
 
 
 def _is_numbering(column: Column) -> bool:
-    """Whether a first column is a number that counts up, or a short text that is another one in each record."""
+    """Whether a first column is a number that counts up, or a short code that is another one in each record."""
     if column.kind == "LONG":
         numbers = [int(value) if value and value.isdigit() else -2 * place for place, value in enumerate(column.values)]
         return all(b - a == 1 for a, b in pairwise(numbers))
-    return column.kind == "STRING" and all(
-        len(value or "") <= 20 and " " not in (value or "") for value in column.values
-    )
+    return column.kind == "STRING" and all(_CODE.fullmatch(value or "") for value in column.values)
+
+
+def _is_constant(column: Column) -> bool:
+    return len(column.values) > 1 and len(set(column.values)) == 1
 
 
 def _is_dimension(column: Column) -> bool:

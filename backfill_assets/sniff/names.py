@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from backfill_assets.domain.file_names import FileName
 
 _ALLOWED = re.compile(r"[^\W_][\w-]*")
+_WRAPPED = re.compile(r"(?<=.)\.\$\w+$")
+"""What MongoDB puts around a value, as in `at.$date`."""
+
 RESERVED = frozenset({"file_name", "row_number"})
 
 
@@ -44,7 +47,7 @@ def contract_name(written: FileName, taken: set[str]) -> str:
 def _name_of(written: FileName) -> str:
     match written:
         case str():
-            return written
+            return _WRAPPED.sub("", written)
         case int():
             return f"column_{written}"
         case (str() as name, int() as number):

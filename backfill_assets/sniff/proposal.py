@@ -23,22 +23,32 @@ class DoubtKind(StrEnum):
     NO_VALUE = "no value"
     MIXED = "mixed"
     NULL_TEXT = "null text"
+    LOST_TEXT = "lost text"
     SENTINEL = "sentinel"
     MONEY = "money"
     LEADING_ZEROS = "leading zeros"
     NO_KEY = "no key"
     KEY_OF_SAMPLE = "key of a sample"
+    KEY_BY_VALUES = "key by values"
     OTHER_COLUMNS = "other columns"
+    LOST_COLUMNS = "lost columns"
+    OTHER_DIALECT = "other dialect"
+    MORE_FILES = "more files"
     FIRST_DAY = "first day"
     FUTURE = "future"
     GAPS = "gaps"
     NESTED = "nested"
     ENVELOPE = "envelope"
+    MISQUOTED = "misquoted"
     RAGGED = "ragged"
     REPEATED_HEADER = "repeated header"
     NOT_A_VALUE = "not a value"
     SHEETS = "sheets"
     NO_EVENT_TIME = "no event time"
+    NO_RECORD = "no record"
+    DATES_AS_NAMES = "dates as names"
+    ONE_COLUMN = "one column"
+    LISTS = "lists"
     API = "api"
 
 
@@ -77,6 +87,7 @@ class ProposedColumn:
         values: How many values it has in the sample.
         nulls: How many records have none.
         fitting: How many of the values are of its type.
+        example: The first of them.
     """
 
     name: str
@@ -87,6 +98,7 @@ class ProposedColumn:
     values: int
     nulls: int
     fitting: int
+    example: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +143,7 @@ class Proposal:
         event_times: What else could be the event time.
         orders: What could order versions of a key.
         doubts: What a person has to decide, the most important first.
+        releases: Earlier headers of its files, the oldest first: what each calls the columns of the contract.
         capture: What its records are captured from, as Python; empty of files.
         capture_names: What that imports.
     """
@@ -151,6 +164,7 @@ class Proposal:
     orders: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     has_row_number: bool = field(default=False)
+    releases: tuple[Mapping[FileName, str], ...] = ()
     capture: str = ""
     capture_names: tuple[str, ...] = ()
 

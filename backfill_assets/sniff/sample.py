@@ -3,16 +3,16 @@
 
 from __future__ import annotations
 
-import gzip
 import zipfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Protocol
 
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.gzip_text import NotWhole
-from backfill_assets.capture.packed import is_of_people, open_archive
+from backfill_assets.capture.packed import is_of_people, open_archive, open_packed
 
 WHOLE_BYTES = 4 << 20
 """Files up to this size are read to their end."""
@@ -21,7 +21,15 @@ HEAD_BYTES = 1 << 20
 PART_BYTES = 1 << 17
 PARTS = 8
 
-_GZIP, _ZIP, _ZSTD = b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd"
+_PACKED: Mapping[str, bytes] = {
+    "gzip": b"\x1f\x8b",
+    "zip": b"PK\x03\x04",
+    "zstd": b"\x28\xb5\x2f\xfd",
+    "xz": b"\xfd7zXZ\x00",
+    "bzip2": b"BZh91AY&SY",
+}
+"""What packed files begin with. Of bzip2 that of the largest blocks, which programs write unless they are asked."""
+
 _WORKBOOK = "[Content_Types].xml"
 
 
@@ -69,22 +77,18 @@ def read_sample(path: Path) -> Sample:
     if not size:
         raise BadFile(path=str(path), fault=Fault.DAMAGED, why="is empty, so that it tells nothing of its records")
     with path.open("rb") as file:
-        begin = file.read(4)
+        begin = file.read(10)
         file.seek(0)
-        try:
-            if begin.startswith(_GZIP):
-                with gzip.open(file) as unpacked:
-                    return _packed(path, size, unpacked, "gzip")
-            if begin == _ZSTD:
-                import pyarrow as pa
-
-                with pa.CompressedInputStream(file, "zstd") as unpacked:
-                    return _packed(path, size, unpacked, "zstd")
-            if begin == _ZIP:
-                return _of_archive(path, size)
-        except (NotWhole, OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-            raise BadFile(path=str(path), fault=Fault.DAMAGED, why=f"cannot be unpacked: {error}") from error
-        return _plain(path, size, file)
+        packed = next((name for name, marks in _PACKED.items() if begin.startswith(marks)), "")
+        if not packed:
+            return _plain(path, size, file)
+    try:
+        if packed == "zip":
+            return _of_archive(path, size)
+        with open_packed(path, packed) as unpacked:
+            return _packed(path, size, unpacked, packed)
+    except (NotWhole, OSError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        raise BadFile(path=str(path), fault=Fault.DAMAGED, why=f"cannot be unpacked: {error}") from error
 
 
 def _plain(path: Path, size: int, file: IO[bytes]) -> Sample:

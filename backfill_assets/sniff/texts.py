@@ -16,6 +16,9 @@ NULLS = (
 _ALWAYS = frozenset({r"\N", "NULL", "(null)", "<NA>"})
 """Those that stand for no value in columns of texts as well."""
 
+NEVER_TEXTS = _ALWAYS | {"null", "N/A", "n/a", "#N/A", "NaN", "nan"}
+"""Those that stand for no value in a column that has no other text."""
+
 _PAIRS = (("true", "false"), ("True", "False"), ("TRUE", "FALSE"), ("t", "f"))
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 _LEADING_ZERO = re.compile(r"[+-]?0[0-9]+")
@@ -37,6 +40,8 @@ class Numbers:
         if (self.decimal, self.thousands) == (".", ""):
             return text if _NUMBER.fullmatch(text) else None
         whole, is_fraction, fraction = text.partition(self.decimal)
+        if _LEADING_ZERO.fullmatch(whole):
+            return None  # a code with a comma behind it
         if self.thousands and self.thousands in whole:
             if not re.fullmatch(rf"[+-]?[0-9]{{1,3}}({re.escape(self.thousands)}[0-9]{{3}})+", whole):
                 return None

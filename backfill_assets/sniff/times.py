@@ -6,7 +6,7 @@ A form fits a text when the text is exactly what it would write: `M/d/yyyy` fits
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import cache
@@ -28,22 +28,24 @@ _DATES = (
     "MMM d yyyy", "MMM dd yyyy", "MMM d, yyyy", "MMM dd, yyyy", "MMMM d, yyyy", "MMMM dd, yyyy", "MMMM d yyyy",
     "d MMM yyyy", "dd MMM yyyy", "d MMMM yyyy", "dd MMMM yyyy", "d-MMM-yyyy", "dd-MMM-yyyy", "d-MMM-yy", "dd-MMM-yy",
     "dd/MMM/yyyy", "yyyy-MMM-dd", "yyyy MMM d", "yyyy MMM dd", "yyyy M d", "yyyy MM dd", "d M yyyy", "dd MM yyyy",
+    "dd/MMM/yy", "d/MMM/yy", "yyyy'年'M'月'd'日'", "yyyy'年'MM'月'dd'日'", "yyyy. M. d.", "yyyy. MM. dd.",
     "EEE, d MMM yyyy", "EEE, dd MMM yyyy", "EEE MMM dd yyyy", "EEEE, MMMM d, yyyy",
 )  # fmt: skip
 _MONTHS_ALONE = (
     "yyyy-MM", "yyyy/MM", "yyyy/M", "MM/yyyy", "M/yyyy", "MM-yyyy", "MMM-yyyy", "MMM yyyy", "MMMM yyyy", "MMM-yy",
     "yy-MMM", "yyyy MMM", "yyyy MMMM", "yyyy M", "yyyy MM", "yyyy'M'MM", "yyyy 'M'MM", "yyyy-MMM", "MMM.yyyy",
-    "yyyy-'Q'Q", "yyyy'Q'Q", "yyyy 'Q'Q",
+    "yyyy-'Q'Q", "yyyy'Q'Q", "yyyy 'Q'Q", "yyyy'K'Q", "YYYY'-W'ww", "YYYY'W'ww",
 )  # fmt: skip
 _CLOCKS = (
     "HH:mm:ss", "H:mm:ss", "HH:mm", "H:mm", "hh:mm:ss a", "h:mm:ss a", "hh:mm a", "h:mm a", "HH.mm.ss", "HH.mm",
-    "HH:mm:ss.SSS", "HH:mm:ss.SSSSSS", "hh:mm a", "h:mma", "HHmm", "HHmmss", "H",
+    "HH:mm:ss.SSS", "HH:mm:ss.SSSSSS", "hh:mm a", "h:mma", "HHmm", "HHmmss", "HH", "H",
 )  # fmt: skip
 _BETWEEN = (" ", "'T'", ", ", "-", ":", "  ")
-_OFFSETS = ("", "XXX", " XXX", "xx", " xx", " 'UTC'", " 'GMT'", "'Z'")
+_OFFSETS = ("", "XXX", " XXX", "xx", " xx", "x", " 'UTC'", " 'GMT'", "'Z'")
 YEARS = "yyyy"
-_MOST_PATTERNS = 3
-_COMPACT = ("yyyyMMddHHmmss", "yyyyMMddHHmm", "yyyyMMdd'T'HHmmss'Z'")
+_MOST_PATTERNS = 5
+_COMPACT = ("yyyyMMddHHmmss", "yyyyMMddHHmm", "yyyyMMddHH", "yyyyMMdd'T'HHmmss'Z'")
+_TRIED_TEXTS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +161,8 @@ def _patterns(texts: Sequence[str], allowed: Sequence[str]) -> tuple[tuple[str, 
 
 
 def _least(count: int) -> int:
-    """How many of some texts have to fit: nearly all of many, all of a few."""
-    return count if count < 20 else count - count // 20
+    """How many of some texts have to fit: nearly all of many, all but one of some, all of a few."""
+    return count - (count // 20 if count >= 20 else count >= 8)
 
 
 def _iso(texts: Sequence[str]) -> TimeForm | None:
@@ -200,20 +202,31 @@ def _with_clocks(day: str, first: str) -> Iterator[str]:
                     yield from (f"{day}{between}{clock}{offset}" for clock in _CLOCKS)
 
 
-def _fitting(texts: Sequence[str], allowed: Iterable[str]) -> dict[str, int]:
-    """Forms that fit the first of some texts, with the number of texts that each fits."""
-    first, days = texts[0], [each for each in allowed if not has_clock(each)]
-    forms = [each for each in allowed if read_as(first, each) is not None]
-    if not forms and any(character in first for character in " T:,-"):
-        forms = [each for day in days for each in _with_clocks(day, first) if read_as(first, each) is not None]
-        forms += [each for each in _clock_first() if read_as(first, each) is not None]
+def _fitting(texts: Sequence[str], allowed: Sequence[str]) -> dict[str, int]:
+    """Forms that fit one of the first of some texts, with the number of texts that each fits."""
+    forms = next((found for text in texts[:_TRIED_TEXTS] if (found := _forms_of(text, allowed))), [])
     return {each: sum(read_as(text, each) is not None for text in texts) for each in dict.fromkeys(forms)}
+
+
+def _forms_of(text: str, allowed: Sequence[str]) -> list[str]:
+    forms = [each for each in allowed if read_as(text, each) is not None]
+    if not forms and any(character in text for character in " T:,-"):
+        days = [each for each in allowed if not has_clock(each)]
+        forms = [each for day in days for each in _with_clocks(day, text) if read_as(text, each) is not None]
+        forms += [each for each in _clock_first() if read_as(text, each) is not None]
+    return forms
 
 
 @cache
 def _clock_first() -> tuple[str, ...]:
     """Of old web servers and of social networks."""
-    return ("EEE MMM dd HH:mm:ss xx yyyy", "EEE MMM d HH:mm:ss yyyy", "dd/MMM/yyyy:HH:mm:ss xx", "HH:mm dd/MM/yyyy")
+    return (
+        "EEE MMM dd HH:mm:ss xx yyyy",
+        "EEE MMM d HH:mm:ss yyyy",
+        "dd/MMM/yyyy:HH:mm:ss xx",
+        "HH:mm dd/MM/yyyy",
+        "'['dd/MMM/yyyy:HH:mm:ss xx']'",
+    )
 
 
 def _best(fitting: dict[str, int], texts: Sequence[str]) -> str:

@@ -28,7 +28,6 @@ from backfill_assets.landing.probe import opened, text_errors
 
 _CHUNK_BYTES = 1 << 20
 
-_CSV_NAMES = (".csv", ".tsv", ".tab", ".psv", ".txt", ".dat")
 _FORMATS: Mapping[type[Dialect], Format] = {
     Csv: Format.CSV,
     Json: Format.JSONL,
@@ -43,8 +42,8 @@ _READ_PACKED = ("", "gzip")
 def formats(source: SourceTable) -> Mapping[str, Format]:
     """What a file of the source is, by the suffix of its name; by an empty one, what one of any other name is."""
     match source.reads:
-        case Csv():
-            return FORMATS | dict.fromkeys(_CSV_NAMES, Format.CSV)
+        case Csv():  # rows have every suffix that somebody has thought of, and none
+            return FORMATS | {"": Format.CSV}
         case Json():  # what a delivery stream writes has no suffix
             return FORMATS | {"": Format.JSONL}
         case Avro():

@@ -92,3 +92,38 @@ def as_dates(frame: pd.DataFrame, formats: Mapping[Any, str]) -> pd.DataFrame:
     for column, form in formats.items():
         frame[column] = pd.to_datetime(frame[column].astype(str), format=form)
     return frame
+
+
+def read_by_pandas(
+    formats: Mapping[Any, str] | None = None,
+    together: Mapping[str, tuple[Sequence[Any], str]] | None = None,
+    units: Mapping[Any, Any] | None = None,
+    **options: Any,
+) -> Callable[[Path], pd.DataFrame]:
+    """What `pandas.read_csv` reads with some options.
+
+    Args:
+        formats: How columns are dates or times.
+        together: Columns that are made of several, joined by blanks, and how these are dates or times.
+        units: Of numbers since 1970.
+        options: Of `read_csv`.
+    """
+
+    def read(path: Path) -> pd.DataFrame:
+        frame: pd.DataFrame = pd.read_csv(path, **options)
+        frame.columns = pd.Index([each.strip() if isinstance(each, str) else each for each in frame.columns])
+        for name, (parts, form) in (together or {}).items():
+            rows = zip(*(frame[part].astype(str).str.strip() for part in parts), strict=True)
+            frame[name] = pd.to_datetime(pd.Series([" ".join(row) for row in rows], index=frame.index), format=form)
+        for column, form in (formats or {}).items():
+            frame[column] = pd.to_datetime(frame[column].astype(str), format=form)
+        for column, unit in (units or {}).items():
+            frame[column] = pd.to_datetime(frame[column], unit=unit)
+        return frame
+
+    return read
+
+
+def as_it_is(*, keep: Sequence[str] = ("",)) -> dict[str, Any]:
+    """Options of pandas with which only these texts are no value."""
+    return {"keep_default_na": False, "na_values": list(keep)}

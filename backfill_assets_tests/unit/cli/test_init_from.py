@@ -61,22 +61,23 @@ def test_the_code_of_all_of_them_is_formatted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "first_day", "days"),
+    ("name", "first_day", "days", "has_gaps"),
     [
-        ("weather", date(2012, 1, 1), (date(2012, 1, 1), date(2012, 2, 9))),
-        ("disasters", date(1900, 1, 1), (date(1919, 1, 1), date(1919, 1, 1))),
-        ("stocks", date(2000, 1, 1), (date(2001, 6, 1), date(2001, 8, 1))),
+        ("weather", date(2012, 1, 1), (date(2012, 1, 1), date(2012, 2, 9)), False),
+        ("disasters", date(1900, 1, 1), (date(1900, 1, 1), date(1919, 1, 1)), True),
+        ("stocks", date(2000, 1, 1), (date(2000, 1, 1), date(2001, 8, 1)), False),
     ],
 )
-def test_it_publishes_the_last_days_that_need_no_statement(
-    name: str, first_day: date, days: tuple[date, date], tmp_path: Path
+def test_it_publishes_the_whole_file(
+    name: str, first_day: date, days: tuple[date, date], has_gaps: bool, tmp_path: Path
 ) -> None:
     path = tmp_path / SHAPES[name].file
     path.write_bytes(SHAPES[name].write())
     project = FileProject(package="p", proposal=sniffed([path], clock=lambda: AS_OF), data="sample_data/x")
-    assert project.first_day == first_day
-    assert project.days[1] == days[1]
-    assert days[0] <= project.days[0] <= days[1] or name == "stocks"
+    assert (project.first_day, project.days, project.has_gaps) == (first_day, days, has_gaps)
+    readme = (made(name, "published", tmp_path) / "README.md").read_text()
+    assert (f"--from {days[0]} --to {days[1]}" in readme, "--partial" in readme) == (True, has_gaps)
+    assert all("--by" in line for line in readme.splitlines() if line.startswith(("backfill run", "backfill plan")))
 
 
 def test_the_command_line_writes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +103,7 @@ def test_what_is_printed_is_python_and_the_rest_goes_to_standard_error(
     assert ended.exit_code == 0, ended.output
     compile(ended.stdout, "sales.py", "exec")
     assert 'name="bronze.sales"' in ended.stdout
-    assert "next: write it to a file, such as sales.py" in ended.stderr
+    assert "backfill land sales --by NAME umsatz.csv" in ended.stderr
     document = json.loads(CliRunner().invoke(app, ["sniff", "umsatz.csv", "--json"]).stdout)
     assert (document["table"], document["key"], document["event_time"]) == (
         "bronze.umsatz",

@@ -154,3 +154,70 @@ def test_records_of_json_are_found_where_they_are(text: str, reads: str, records
     found = documents_of(text, is_whole=True)
     assert found is not None
     assert (repr(found.reads), len(found.records)) == (reads, records)
+
+
+@pytest.mark.parametrize(
+    ("values", "quote", "misquoted"),
+    [
+        (['"Giliap" (1975)', "plain", '"Best"'], "", 0),
+        (['"Open'], "", 0),
+        (['5" pipe', "plain"], '"', 0),
+        (['"plain"', '"a ""b"""', '"c\td"'], '"', 0),
+        (['"a\td" e', '"b\tc"'], '"', 1),
+    ],
+)
+def test_quotes_are_letters_where_no_row_needs_them_and_some_break_them(
+    values: list[str], quote: str, misquoted: int
+) -> None:
+    rows = [f"{number}\t{values[number] if number < len(values) else 'x'}\t2020" for number in range(40)]
+    found = dialect_of("\n".join(["id\tname\tyear", *rows]) + "\n")
+    assert (found.delimiter, found.quote, found.misquoted) == ("\t", quote, misquoted)
+
+
+def test_a_quote_behind_the_first_lines_is_found() -> None:
+    rows = [f"{number}\tname\t2020" for number in range(2_000)]
+    rows[1_900] = '1900\t"Giliap" (1975)\t2020'
+    assert dialect_of("\n".join(["id\tname\tyear", *rows]) + "\n").quote == ""
+    assert dialect_of("\n".join(["id\tname\tyear", *rows[:500]]) + "\n", ["\n".join(rows[1_500:])]).quote == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "is_mixed"),
+    [
+        ("id,day\n1,2\r\n3,4\r\n", True),
+        ("id,day\r\n1,2\r\n3,4\n", True),
+        ('id,note\r\n1,"a\nb"\r\n', False),
+        ("id,day\r1,2\r", False),
+        ("id,day\n1,2", False),
+    ],
+)
+def test_ends_of_rows_that_differ_are_seen_and_those_within_values_are_not(text: str, is_mixed: bool) -> None:
+    assert dialect_of(text).is_mixed == is_mixed
+
+
+@pytest.mark.parametrize(
+    ("head", "names"),
+    [
+        ("# of a station\n# STN,YYYYMMDD,   HH\n", ("STN", "YYYYMMDD", "HH")),
+        ("#Version: 1.0\n#Fields: s-id date cs-hour\n", ("s-id", "date", "cs-hour")),
+        ("# of a station\n", ()),
+        ("", ()),
+    ],
+)
+def test_a_comment_names_the_columns_where_no_row_does(head: str, names: tuple[str, ...]) -> None:
+    rows = "".join(f"260,202301{number:02},{number}\n" for number in range(1, 20))
+    found = dialect_of(head + rows)
+    assert (found.header, found.names) == (False, names)
+
+
+def test_titles_of_a_sheet_are_no_header_though_they_have_all_delimiters() -> None:
+    titles = "Sales of the year,,,\n,,,\nby region,,,\n"
+    rows = "".join(f"{number},x,y,2020-01-{number:02}\n" for number in range(1, 20))
+    assert dialect_of(f"{titles}id,a,b,day\n{rows}").skip == 3
+    assert dialect_of(f"id,,,\n{rows}").skip == 0
+
+
+def test_years_in_a_row_are_names_of_columns() -> None:
+    rows = "".join(f"Land {number},{number},{number + 2},{number + 3}\n" for number in range(20))
+    assert dialect_of(f"Country,2001,2002,2003\n{rows}").header
+    assert not dialect_of(f"Country,2003,2001,2002\n{rows}").header

@@ -1,0 +1,331 @@
+"""Look: the columns of a file as they are written, whatever it is, before they are typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import zip_longest
+from pathlib import Path
+
+import pyarrow as pa
+
+from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.capture.landed_files import PACKED, FileKind, Format
+from backfill_assets.domain.dialects import Avro, Csv, Dialect, Json, Xlsx
+from backfill_assets.domain.file_names import FileName
+from backfill_assets.lake.first_rows import first_rows_of_delta, first_rows_of_iceberg, is_delta, newest_metadata
+from backfill_assets.landing.first_bytes import SAMPLE_BYTES, require_text
+from backfill_assets.sniff.change_events import envelope_of
+from backfill_assets.sniff.columns import Raw, typed
+from backfill_assets.sniff.decoded import lines_of_avro, rows_of_workbook, sheets_of
+from backfill_assets.sniff.dialect import Delimited, Table, dialect_of, table_of, with_rows
+from backfill_assets.sniff.documents import Number, columns_of, documents_of, text_of
+from backfill_assets.sniff.encoding import encoding_of
+from backfill_assets.sniff.event_time import event_times
+from backfill_assets.sniff.footer import MOST_ROWS, first_rows, kind_of, texts_of
+from backfill_assets.sniff.names import written_names
+from backfill_assets.sniff.proposal import Doubt, DoubtKind, Looked
+from backfill_assets.sniff.sample import Sample, read_sample
+from backfill_assets.sniff.texts import (
+    NEVER_TEXTS,
+    NULLS,
+    PLAIN,
+    Numbers,
+    always_null,
+    null_texts,
+    numbers_of,
+    sentinels,
+    truths_of,
+)
+
+_MOST_ROWS = 50_000
+_QUOTED = 5
+_PLAIN_CSV = ".csv"
+_JSON_LINES = (".jsonl", ".ndjson", ".json", ".geojson")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """The columns of one file, before they are typed.
+
+    Attributes:
+        reads: The dialect, as far as values do not tell more of it.
+        numbers: How its numbers are written.
+        captured: Of a table of others: what declares its capture, its argument, and where the table is.
+    """
+
+    looked: Looked
+    reads: Dialect | None
+    columns: tuple[Raw, ...]
+    numbers: Numbers = PLAIN
+    doubts: tuple[Doubt, ...] = ()
+    left_out: tuple[str, ...] = ()
+    captured: tuple[str, str, str] | None = None
+
+
+def look(path: Path, *, as_of: datetime) -> Seen:
+    """The columns of a file as they are written.
+
+    Args:
+        as_of: The present, by which it is judged whether an object or the list in it is the record.
+
+    Raises:
+        UnreadableFile: It is none of which records could be read.
+    """
+    if path.is_dir():
+        return _of_table(path)
+    sample = read_sample(path)
+    if sample.head.startswith(b"PAR1"):
+        return _of_parquet(path, sample)
+    if sample.is_workbook:
+        return _of_workbook(path, sample)
+    if sample.head.startswith(b"Obj\x01"):
+        text, is_whole = lines_of_avro(path)
+        records = documents_of(text, is_whole=True)
+        seen = _of_json(sample, Json(), records.records if records else ())
+        return replace(seen, reads=Avro(), looked=replace(seen.looked, format="Avro", is_whole=is_whole))
+    encoding = encoding_of(sample.head[: 1 << 16])
+    of_text = FileKind(format=Format.CSV, compression="")
+    require_text(sample.head[:SAMPLE_BYTES], path, path.name, of_text, Csv(encoding=encoding.name))
+    text = sample.head.decode(encoding.name, "replace").removeprefix("\ufeff")
+    if text.lstrip()[:1] in ("{", "[") and (found := documents_of(text, is_whole=sample.is_whole)) is not None:
+        if found.inner:
+            why = f"is an array that has another one of {found.inner:,} objects in it: save that one by itself"
+            raise BadFile(path=str(path), fault=Fault.DIALECT, why=why)
+        seen = _of_json(sample, found.reads, found.records)
+        if found.document is None or event_times([typed(raw) for raw in seen.columns], as_of=as_of):
+            return seen
+        return _of_json(sample, None if "\n" not in text.strip() else Json(), [found.document])
+    doubts = () if encoding.doubt is None else (encoding.doubt,)
+    return _of_rows(sample, text, encoding.name, doubts)
+
+
+# --------------------------------------------------------------------------------------------------------------- forms
+
+
+def _looked(sample: Sample, form: str, records: int) -> Looked:
+    return Looked(
+        file=sample.file,
+        size_bytes=sample.size_bytes,
+        read_bytes=sample.read_bytes,
+        is_whole=sample.is_whole,
+        format=form,
+        packed=sample.packed,
+        records=records,
+    )
+
+
+def _of_parquet(path: Path, sample: Sample) -> Seen:
+    rows, count = first_rows(path)
+    read = sample.size_bytes if rows.num_rows == count else sample.size_bytes * rows.num_rows // max(1, count)
+    looked = replace(_looked(sample, "Parquet", rows.num_rows), read_bytes=read, is_whole=rows.num_rows == count)
+    return _of_arrow(rows, looked)
+
+
+def _of_table(folder: Path) -> Seen:
+    """The columns of a Delta or an Iceberg table in a folder."""
+    metadata = newest_metadata(folder)
+    try:
+        if is_delta(folder):
+            rows, form = first_rows_of_delta(folder, MOST_ROWS), "Delta"
+            captured = ("LakeTable", "url", str(folder.resolve()))
+        elif metadata is not None:
+            rows, form = first_rows_of_iceberg(metadata, MOST_ROWS), "Iceberg"
+            captured = ("IcebergTable", "table", str(metadata.resolve()))
+        else:
+            why = "is a folder, and neither a Delta nor an Iceberg table"
+            raise BadFile(path=str(folder), fault=Fault.FOLDER, why=why)
+    except ValueError as error:
+        raise BadFile(path=str(folder), fault=Fault.DAMAGED, why=f"cannot be read: {error}") from error
+    size, is_whole = rows.nbytes, rows.num_rows < MOST_ROWS
+    looked = Looked(
+        file=folder.name, size_bytes=size, read_bytes=size, is_whole=is_whole, format=form, records=rows.num_rows
+    )
+    return replace(_of_arrow(rows, looked), captured=captured)
+
+
+def _of_arrow(rows: pa.Table, looked: Looked) -> Seen:
+    doubts, columns, left_out = [], [], []
+    for place, field in enumerate(rows.schema):
+        values: pa.ChunkedArray = rows.column(place)
+        kind, is_local = kind_of(field.type, values)
+        if not kind:
+            doubts.append(Doubt(kind=DoubtKind.NESTED, values=(field.name, str(field.type))))
+            left_out.append(field.name)
+            continue
+        columns.append(Raw(written=field.name, texts=texts_of(values), kind=kind, is_local=is_local))
+    return Seen(looked=looked, reads=None, columns=tuple(columns), doubts=tuple(doubts), left_out=tuple(left_out))
+
+
+def _of_json(sample: Sample, reads: Json | None, records: Sequence[object]) -> Seen:
+    columns = []
+    doubts = []
+    if (declared := next(filter(None, map(envelope_of, records[:20])), None)) is not None:
+        doubts.append(Doubt(kind=DoubtKind.ENVELOPE, values=declared))
+    for path, values in columns_of(records).items():  # type: ignore[arg-type]
+        present = [value for value in values if value is not None]
+        is_text = any(not isinstance(value, Number | bool) for value in present)
+        kind = "BOOLEAN" if present and all(isinstance(value, bool) for value in present) else ""
+        columns.append(Raw(written=path, texts=[text_of(value) for value in values], is_text=is_text, kind=kind))
+        if is_text and any(isinstance(value, Number | bool) for value in present):
+            texts = tuple(str(text_of(value)) for value in present if isinstance(value, Number | bool))
+            doubts.append(Doubt(kind=DoubtKind.MIXED, column=path, values=texts[:_QUOTED], records=len(texts)))
+    looked = _looked(sample, "JSON lines" if reads is None else "JSON", len(records))
+    if reads is None and not _unpacked(sample).endswith(_JSON_LINES):
+        reads = Json()
+    return Seen(looked=looked, reads=reads, columns=tuple(columns), doubts=tuple(doubts))
+
+
+def _of_rows(sample: Sample, text: str, encoding: str, doubts: tuple[Doubt, ...]) -> Seen:
+    parts = [] if encoding.startswith("utf-16") else [part.decode(encoding, "replace") for part in sample.parts]
+    dialect = dialect_of(text, parts)
+    table = table_of(text, dialect, is_whole=sample.is_whole, parts=parts)
+    rows = _bounded(table.rows)
+    written: list[FileName] = written_names(table.header) if dialect.header else [*range(len(table.header))]
+    raws = [
+        Raw(written=name, texts=[row[place] or None for row in rows], called=called)
+        for place, (name, called) in enumerate(zip_longest(written, dialect.names[: len(written)], fillvalue=""))
+    ]
+    named = max((place + 1 for place, raw in enumerate(raws) if raw.values or raw.called), default=0)
+    without = [
+        place
+        for place, raw in enumerate(raws)
+        if isinstance(raw.written, int) and not raw.values and (dialect.header or place >= named)
+    ]
+    left_out = tuple(f"column {place + 1}" for place in without)
+    raws = [raw for place, raw in enumerate(raws) if place not in without]
+    numbers = numbers_of([raw.values[:2_000] for raw in raws])
+    nulls = _nulls(raws, numbers)
+    cleared = [replace(raw, texts=[None if text in nulls else text for text in raw.texts]) for raw in raws]
+    pairs = [pair for raw in cleared if (pair := truths_of(raw.values)) and len(set(raw.values)) > 1]
+    return Seen(
+        looked=replace(_looked(sample, "CSV", len(rows)), is_whole=sample.is_whole and len(rows) == len(table.rows)),
+        reads=_csv(sample, dialect, encoding, numbers, nulls, pairs, is_plain=not table.repeated),
+        columns=tuple(cleared),
+        numbers=numbers,
+        doubts=(*doubts, *_doubts_of_rows(dialect, table), *_doubts_of_nulls(raws, numbers, nulls)),
+        left_out=left_out,
+    )
+
+
+def _of_workbook(path: Path, sample: Sample) -> Seen:
+    try:
+        sheets = sheets_of(path)
+    except OSError as error:
+        raise BadFile(path=str(path), fault=Fault.DAMAGED, why=f"is not a complete workbook: {error}") from error
+    if not sheets:
+        raise BadFile(path=str(path), fault=Fault.DAMAGED, why="is a workbook without a sheet")
+    text, numbers, is_whole = rows_of_workbook(path, sheets[0])
+    dialect = with_rows(Delimited(delimiter=","), text)
+    table = table_of(text, dialect, is_whole=True)
+    raws = tuple(
+        Raw(written=name, texts=[row[place] or None for row in table.rows])
+        for place, name in enumerate(written_names(table.header))
+    )
+    kept = tuple(raw for raw in raws if isinstance(raw.written, str | tuple) or raw.values)
+    others = (Doubt(kind=DoubtKind.SHEETS, values=sheets[:_QUOTED]),) if len(sheets) > 1 else ()
+    skip = numbers[dialect.skip] - 1 if dialect.skip else 0
+    return Seen(
+        looked=replace(_looked(sample, "Excel", len(table.rows)), is_whole=is_whole),
+        reads=Xlsx(sheet=sheets[0] if len(sheets) > 1 else "", skip=skip),
+        columns=kept,
+        doubts=(*others, *_doubts_of_rows(dialect, table)),
+    )
+
+
+def _bounded(rows: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
+    """Not too many rows: the first ones, and some from there to the last."""
+    if len(rows) <= _MOST_ROWS:
+        return rows
+    first = rows[: _MOST_ROWS // 2]
+    step = -(-(len(rows) - len(first)) // (_MOST_ROWS // 2))
+    return [*first, *rows[: len(first) - 1 : -step][::-1]]
+
+
+def _nulls(raws: Sequence[Raw], how: Numbers) -> frozenset[str]:
+    """The texts that stand for no value in a file: without them columns are numbers, times, or true and false."""
+    found: set[str] = set()
+    for raw in raws:
+        values = raw.values
+        found |= always_null(values)
+        if candidates := null_texts(values):
+            rest = [text for text in values if text not in candidates]
+            is_text = rest and typed(Raw(written=raw.written, texts=rest), how).kind == "STRING"
+            if not is_text:
+                found |= candidates if rest else candidates & NEVER_TEXTS
+    return frozenset(found)
+
+
+def _csv(
+    sample: Sample,
+    dialect: Delimited,
+    encoding: str,
+    numbers: Numbers,
+    nulls: frozenset[str],
+    pairs: Sequence[tuple[str, str]],
+    *,
+    is_plain: bool,
+) -> Csv | None:
+    """What has to be declared; None of a plain CSV whose rows end in one way and can all be read."""
+    others = [pair for pair in pairs if pair != ("true", "false")]
+    usual = [("true", "false")] if len(others) < len(pairs) else []
+    truths = list(dict.fromkeys([*usual, *others]))
+    declared = Csv(
+        delimiter=dialect.delimiter,
+        quote=dialect.quote,
+        escape=dialect.escape,
+        letters=dialect.letters,
+        encoding=encoding,
+        decimal=numbers.decimal,
+        thousands=numbers.thousands,
+        null=tuple(text for text in NULLS if text in nulls),
+        true=tuple(pair[0] for pair in truths) if others else ("true",),
+        false=tuple(pair[1] for pair in truths) if others else ("false",),
+        skip=dialect.skip,
+        comment=dialect.comment,
+        trim=dialect.trim,
+        header=dialect.header,
+    )
+    is_named = _unpacked(sample).endswith(_PLAIN_CSV) or sample.packed == "zip"
+    is_plain = is_plain and is_named and not dialect.is_mixed and not dialect.misquoted
+    return None if declared == Csv() and is_plain else declared
+
+
+def _unpacked(sample: Sample) -> str:
+    """The name of a file without the suffix of what it is packed by."""
+    name = sample.file.lower()
+    return name.removesuffix(PACKED[sample.packed]) if sample.packed in PACKED else name
+
+
+def _doubts_of_rows(dialect: Delimited, table: Table) -> Iterator[Doubt]:
+    if dialect.duckdb:
+        yield Doubt(kind=DoubtKind.DIALECT, values=(dialect.delimiter, dialect.duckdb))
+    if dialect.misquoted:
+        yield Doubt(kind=DoubtKind.MISQUOTED, records=dialect.misquoted, rejects=True)
+    if table.ragged:
+        yield Doubt(kind=DoubtKind.RAGGED, records=len(table.ragged), first=table.ragged[0], rejects=True)
+    if table.repeated:
+        yield Doubt(kind=DoubtKind.REPEATED_HEADER, records=len(table.repeated), first=table.repeated[0])
+    if table.blank:
+        yield Doubt(kind=DoubtKind.NO_VALUE, records=len(table.blank), first=table.blank[0], rejects=True)
+
+
+def _doubts_of_nulls(raws: Sequence[Raw], how: Numbers, nulls: frozenset[str]) -> Iterator[Doubt]:
+    """Texts that may stand for no value, and those that do in another column and may be texts in this one.
+
+    Args:
+        nulls: The texts that are declared to stand for no value.
+    """
+    for raw in raws:
+        values = raw.values
+        texts = null_texts(values) - always_null(values)
+        rest = [text for text in values if text not in texts]
+        if texts and rest and typed(Raw(written=raw.written, texts=rest), how).kind == "STRING":
+            for kind, among in ((DoubtKind.NULL_TEXT, texts - nulls), (DoubtKind.LOST_TEXT, texts & nulls)):
+                count = sum(text in among for text in values)
+                if among:
+                    yield Doubt(kind=kind, column=str(raw.written), values=tuple(sorted(among)), records=count)
+        if found := sentinels(values):
+            count = sum(text in found for text in values)
+            yield Doubt(kind=DoubtKind.SENTINEL, column=str(raw.written), values=found, records=count)
