@@ -307,11 +307,10 @@ def with_rows(found: Delimited, text: str) -> Delimited:
         first -= 1
     skip = rows[first][0] - 1 if not comment or _has_others(lines[: rows[first][0] - 1], comment) else 0
     cells = [cell for _, row in rows[first : first + 100] for cell in row if cell.strip()]
-    padded = sum(cell != cell.strip() for cell in cells)
+    is_padded = {cell: cell != cell.strip() and _quoted(cell, found) not in text for cell in (*cells, *rows[first][1])}
+    padded = sum(is_padded[cell] for cell in cells)
     trim = (
-        any(cell != cell.strip() for cell in rows[first][1])
-        or padded > len(cells) * 0.2
-        or f'{found.delimiter} "' in text
+        any(is_padded[cell] for cell in rows[first][1]) or padded > len(cells) * 0.2 or f'{found.delimiter} "' in text
     )
     body = [[cell.strip() for cell in row] for _, row in rows[first:] if len(row) in (width, width - 1)]
     found = replace(found, skip=skip, comment="" if skip else comment, trim=trim, header=has_header(body))
@@ -346,6 +345,11 @@ def _names_before(
         if named <= len(names) <= width and len(names) > 1 and all(names) and not any(map(_is_typed, names)):
             return names
     return ()
+
+
+def _quoted(cell: str, dialect: Delimited) -> str:
+    """A value in quotes, in which blanks are its own."""
+    return f"{dialect.quote}{cell}{dialect.quote}" if dialect.quote else f"{dialect.delimiter}\0"
 
 
 def _comment(rows: Sequence[tuple[int, Sequence[str]]], width: int) -> str:

@@ -143,8 +143,7 @@ def _tickets() -> bytes:
 
 def _read_loans(path: Path) -> pd.DataFrame:
     frame = pd.read_csv(path, skiprows=1, skipfooter=1, engine="python")
-    frame["issue_d"] = pd.to_datetime(frame["issue_d"], format="%b-%Y")
-    return frame.assign(term=frame["term"].str.strip(), int_rate=frame["int_rate"].str.strip())
+    return frame.assign(issue_d=pd.to_datetime(frame["issue_d"], format="%b-%Y"))
 
 
 SHAPES = (
@@ -206,7 +205,7 @@ SHAPES = (
     Shape(
         name="loans", file="LoanStats3a.csv", like="LendingClub: a line before, a sum behind, months", write=_loans,
         pandas=_read_loans, key=("issue_d",), event_time="issue_d", rejected=1,
-        declared=("reads=Csv(skip=1, trim=True)", 'formats={"issue_d": "MMM-yyyy"}'),
+        declared=("reads=Csv(skip=1)", 'formats={"issue_d": "MMM-yyyy"}'),
     ),
     Shape(
         name="calendar_of_rooms", file="calendar.csv", like="Inside Airbnb: t, f, and dollars",
