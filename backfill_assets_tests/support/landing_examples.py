@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampType
 
 from backfill_assets.capture.file_capture import FileCapture
@@ -136,8 +137,8 @@ class LandingRoom:
         found = unknown_keys(self.spark, self.settings, self.source, imports=imports, days=days)
         return [row.asDict() for row in found.orderBy(*self.source.key).collect()]
 
-    def judge(self, content: bytes, name: str) -> list[dict[str, Any]]:
-        """The judged records of one file, without a ledger."""
+    def judge(self, content: bytes, name: str, *, as_text: bool = False) -> list[dict[str, Any]]:
+        """The judged records of one file, without a ledger; as texts, values of years that Python cannot hold too."""
         (offered,) = self.offered([self.write(content, name)])
         (found,) = self.work().captured(offered)
         raw = records(
@@ -148,7 +149,10 @@ class LandingRoom:
             source=self.source,
         )
         frame = judged(raw.frame, self.source, bounds=BOUNDS).withColumn("text", raw.text)
-        return [row.asDict() for row in frame.orderBy(ROW).collect()]
+        rows = frame.orderBy(ROW)
+        if as_text:
+            rows = rows.select(*(F.col(column).cast("string") for column in rows.columns))
+        return [row.asDict() for row in rows.collect()]
 
 
 @contextmanager
