@@ -367,7 +367,7 @@ def _number(text: str | None) -> Decimal | None:
         found = Decimal(text or "")
     except InvalidOperation:
         return None
-    return found if found.is_finite() and abs(found) < Decimal(10) ** 30 else None
+    return found if found.is_finite() and abs(found.adjusted()) < 30 else None  # others may have no float
 
 
 _MOST_EXACT = 2**53
