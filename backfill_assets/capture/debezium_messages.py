@@ -33,10 +33,12 @@ OF_A_ROW = ("before", "after")
 TIMES = ("ts_ms", "ts_us", "ts_ns")
 """The time of a message, the first of them always."""
 
-_MAXWELL = "Maxwell's records"
+PART = "_part"
+"""The first member of a line that is one more event of the message before it; decoded files alone have it."""
+
 _FORMS = (
     ("Canal's flat messages", ("database", "table", "isDdl")),
-    (_MAXWELL, ("database", "table", "type", "data")),
+    ("Maxwell's records", ("database", "table", "type", "data")),
     ("records of AWS DMS", ("data", "metadata")),
     ("records of Oracle GoldenGate", ("op_type", "op_ts", "pos")),
     ("CloudEvents", ("specversion",)),
@@ -45,6 +47,11 @@ _FORMS = (
 )
 """By their names, forms that records of other programs have, and members by which they are known."""
 
+_HINTS = {
+    "Canal's flat messages": " (they land with reads=Canal())",
+    "Maxwell's records": " (they land with reads=Maxwell())",
+}
+_PART, _SECOND = f'{{"{PART}": '.encode(), f'{{"{PART}": 1,'.encode()
 _is_change = re.compile(IS_CHANGE.encode())
 _connector = re.compile(rb'"connector"\s*:\s*"([^"\\]+)"')
 
@@ -69,10 +76,14 @@ class Messages:
     Attributes:
         connector: The connector of the source.
         beside: How many lines are passed over, by what they are.
+        several: How many messages are several lines.
+        parts: How many lines are one more event of such a message.
     """
 
     connector: str
     beside: Counter[str] = field(default_factory=Counter)
+    several: int = 0
+    parts: int = 0
     _is_looked_at: bool = False
 
     def look(self, text: bytes) -> str:
@@ -81,6 +92,8 @@ class Messages:
         for line in text.replace(b"\r", b"\n").split(b"\n"):
             if not line.strip():
                 continue
+            self.parts += line.startswith(_PART)
+            self.several += line.startswith(_SECOND)
             if kind := kind_of_message(line):
                 self.beside[kind] += 1
             elif not self._is_looked_at:
@@ -97,12 +110,13 @@ def _refusal(line: bytes, expected: str) -> str:
         if connector != expected:
             named = f"{visible(str(connector))[:60]!r}"
             return f"has change events of Debezium's connector {named}, and its source declares {expected!r}"
+        if source.get("lcr_position") is not None:
+            return "has change events of Oracle by XStream, whose lcr_position is not compared with reads: use LogMiner"
         return ""
     if "op" in found:
         return ""
     form = next((form for form, names in _FORMS if all(name in found for name in names)), "")
-    hint = " (they land with reads=Maxwell())" if form == _MAXWELL else ""
-    return f"has {form}, and its source declares change events of Debezium{hint}" if form else ""
+    return f"has {form}, and its source declares change events of Debezium{_HINTS.get(form, '')}" if form else ""
 
 
 def _document(line: bytes) -> Mapping[str, Any]:

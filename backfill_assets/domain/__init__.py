@@ -32,7 +32,7 @@ from backfill_assets.domain.breakdown import Breakdown, Tolerance, tolerance
 from backfill_assets.domain.context import TransformContext
 from backfill_assets.domain.contracts import Lift, lifts
 from backfill_assets.domain.declarations import Partitioning, daily, monthly
-from backfill_assets.domain.dialects import Avro, Csv, Epoch, Json, Maxwell, Xlsx
+from backfill_assets.domain.dialects import Avro, Canal, Csv, Epoch, Json, Maxwell, Xlsx
 from backfill_assets.domain.domain import Domain, Reference, ReferenceValue
 from backfill_assets.domain.gates import (
     AcceptedValues,
@@ -98,6 +98,7 @@ __all__ = [
     "Avro",
     "Basic",
     "Breakdown",
+    "Canal",
     "ComparedWithAccepted",
     "Csv",
     "Cursor",

@@ -124,16 +124,38 @@ class Xlsx:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maxwell:
-    """Lines of JSON as Maxwell writes them of changes of MySQL, with the position of each (`output_binlog_position`).
+    """Records as Maxwell writes them of changes of MySQL, with the position of each (`output_binlog_position`).
 
-    They land as change events: `envelope=Debezium(table="shop.orders", connector="mysql")`.
+    They land from files of JSON lines and from topics, as change events:
+    `envelope=Debezium(table="shop.orders", connector="mysql")`.
     """
 
     def mistakes(self) -> Iterator[str]:
         yield from ()
 
 
-Dialect = Csv | Json | Avro | Xlsx | Maxwell
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Canal:
+    """Flat messages as Canal writes them of changes of MySQL, and TiCDC as `canal-json`.
+
+    They land from files of JSON lines and from topics, as change events:
+    `envelope=Debezium(table="shop.orders", connector="mysql")`. Two changes of a key that are equal in what orders them
+    are refused, unless the source declares `ties="arrival"`.
+
+    Attributes:
+        by: What orders the messages: "gtid", the set of transactions (`canal.instance.gtidon`); "commitTs" of TiCDC
+            (`enable-tidb-extension`); or "es", the second in which a statement began. A file in which `es` goes back is
+            refused.
+    """
+
+    by: Literal["gtid", "commitTs", "es"] = "gtid"
+
+    def mistakes(self) -> Iterator[str]:
+        if self.by not in ("gtid", "commitTs", "es"):
+            yield f"by of its Canal is {self.by!r:.60}, and messages are ordered by 'gtid', 'commitTs' or 'es'"
+
+
+Dialect = Csv | Json | Avro | Xlsx | Maxwell | Canal
 
 
 @declared

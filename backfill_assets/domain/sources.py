@@ -40,7 +40,7 @@ from backfill_assets.domain.declarations import (
     several,
     wrong,
 )
-from backfill_assets.domain.dialects import Dialect, Form, Maxwell
+from backfill_assets.domain.dialects import Canal, Dialect, Form, Maxwell
 from backfill_assets.domain.file_names import FileName, Part, mistakes_of_members, parts_of
 from backfill_assets.domain.forms import written_in
 from backfill_assets.domain.gates import Gate
@@ -501,12 +501,11 @@ class SourceTable:
         self._check_fixed(said, POSTGRES_COLUMNS, ORDER, POSTGRES_OPERATIONS, "POSTGRES_OPERATIONS")
 
     def _check_envelope(self) -> None:
-        if isinstance(self.reads, Maxwell):
+        if isinstance(self.reads, Maxwell | Canal):
+            named = type(self.reads).__name__
             if self.envelope is None or self.envelope.connector not in ("mysql", "mariadb"):
                 wanted = "envelope=Debezium(table='shop.orders', connector='mysql')"
-                raise wrong(self, f"it reads Maxwell, whose records land as change events: declare {wanted}")
-            if self.capture is not None:
-                raise wrong(self, "it reads Maxwell, of which files are read, and it is captured")
+                raise wrong(self, f"it reads {named}, whose records land as change events: declare {wanted}")
         if self.envelope is None:
             return
         for mistake in self.envelope.mistakes():
@@ -531,7 +530,7 @@ class SourceTable:
         for column in columns:
             if column not in self.schema.fields:
                 raise wrong(self, f"it {said}, and its schema lacks {column.simpleString()}")
-        if self.order != order or self.ties != Ties.REFUSE:
+        if self.order != order or (self.ties != Ties.REFUSE and not isinstance(self.reads, Canal)):
             raise wrong(self, f"it {said}, so that its order is {order!r}, without ties")
         if self.operation != operations:
             raise wrong(self, f"it {said}, so that its operation is {named}")

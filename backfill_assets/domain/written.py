@@ -58,7 +58,7 @@ _NAMES = "names of files by the name of a column, such as {'Last Update': 'last_
 
 WRITTEN = {
     "reads": Kind(
-        words="Csv(...), Json(...), Avro(), Xlsx(...) or Maxwell()",
+        words="Csv(...), Json(...), Avro(), Xlsx(...), Maxwell() or Canal(...)",
         test=lambda value: value is None or isinstance(value, Dialect),
     ),
     "columns": Kind(words=_NAMES, test=_is_names),

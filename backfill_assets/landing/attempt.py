@@ -278,7 +278,7 @@ class Landing:
                 keys=found.keys.get(record.import_id, KeyCounts()),
                 moved_elsewhere=together.moved_elsewhere,
                 linked=together.linked,
-                note=note if note and together is found else _passed_over(held),
+                note=note if note and together is found else _said_of_messages(held),
                 contract=self.source.contract_version,
                 conformed=found.conformed[record.import_id],
                 attempt=self.lease.attempt,
@@ -339,7 +339,7 @@ def require_all(archived: Sequence[Archived], imports: Sequence[ImportRecord], f
         landed = found.files[record.import_id].counts.landed
         if each.file.family == Family.FILE:
             require_records(each.file.name, each.record_count, landed, each.probe)
-        elif each.record_count not in (None, landed + _many_passed_over(each.probe)):
+        elif each.record_count not in (None, landed + _more_messages(each.probe)):
             raise RecordsMissing(path=each.file.stored_path, captured=each.record_count, landed=landed)
 
 
@@ -349,11 +349,12 @@ def require_records(name: str, expected: int | None, landed: int, probe: Probe) 
     Args:
         landed: How many records of it were read, without the messages that are passed over.
     """
-    Expected(name=name, records=expected, said_by="its manifest").require_records(landed + _many_passed_over(probe))
+    Expected(name=name, records=expected, said_by="its manifest").require_records(landed + _more_messages(probe))
 
 
-def _many_passed_over(probe: Probe) -> int:
-    return sum(many for _, many in probe.passed_over)
+def _more_messages(probe: Probe) -> int:
+    """How many more messages a file has than records: some are none, and some are several."""
+    return sum(many for _, many in probe.passed_over) - probe.parts
 
 
 def said_of(error: BaseException, source: SourceTable, imports: Sequence[ImportRecord]) -> BackfillError | None:
@@ -366,10 +367,13 @@ def said_of(error: BaseException, source: SourceTable, imports: Sequence[ImportR
     return None
 
 
-def _passed_over(held: Probe) -> str:
-    """What is recorded of messages that are no records."""
+def _said_of_messages(held: Probe) -> str:
+    """What is recorded of messages that are no records, or several."""
     said = ", ".join(count_of(many, what) for what, many in held.passed_over)
-    return said and f"passed over: {said}"
+    found = [f"passed over: {said}"] if said else []
+    if held.several:
+        found.append(f"{count_of(held.several, 'message')} with {held.several + held.parts:,} records")
+    return "; ".join(found)
 
 
 def is_about_a_file(error: BaseException) -> bool:

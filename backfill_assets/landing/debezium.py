@@ -32,7 +32,7 @@ from backfill_assets.capture.debezium import (
     Debezium,
 )
 from backfill_assets.capture.debezium_messages import BESIDE, IS_CHANGE, OF_A_ROW, TIMES
-from backfill_assets.domain import SourceTable
+from backfill_assets.domain import Canal, Maxwell, SourceTable
 from backfill_assets.landing.debezium_positions import position, without_position
 from backfill_assets.landing.json_text import elements, let, members, plain
 
@@ -196,7 +196,7 @@ def complaint(source: SourceTable) -> Column:
                 "the record has no value, and no event after it says where in the feed it is",
             )
             .when(_is("update") & F.col(_SOURCE).isNotNull(), _NO_ROW)
-            .otherwise("the record is not a Debezium change event"),
+            .otherwise(f"the record is not a {_program(source)} change event"),
         ),
         F.when(
             connector != events.connector,
@@ -211,6 +211,11 @@ def complaint(source: SourceTable) -> Column:
         without_position(F.col(_SOURCE), F.col(_EVENT), events),
         *unknown,
     )
+
+
+def _program(source: SourceTable) -> str:
+    """Who writes what the source reads."""
+    return type(source.reads).__name__ if isinstance(source.reads, Maxwell | Canal) else "Debezium"
 
 
 _NO_ROW = (

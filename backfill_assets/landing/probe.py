@@ -101,6 +101,8 @@ class Probe:
         version: The version of the contract that every record is in; None when each record, or the lines of the file,
             have to be read for it.
         passed_over: Of change events, what of the file is no change of a row, and how many lines are such a message.
+        several: How many messages of Maxwell or Canal are several records.
+        parts: How many records are one more of such a message.
     """
 
     empty: bool = False
@@ -113,6 +115,8 @@ class Probe:
     missing_columns: tuple[str, ...] = ()
     version: int | None = None
     passed_over: tuple[tuple[str, int], ...] = ()
+    several: int = 0
+    parts: int = 0
 
 
 def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str, counted: bool = False) -> Probe:
@@ -141,8 +145,16 @@ def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str, counted
             with text_errors(name):
                 empty, valid_utf8 = _scan_text(path, kind, name, look if looks else None, begin, is_offered=not counted)
             is_small = path.stat().st_size <= _BYTES_OF_A_TASK
-            passed_over = () if messages is None else tuple(sorted(messages.beside.items()))
-            return Probe(empty=empty, valid_utf8=valid_utf8, is_small=is_small, passed_over=passed_over)
+            if messages is None:
+                return Probe(empty=empty, valid_utf8=valid_utf8, is_small=is_small)
+            return Probe(
+                empty=empty,
+                valid_utf8=valid_utf8,
+                is_small=is_small,
+                passed_over=tuple(sorted(messages.beside.items())),
+                several=messages.several,
+                parts=messages.parts,
+            )
         case _:
             raise AssertionError(f"a file of {kind.format} is decoded before it is probed")
 

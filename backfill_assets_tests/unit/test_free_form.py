@@ -20,6 +20,11 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "sniff/api_document.py document_in",
         "sniff/api_document.py propose_api",
     ),
+    "a message of Maxwell or Canal and the change event that it is, as JSON has them": (
+        "landing/decoding/canal_messages.py position_of",
+        "landing/decoding/row_changes.py Event",
+        "landing/decoding/row_changes.py EventsOf",
+    ),
     "what a run agreed, as the JSON text that its digest is over": (
         "report/report.py RunReport.manifest",
         "landing/contract_versions.py ContractVersions.version_built",

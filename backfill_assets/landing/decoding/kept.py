@@ -56,9 +56,9 @@ def to_read(
         owner: Who reads it.
         copy: The bytes as they landed, on this machine.
         name: What messages call the file.
-        is_offered: Whether somebody has written it as the source declares; what is captured has one form.
+        is_offered: As for `is_decoded`.
     """
-    if not (is_offered and is_decoded(copy, kind, source)):
+    if not is_decoded(copy, kind, source, is_offered=is_offered):
         yield ToRead(copy=copy, kind=kind)
         return
     with place.scratch() as decoded:

@@ -13,10 +13,11 @@ from pathlib import Path
 
 from backfill_assets.capture.file_capture import FORMATS
 from backfill_assets.capture.landed_files import FileKind, Format
-from backfill_assets.domain import Avro, Csv, Json, Maxwell, SourceTable, Xlsx
+from backfill_assets.domain import Avro, Canal, Csv, Json, Maxwell, SourceTable, Xlsx
 from backfill_assets.domain.dialects import Dialect
 from backfill_assets.landing.decoding.archives import decode_archive
 from backfill_assets.landing.decoding.avro_files import avro_records
+from backfill_assets.landing.decoding.canal_messages import canal_events
 from backfill_assets.landing.decoding.csv_rows import decode_csv
 from backfill_assets.landing.decoding.json_documents import json_records
 from backfill_assets.landing.decoding.maxwell_records import maxwell_events
@@ -34,6 +35,7 @@ _FORMATS: Mapping[type[Dialect], Format] = {
     Avro: Format.AVRO,
     Xlsx: Format.XLSX,
     Maxwell: Format.JSONL,
+    Canal: Format.JSONL,
 }
 _READ_PACKED = ("", "gzip")
 """What the readers unpack themselves."""
@@ -54,8 +56,15 @@ def formats(source: SourceTable) -> Mapping[str, Format]:
             return FORMATS
 
 
-def is_decoded(copy: Path, kind: FileKind, source: SourceTable) -> bool:
-    """Whether a file of this kind is read by way of a decoded one."""
+def is_decoded(copy: Path, kind: FileKind, source: SourceTable, *, is_offered: bool = True) -> bool:
+    """Whether a file of this kind is read by way of a decoded one.
+
+    Args:
+        is_offered: Whether somebody has written it as the source declares. What is captured has one form, but the
+            messages in it have that of the program that sent them.
+    """
+    if not is_offered and not isinstance(source.reads, Maxwell | Canal):
+        return False
     return kind.compression not in _READ_PACKED or _is_of_dialect(kind, source) or _is_foreign(copy, kind)
 
 
@@ -109,7 +118,7 @@ def _decoded(copy: Path, kind: FileKind, source: SourceTable, name: str, into: P
             with text_errors(name):
                 decode_workbook(copy, dialect, name=name, into=into, columns=names_in_header(source))
             return FileKind(format=Format.CSV, compression="")
-        case Json() | Avro() | Maxwell():
+        case Json() | Avro() | Maxwell() | Canal():
             _write_lines(copy, kind, dialect, source, name=name, into=into)
             return FileKind(format=Format.JSONL, compression="")
         case None:
@@ -119,7 +128,7 @@ def _decoded(copy: Path, kind: FileKind, source: SourceTable, name: str, into: P
 
 
 def _write_lines(
-    copy: Path, kind: FileKind, dialect: Json | Avro | Maxwell, source: SourceTable, *, name: str, into: Path
+    copy: Path, kind: FileKind, dialect: Json | Avro | Maxwell | Canal, source: SourceTable, *, name: str, into: Path
 ) -> None:
     with text_errors(name):
         if not isinstance(dialect, Avro):
@@ -130,6 +139,8 @@ def _write_lines(
                 records = json_records(stream, dialect, name=name)
             elif isinstance(dialect, Maxwell):
                 records = maxwell_events(stream, source, name=name)
+            elif isinstance(dialect, Canal):
+                records = canal_events(stream, source, name=name)
             else:
                 records = avro_records(stream, name=name)
             written.writelines(record + b"\n" for record in records)

@@ -16,8 +16,10 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from backfill_assets.capture.errors import BadFile
 from backfill_assets.capture.landed_files import Family
+from backfill_assets.core.errors import AmbiguousOrder
 from backfill_assets.core.settings import Settings
-from backfill_assets.domain import Maxwell
+from backfill_assets.domain import Canal, Maxwell
+from backfill_assets.domain.operations import Ties
 from backfill_assets.landing.again import land_again
 from backfill_assets_tests.support.debezium.connectors import FEEDS, MONGODB, MYSQL, Feed, source_of
 from backfill_assets_tests.support.landing_examples import LandingRoom, landing_room, reasons
@@ -162,6 +164,7 @@ def test_partitions_of_a_table_are_one_table_and_a_truncate_of_one_is_rejected(r
         ({"payload": {"op": "c", "source": {"connector": "postgresql"}}}, "connector 'postgresql'"),
         ({"database": "shop", "table": "orders", "type": "insert", "ts": 1, "data": {"id": 1}}, "Maxwell's records"),
         ({"data": [{"id": "1"}], "database": "shop", "isDdl": False, "table": "orders", "type": "INSERT"}, "Canal's"),
+        ({"op": "c", "source": {"connector": "mysql", "scn": "7", "lcr_position": "00a1"}}, "of Oracle by XStream"),
         ({"data": {"id": 1}, "metadata": {"operation": "insert"}}, "records of AWS DMS"),
         ({"specversion": "1.0", "id": "1", "data": {}}, "CloudEvents"),
         ({"order_id": 1, "__deleted": "false"}, "ExtractNewRecordState"),
@@ -250,8 +253,40 @@ def test_records_of_maxwell_land_as_the_changes_that_they_are(rooms: LandingRoom
         "maxwell.jsonl",
     ).record
     assert (record_of.counts.landed, record_of.counts.rejected) == (6, 1)
-    assert record_of.note == "passed over: 1 notification"
+    assert record_of.note == "passed over: 1 notification; 1 message with 2 records"
     (reason,) = (each["reason"] for each in room.quarantined[record_of.import_id])
     assert "it needs file and pos of the binary log" in reason
     rows = {row["order_id"]: row for row in room.bronze([DAY]) if row["_ended_by"] is None}
     assert [key for key, row in rows.items() if row["_operation"] != "delete"] == [3]
+
+
+def test_messages_of_canal_land_as_the_changes_of_their_rows(rooms: LandingRoom) -> None:
+    room = replace(rooms, source=replace(source_of(MYSQL), reads=Canal(by="es")))
+
+    def message(kind: str, second: int, *keys: int, old: Any = None, **more: Any) -> dict[str, Any]:
+        rows = [{"order_id": str(key), "ordered_at": "2025-07-01T08:00:00Z", "note": f"at {second}"} for key in keys]
+        es = 1_751_358_600_000 + second * 1_000
+        return {"database": "shop", "table": "orders", "type": kind, "isDdl": False, "es": es, "data": rows, "old": old}
+
+    content = lines_of(
+        message("INSERT", 1, 1, 2, 3),
+        {**message("ALTER", 1), "isDdl": True, "sql": "ALTER TABLE orders"},
+        message("UPDATE", 2, 4, old=[{"order_id": "2"}]),
+        message("DELETE", 3, 1),
+        {**message("INSERT", 4, 5), "table": "customers"},
+    )
+    record = room.land(content, "canal.jsonl").record
+    assert (record.counts.landed, record.counts.rejected) == (7, 1)
+    assert record.note == "passed over: 1 schema change; 2 messages with 5 records"
+    rows = [row for row in room.bronze([DAY]) if row["_ended_by"] is None and row["_operation"] != "delete"]
+    assert sorted((row["order_id"], row["note"]) for row in rows) == [(3, "at 1"), (4, "at 2")]
+    captured: list[Landed] = []
+    land_again(room.work(), [replace(record, family=Family.KAFKA)], captured.append)
+    assert [(each.record.counts, each.record.note) for each in captured] == [(record.counts, record.note)]
+    again = lines_of(
+        message("UPDATE", 5, 3, old=[{}]), {**message("UPDATE", 5, 3, old=[{}]), "data": [{"order_id": "3"}]}
+    )
+    with pytest.raises(AmbiguousOrder):
+        room.land(again, "tied.jsonl")
+    arrival = replace(room, source=replace(room.source, ties=Ties.ARRIVAL))
+    assert arrival.land(again, "tied.jsonl").record.counts.landed == 2

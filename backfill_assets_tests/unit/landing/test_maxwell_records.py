@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.capture.debezium_messages import PART
+from backfill_assets.capture.errors import BadFile
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.domain import KafkaTopic, Maxwell
+from backfill_assets.domain import HttpApi, Maxwell
 from backfill_assets.landing.decoding.maxwell_records import maxwell_events
 from backfill_assets_tests.support.debezium.connectors import MYSQL, ORACLE, source_of
 
@@ -54,10 +56,28 @@ def test_a_key_that_is_changed_ends_and_the_new_one_begins() -> None:
     assert (ended["op"], ended["before"]["order_id"]) == ("d", 7)
     assert (begun["op"], begun["after"]["order_id"]) == ("c", 1)
     assert ended["source"] == begun["source"]
+    assert (ended.get(PART), begun[PART]) == (None, 1)
+
+
+def test_what_a_topic_says_of_a_record_each_of_its_events_says() -> None:
+    found = events({"kafka_offset": 7, **record("update", old={"order_id": 7})})
+    assert [each["kafka_offset"] for each in found] == [7, 7]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ({"type": "insert"}, "a record without its row of Maxwell in line 2"),
+        (record("merge"), "a record of the type 'merge' of Maxwell in line 2"),
+    ],
+)
+def test_a_record_that_is_not_known_refuses_its_file(line: Mapping[str, Any], said: str) -> None:
+    with pytest.raises(BadFile, match=said):
+        events(record(), line)
 
 
 def test_what_has_no_row_is_passed_over_and_other_lines_stay_as_they_are() -> None:
-    others = ['{"a": 1}', "no json", '{"type": "insert"}', json.dumps(record("merge"))]
+    others = ['{"a": 1}', "no json", '{"type": 1}', "[]"]
     found = maxwell_events(BytesIO("\n".join(others).encode()), SOURCE, name="a.jsonl")
     assert [*found] == [each.encode() for each in others]
     assert events(record("bootstrap-start"), {"type": "table-alter", "sql": "ALTER TABLE orders"}) == [
@@ -78,7 +98,7 @@ def test_digits_and_escapes_stay_as_they_were_written() -> None:
     [
         ({"envelope": None}, "declare envelope=Debezium"),
         ({"envelope": source_of(ORACLE).envelope}, "declare envelope=Debezium"),
-        ({"capture": KafkaTopic(topic="a", servers="broker:9092")}, "of which files are read"),
+        ({"capture": HttpApi(url="https://api.example.org/orders")}, "they are in topics and files"),
     ],
 )
 def test_what_could_not_be_read_is_refused_when_it_is_declared(changes: dict[str, Any], said: str) -> None:
