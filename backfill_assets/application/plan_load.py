@@ -11,7 +11,7 @@ from backfill_assets.application.terms import load_terms
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.days import pending_days, require_explained, unexplained_days
+from backfill_assets.landing.days import days_filled_before, pending_days, require_explained, unexplained_days
 from backfill_assets.landing.imports import imports_for_days
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord
@@ -115,9 +115,11 @@ def _unread(tx: ReadTransaction, table: SourceTable, days: Collection[date]) -> 
 
 
 def days_without_events(ws: Workspace, source: str, days: Iterable[date]) -> tuple[date, ...]:
-    """Those of these days of a source that would be empty although no file or person states that they are."""
+    """Those of these days of a source that would be empty, or are, although no file or person states that they are."""
+    asked, table = tuple(days), ws.domain.source_table(source)
     with ws.ledger.read() as tx:
-        return unexplained_days(tx, ws.domain.source_table(source), days)
+        silent = {*unexplained_days(tx, table, asked), *days_filled_before(tx, table)}
+    return tuple(day for day in asked if day in silent)
 
 
 def _load_manifest(

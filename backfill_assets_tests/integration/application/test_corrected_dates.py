@@ -4,7 +4,7 @@ see what they would see if the declaration had been right from the beginning."""
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
@@ -20,7 +20,7 @@ from backfill_assets.application.plan import described, plan, plan_set
 from backfill_assets.application.propose import step_after_reading
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.core.settings import Settings
-from backfill_assets.domain import Domain, Window
+from backfill_assets.domain import Domain
 from backfill_assets.landing.errors import NothingLanded, RejectedThere
 from backfill_assets.planning.errors import IncompleteWindows
 from backfill_assets.planning.partitions import DayRange, days_in
@@ -47,13 +47,13 @@ ROWS = {date(2024, 12, 30) + timedelta(days=place): 10 + place for place in rang
 EXCHANGED = {date(2025, day.day, day.month): mm for day, mm in ROWS.items() if day.day <= 12}
 """What seems to have fallen on each day, where day and month are exchanged."""
 
+ONE_DAY = timedelta(days=1)
 CHANGED = {day for day in {*ROWS, *EXCHANGED} if ROWS.get(day) != EXCHANGED.get(day)}
 
 
-def wetted(form: str, *, days_back: int, gap: int) -> Domain:
+def wetted(form: str, *, gap: int) -> Domain:
     source = replace(declared.rain, formats={"day": form}, plausible_gap_days=gap)
-    window = Window(days_back=days_back)
-    table = replace(declared.rain_of_days, inputs={"rain": source}, window=window)
+    table = replace(declared.rain_of_days, inputs={"rain": source})
     return replace(declared.DOMAIN, sources=(source, declared.gauges), derived=(table,))
 
 
@@ -72,8 +72,8 @@ def ws(tmp_path: Path, spark: SparkSession) -> Iterator[Workspace]:
     found.close()
 
 
-def read_as(ws: Workspace, form: str, *, days_back: int = 0, gap: int = 0) -> Workspace:
-    again = replace(ws, domain=wetted(form, days_back=days_back, gap=gap))
+def read_as(ws: Workspace, form: str, *, gap: int) -> Workspace:
+    again = replace(ws, domain=wetted(form, gap=gap))
     again.__dict__["ledger"] = ws.ledger
     return again
 
@@ -90,24 +90,32 @@ def seen(ws: Workspace, folder: Path, table: str) -> Mapping[date, int]:
     return {row["day"]: row["mm"] for row in DomainKit(ws=ws, folder=folder).rows(table) if row["mm"]}
 
 
-def fallen(days_back: int) -> Mapping[date, int]:
-    """What readers should see: by day, what fell on it and on the days before that count with it."""
-    span = [min(ROWS) + timedelta(days=place) for place in range(len(ROWS) + days_back)]
-    every = {day: sum(ROWS.get(day - timedelta(days=back), 0) for back in range(days_back + 1)) for day in span}
-    return {day: mm for day, mm in every.items() if mm and day >= min(ROWS) + timedelta(days=days_back)}
+def days_over(built: Collection[date]) -> set[date]:
+    """The days of the derived table that can be computed: with the day before."""
+    return {day for day in built if day - ONE_DAY in built}
+
+
+def fallen(built: Collection[date]) -> Mapping[date, int]:
+    """What readers should see: by day, what fell on it and on the day before."""
+    every = {day: ROWS.get(day, 0) + ROWS.get(day - ONE_DAY, 0) for day in days_over(built)}
+    return {day: mm for day, mm in every.items() if mm}
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("days_back", "gap"), [(0, 0), (1, 31)])
+@pytest.mark.parametrize("gap", [0, 31])
 def test_days_and_months_that_were_exchanged_are_planned_together_and_leave_nothing_behind(
-    ws: Workspace, tmp_path: Path, days_back: int, gap: int
+    ws: Workspace, tmp_path: Path, gap: int
 ) -> None:
-    wrong, right = (read_as(ws, form, days_back=days_back, gap=gap) for form in ("M/d/yyyy", "d/M/yyyy"))
+    wrong, right = (read_as(ws, form, gap=gap) for form in ("M/d/yyyy", "d/M/yyyy"))
     (landed,) = land_files(wrong, "rain", [written(tmp_path)], ANA, on_duplicate="ignore", builds=True).imports
     assert (landed.record.counts.accepted, landed.record.counts.rejected) == (36, 46)
-    first = min(EXCHANGED) + timedelta(days=days_back)
-    apart = days_in(DayRange.inclusive(day, day) for day in EXCHANGED)
-    DomainKit(ws=wrong, folder=tmp_path).published(DAYS, DayRange.inclusive(first, max(EXCHANGED)) if gap else apart)
+    kit = DomainKit(ws=wrong, folder=tmp_path)
+    some = days_in(DayRange.inclusive(day, day) for day in days_over(kit.accepted(RAIN)))
+    run_id = plan(wrong, PlanRequest(table=DAYS, days=some, reason="r", by="ana")).manifest.run_id
+    kit.stage(run_id)
+    kit.gate(run_id)
+    operations.approve(wrong, run_id, by="ben")
+    operations.publish(wrong, run_id, by="ben")
     nothing = described(right, plan_set(right, SetRequest(reason="r", by="ana", stale=True)))
     said = plain_text(page_of(nothing))
     assert f"1 landed file of {RAIN} was read by an earlier declaration" in said
@@ -119,8 +127,8 @@ def test_days_and_months_that_were_exchanged_are_planned_together_and_leave_noth
     words = shlex.split(words_of(following).partition(" plans all")[0])
     ends = [date.fromisoformat(word) for before, word in pairwise(words) if before in ENDS]
     named = days_in(DayRange.inclusive(*pair) for pair in zip(ends[::2], ends[1::2], strict=True))
-    reached = {day + timedelta(days=back) for day in CHANGED for back in range(days_back + 1)}
-    assert set(named) == {day for day in reached if min(ROWS) + timedelta(days=days_back) <= day <= max(EXCHANGED)}
+    built = DomainKit(ws=right, folder=tmp_path).accepted(RAIN)
+    assert set(named) == {*CHANGED, *(day + ONE_DAY for day in CHANGED)} & days_over(built)
     asked = SetRequest(reason="r", by="ana", stale=True, days=named, partial="--partial" in words)
     planned = plan_set(right, asked)
     assert isinstance(planned, PlannedSet)
@@ -131,7 +139,7 @@ def test_days_and_months_that_were_exchanged_are_planned_together_and_leave_noth
     operations.approve_set(right, set_id, by="ben")
     operations.publish_set(right, set_id, by="ben")
     assert seen(right, tmp_path, RAIN) == ROWS
-    assert seen(right, tmp_path, DAYS) == fallen(days_back)
+    assert seen(right, tmp_path, DAYS) == fallen(built)
     assert not stale(right, None, None).is_stale
     after = step_after_reading(right, outcome)
     assert (after is not None) == bool(gap)
