@@ -35,6 +35,7 @@ from backfill_assets_tests.support.shop import RECENT, SALES, Shop, open_shop, t
 
 ANA = Acting(by="ana", recorder=Unrecorded())
 AGAIN = "backfill land sales --again-as-declared --by NAME"
+LOOK = "backfill land sales --again-as-declared --dry-run"
 DAYS = DayRange.inclusive(date(2026, 1, 3), date(2026, 1, 9))
 
 FILE = "\n".join(
@@ -129,7 +130,7 @@ def test_what_was_declared_wrongly_is_corrected_by_the_command_that_every_screen
     land_files(wrong, "sales", [path], ANA, on_duplicate="ignore", builds=True)
     assert stale(wrong, None, None).read_before == ()
     found = stale(right, SALES, None)
-    assert [words_of(each) for each in found.next_steps] == [AGAIN]
+    assert [words_of(each) for each in found.next_steps] == [LOOK]
     if mistake.wrong.schema != mistake.right.schema:
         with pytest.raises(OtherColumns) as refused:
             load(right, "sales", DAYS, ANA, empty=False, reason="corrected")

@@ -61,6 +61,7 @@ def order(publication_id: str, *exchanges: Exchange, schema: StructType | None) 
         exchanges=exchanges,
         committed_at_ms=1,
         schema=schema,
+        former=frozenset(FIRST.fieldNames()),
     )
 
 
