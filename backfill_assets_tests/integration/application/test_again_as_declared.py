@@ -77,7 +77,7 @@ def test_a_corrected_declaration_is_a_restatement_of_what_landed(shop: Shop) -> 
         operations.reproduce(now, landed.load.run.record.run_id, by="rita", from_raw=True)
     known = land_files(now, "sales", [shop.folder / "sales.txt"], ANA, on_duplicate="ignore", builds=False)
     (only,) = map(words_of, known.next_steps)
-    assert only.endswith("backfill land sales --again-as-declared --by NAME")
+    assert only.endswith(f"backfill land sales --again-as-declared --imports {first.record.import_id} --by NAME")
     (expected,) = preview_again(now, "sales", []).imports
     assert (expected.landed, expected.rejected, expected.landed_now, expected.rejected_now) == (11, 1, 11, 0)
     again = land_again(now, "sales", [], ANA, builds=True)

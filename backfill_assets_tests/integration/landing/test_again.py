@@ -126,7 +126,7 @@ def test_of_files_that_cannot_be_read_as_declared_none_is_read_anew_and_the_othe
 def test_a_declaration_by_which_nothing_would_land_is_refused_before_anything_changes(room: LandingRoom) -> None:
     landed_wrongly(room)
     before = as_it_is(room)
-    worse = declared(room, formats={"at": "dd/MM/yyyy HH:mm"})
+    worse = declared(room, formats={"at": "dd/MM/yyyy HH:mm"}, timezone="UTC")
     with pytest.raises(NotReadAnew, match=r"none of the records of imp-000001 \(.*\) would land as") as refused:
         land_again(worse.work(), room.imports())
     assert "2 records rejected, the first is record 1: at is" in refused.value.message
