@@ -368,6 +368,10 @@ _SAID: Mapping[DoubtKind, Callable[[Doubt], str]] = {
         f"{_of(doubt)} has {_list(doubt.values)} in {_records(doubt)}, which null= makes no value, "
         "and which may be a text there."
     ),
+    DoubtKind.COMMA: lambda doubt: (
+        f"{_of(doubt)} has numbers such as {_quoted(doubt.values[1])}, read as {doubt.values[0]}: their comma could be "
+        "a decimal one, or between groups of digits."
+    ),
     DoubtKind.SENTINEL: lambda doubt: (
         f"{_of(doubt)} has {_list(doubt.values)} in {_records(doubt)}, which may stand for no value."
     ),

@@ -14,8 +14,8 @@ from backfill_assets.sniff.texts import PLAIN, Numbers, is_whole, kind_of_number
 from backfill_assets.sniff.times import TimeForm, time_form
 
 _UNITS: tuple[tuple[Unit, int], ...] = (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))
-_EPOCH_BEGIN, _EPOCH_END = 631_152_000, 2_208_988_800
-"""1990 and 2040: numbers of another time are more likely numbers."""
+_EPOCH_BEGIN, _EPOCH_END = 631_152_000, 1_956_528_000
+"""1990 and 2032: numbers of another time are more likely numbers."""
 
 _CERTAIN_DIGITS = 13
 _DATE_DIGITS = 8

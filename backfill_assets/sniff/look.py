@@ -195,7 +195,7 @@ def _of_rows(sample: Sample, text: str, encoding: str, doubts: tuple[Doubt, ...]
     ]
     left_out = tuple(f"column {place + 1}" for place in without)
     raws = [raw for place, raw in enumerate(raws) if place not in without]
-    numbers = numbers_of([raw.values[:2_000] for raw in raws])
+    numbers, other = numbers_of([raw.values[:2_000] for raw in raws], dialect.delimiter)
     nulls = _nulls(raws, numbers)
     cleared = [replace(raw, texts=[None if text in nulls else text for text in raw.texts]) for raw in raws]
     pairs = [pair for raw in cleared if (pair := truths_of(raw.values)) and len(set(raw.values)) > 1]
@@ -204,7 +204,12 @@ def _of_rows(sample: Sample, text: str, encoding: str, doubts: tuple[Doubt, ...]
         reads=_csv(sample, dialect, encoding, numbers, nulls, pairs, is_plain=not table.repeated),
         columns=tuple(cleared),
         numbers=numbers,
-        doubts=(*doubts, *_doubts_of_rows(dialect, table), *_doubts_of_nulls(raws, numbers, nulls)),
+        doubts=(
+            *doubts,
+            *_doubts_of_rows(dialect, table),
+            *_doubts_of_numbers(raws, numbers, other),
+            *_doubts_of_nulls(raws, numbers, nulls),
+        ),
         left_out=left_out,
     )
 
@@ -309,6 +314,15 @@ def _doubts_of_rows(dialect: Delimited, table: Table) -> Iterator[Doubt]:
         yield Doubt(kind=DoubtKind.REPEATED_HEADER, records=len(table.repeated), first=table.repeated[0])
     if table.blank:
         yield Doubt(kind=DoubtKind.NO_VALUE, records=len(table.blank), first=table.blank[0], rejects=True)
+
+
+def _doubts_of_numbers(raws: Sequence[Raw], how: Numbers, other: Numbers | None) -> Iterator[Doubt]:
+    """The first column of numbers that would be others if their comma was read in the other way."""
+    for raw in raws if other is not None else ():
+        values = [text for text in raw.values if "," in text]
+        if values and all(how.plain(text) is not None for text in values):
+            yield Doubt(kind=DoubtKind.COMMA, column=str(raw.written), values=(how.plain(values[0]) or "", *values[:1]))
+            return
 
 
 def _doubts_of_nulls(raws: Sequence[Raw], how: Numbers, nulls: frozenset[str]) -> Iterator[Doubt]:

@@ -25,6 +25,7 @@ class DoubtKind(StrEnum):
     NULL_TEXT = "null text"
     LOST_TEXT = "lost text"
     SENTINEL = "sentinel"
+    COMMA = "comma"
     MONEY = "money"
     LEADING_ZEROS = "leading zeros"
     NO_KEY = "no key"

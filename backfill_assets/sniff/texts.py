@@ -46,6 +46,8 @@ class Numbers:
             if not re.fullmatch(rf"[+-]?[0-9]{{1,3}}({re.escape(self.thousands)}[0-9]{{3}})+", whole):
                 return None
             whole = whole.replace(self.thousands, "")
+            if _LEADING_ZERO.fullmatch(whole):
+                return None
         elif self.decimal != "." and "." in text:
             return None
         found = f"{whole}.{fraction}" if is_fraction else whole
@@ -55,15 +57,22 @@ class Numbers:
 PLAIN = Numbers()
 
 
-def numbers_of(columns: Sequence[Sequence[str]]) -> Numbers:
-    """How the numbers of a file are written: so that most of its columns are numbers."""
+def numbers_of(columns: Sequence[Sequence[str]], delimiter: str = ",") -> tuple[Numbers, Numbers | None]:
+    """How numbers are written, so that most columns of a file are numbers, and how else all of them could be.
+
+    Args:
+        delimiter: Where it is a comma, one within a number is rather between groups of digits than a decimal one.
+    """
+    separators = sorted(SEPARATORS[1:], key=lambda each: delimiter != "," and each[1] == ",")
     best, most = PLAIN, _number_columns(columns, PLAIN)
-    for decimal, thousands in SEPARATORS[1:]:
+    for decimal, thousands in separators:
         candidate = Numbers(decimal=decimal, thousands=thousands)
         found = _number_columns(columns, candidate)
         if found > most:
             best, most = candidate, found
-    return best
+    comma, groups = Numbers(decimal=","), Numbers(thousands=",")
+    other = {comma: groups, groups: comma}.get(best)
+    return best, other if other is not None and _number_columns(columns, other) == most else None
 
 
 def _number_columns(columns: Sequence[Sequence[str]], how: Numbers) -> set[int] | _More:

@@ -112,7 +112,7 @@ def test_a_dump_of_a_database_is_known_by_what_its_escapes_are_before(
     ],
 )
 def test_numbers_are_read_as_most_columns_have_them(columns: list[list[str]], decimal: str, thousands: str) -> None:
-    found = numbers_of(columns)
+    found, _ = numbers_of(columns)
     assert (found.decimal, found.thousands) == (decimal, thousands)
 
 
@@ -221,3 +221,21 @@ def test_years_in_a_row_are_names_of_columns() -> None:
     rows = "".join(f"Land {number},{number},{number + 2},{number + 3}\n" for number in range(20))
     assert dialect_of(f"Country,2001,2002,2003\n{rows}").header
     assert not dialect_of(f"Country,2003,2001,2002\n{rows}").header
+
+
+@pytest.mark.parametrize(
+    ("values", "delimiter", "decimal", "is_sure"),
+    [
+        (["1,125", "9,250"], ";", ",", False),
+        (["1,125", "9,250"], ",", ".", False),
+        (["0,125", "9,250"], ",", ",", True),
+        (["1,125", "9,2"], ",", ",", True),
+        (["1,125,000", "9,250"], ";", ".", True),
+        (["1,125.5", "9,250"], ";", ".", True),
+    ],
+)
+def test_a_comma_that_could_be_either_is_a_decimal_one_where_no_comma_is_between_values(
+    values: list[str], delimiter: str, decimal: str, is_sure: bool
+) -> None:
+    found, other = numbers_of([values], delimiter)
+    assert (found.decimal, other is None) == (decimal, is_sure)
