@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from backfill_assets.capture.errors import Fault, FileRefused
-from backfill_assets.capture.landed_files import Capture, LandedFile
+from backfill_assets.capture.landed_files import Capture, Family, LandedFile
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.again import take_in_anew
-from backfill_assets.landing.attempt import Landed, Landing, is_about_a_file, landed_now, require_all
+from backfill_assets.landing.attempt import Landed, Landing, is_about_a_file, landed_now, require_all, require_records
 from backfill_assets.landing.batches import batches
 from backfill_assets.landing.file_versions import Archived
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
@@ -152,6 +152,9 @@ def _known(work: Landing, record: ImportRecord, archived: Archived, on_duplicate
     """The content was landed before: refused, or ignored with a record of it. A landed file that was gone or damaged is
     there again, and that is recorded."""
     path = archived.file.original_path
+    # Of change events, a producer counts messages too that are no records.
+    if archived.file.family == Family.FILE and work.source.envelope is None:
+        require_records(archived.file.name, archived.record_count, record.counts.landed, archived.probe)
     puts_back = archived.puts_back and archived.file.stored_path == record.stored_path
     if on_duplicate is OnDuplicate.REJECT and not puts_back:
         why = f"{path} has the content of {record.import_id}, landed from {record.original_path}"

@@ -420,6 +420,9 @@ def test_a_file_with_another_number_of_records_than_its_manifest_says_does_not_c
         ]
         landed.clear()
         assert land(files(a=2, b=2, c=2)) == [2, 2, 2]
+        # Nor is it passed over of a file that has landed.
+        with pytest.raises(FileRefused, match=said):
+            land(files(a=2, b=3, c=2))
 
 
 def test_digests_are_one_for_each_file(settings: Settings, tmp_path: Path) -> None:
