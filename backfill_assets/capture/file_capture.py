@@ -198,6 +198,8 @@ def kind_of(path: Path, formats: Mapping[str, Format] = FORMATS) -> FileKind:
         packed = ", ".join(_COMPRESSIONS)
         known = f"{', '.join(texts)} (each with or without {packed}) and {', '.join(others)}"
         why = f"ends in {shown}; files that can be landed end in {known}"
+        if ending and ending[0] in _SPREADSHEETS:
+            why = f"ends in {shown}: save the spreadsheet as .xlsx, and declare reads=Xlsx() on its source"
         if dialect := _DIALECTS.get(ending[0] if ending else ""):
             why = f"ends in {shown}: declare reads={dialect} on its source, if that is what it is"
         raise BadFile(path=path.name, fault=Fault.SUFFIX, why=why)
@@ -234,6 +236,8 @@ _DIALECTS = {
     ".xlsm": "Xlsx()",
 }
 """What is to be declared of files with these suffixes."""
+
+_SPREADSHEETS = (".xls", ".xlsb", ".ods")
 
 
 def _pump(original: BinaryIO, copy: IO[bytes]) -> tuple[str, int]:

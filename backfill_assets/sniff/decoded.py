@@ -8,7 +8,6 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from backfill_assets.core.errors import PackageMissing
 from backfill_assets.domain import Xlsx
 from backfill_assets.landing.decoding.avro_files import avro_records
 from backfill_assets.landing.decoding.workbooks import cell_text, workbook_rows
@@ -16,27 +15,6 @@ from backfill_assets.landing.decoding.workbooks import cell_text, workbook_rows
 _MOST_RECORDS = 20_000
 _A_FIFTH = 0.2
 """Of the rows of a sheet, so many end in the last column: others end in cells without values."""
-
-
-def sheets_of(path: Path) -> tuple[str, ...]:
-    """The names of the sheets of a workbook.
-
-    Raises:
-        PackageMissing: The library that reads workbooks is not installed.
-        OSError: It is no workbook.
-    """
-    try:
-        import openpyxl
-    except ImportError:
-        raise PackageMissing(what="looking at a workbook", package="openpyxl", extra="formats") from None
-    try:
-        book = openpyxl.load_workbook(path, read_only=True)
-    except (KeyError, ValueError) as error:
-        raise OSError(str(error)) from error
-    try:
-        return tuple(each.title for each in book.worksheets)
-    finally:
-        book.close()
 
 
 def rows_of_workbook(path: Path, sheet: str) -> tuple[str, list[int], bool]:

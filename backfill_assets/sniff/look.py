@@ -11,14 +11,16 @@ from pathlib import Path
 import pyarrow as pa
 
 from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.capture.gzip_text import NotWhole
 from backfill_assets.capture.landed_files import PACKED, FileKind, Format
 from backfill_assets.domain.dialects import Avro, Csv, Dialect, Json, Xlsx
 from backfill_assets.domain.file_names import FileName
 from backfill_assets.lake.first_rows import first_rows_of_delta, first_rows_of_iceberg, is_delta, newest_metadata
 from backfill_assets.landing.first_bytes import SAMPLE_BYTES, require_text
 from backfill_assets.sniff.change_events import envelope_of
+from backfill_assets.landing.decoding.workbooks import sheets_of
 from backfill_assets.sniff.columns import Raw, typed
-from backfill_assets.sniff.decoded import lines_of_avro, rows_of_workbook, sheets_of
+from backfill_assets.sniff.decoded import lines_of_avro, rows_of_workbook
 from backfill_assets.sniff.dialect import Delimited, Table, dialect_of, table_of, with_rows
 from backfill_assets.sniff.documents import Number, columns_of, documents_of, text_of
 from backfill_assets.sniff.encoding import encoding_of
@@ -216,8 +218,8 @@ def _of_rows(sample: Sample, text: str, encoding: str, doubts: tuple[Doubt, ...]
 
 def _of_workbook(path: Path, sample: Sample) -> Seen:
     try:
-        sheets = sheets_of(path)
-    except OSError as error:
+        sheets = tuple(sheets_of(path, name=path.name))
+    except (NotWhole, OSError) as error:
         raise BadFile(path=str(path), fault=Fault.DAMAGED, why=f"is not a complete workbook: {error}") from error
     if not sheets:
         raise BadFile(path=str(path), fault=Fault.DAMAGED, why="is a workbook without a sheet")

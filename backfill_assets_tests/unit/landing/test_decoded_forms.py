@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.capture.errors import BadFile
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.file_capture import FileCapture, kind_of
 from backfill_assets.capture.landed_files import FileKind, Format, LandingPlace
 from backfill_assets.domain import Avro, Csv, Json, SourceTable, Xlsx
 from backfill_assets.domain.dialects import Dialect
@@ -127,6 +127,12 @@ def test_an_archive_of_several_things_is_refused_with_their_names(
     with pytest.raises(BadFile, match=says) as refused:
         decoded(tmp_path, name, zipped(members))
     assert str(advised(refused.value)).startswith(advises)
+
+
+@pytest.mark.parametrize("suffix", [".xls", ".xlsb", ".ods"])
+def test_a_spreadsheet_that_is_not_read_says_what_to_save_it_as(suffix: str) -> None:
+    with pytest.raises(BadFile, match="save the spreadsheet as .xlsx, and declare reads=Xlsx"):
+        kind_of(Path(f"a{suffix}"))
 
 
 def test_a_name_of_another_form_says_what_to_declare(tmp_path: Path) -> None:
