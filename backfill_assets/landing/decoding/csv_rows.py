@@ -250,7 +250,7 @@ def _rows(source: _Source) -> Iterator[Row]:
                     continue
                 if blanks and not (source.is_odd and dialect.quote):
                     row = [value.strip(blanks) for value in row]
-                if not row or (blanks and row == [""] and not source.is_odd):
+                if not row or (blanks and row == [""] and not source.raw[0].strip()):
                     source.forget()
                     continue
                 if len(source.raw) > 1 or len(row) > MOST_VALUES:

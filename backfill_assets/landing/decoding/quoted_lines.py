@@ -76,6 +76,12 @@ class QuotedLines:
         quote, before = re.escape(dialect.quote), re.escape(escape)
         pieces = [f"[^{quote}{before}]++", quote * 2, *([f"{before}(?:.|\\Z)"] if escape else [])]
         self._inside = re.compile(f"(?:{'|'.join(pieces)})*+", re.DOTALL)
+        between, blank = re.escape(delimiter), f"[{_BLANKS}]"
+        quoted = f"{quote}(?!{blank})(?:[^{quote}]++|{quote}{quote})*+(?<!{blank}){quote}"
+        value = f"(?:{quoted}|[^{between}{quote}\r\n]*+)"
+        # With no blank beside a quote that begins or ends a value, a row is trimmed alike with quotes and without.
+        is_one = len(dialect.delimiter) == 1
+        self._is_tidy = re.compile(f"(?:{value}{between})*+{value}[\r\n]*+") if is_one else None
         self._has_letters = dialect.letters
         behind = "(.|\\Z)" if dialect.letters else f"([{before}{quote}])"
         self._escaped = re.compile(f"{before}{behind}", re.DOTALL) if escape else None
@@ -86,8 +92,11 @@ class QuotedLines:
         Args:
             inside: Whether it begins within a quoted value.
         """
-        is_quoted = inside or self._quote in line
-        return is_quoted and (self._blanks != "" or (self._escape != "" and self._escape in line))
+        if not inside and self._quote not in line:
+            return False
+        if self._escape != "" and self._escape in line:
+            return True
+        return self._blanks != "" and (inside or self._is_tidy is None or self._is_tidy.fullmatch(line) is None)
 
     def as_plain(self, line: str, *, inside: bool) -> str:
         """The line with its values as the reader takes them; `inside` as for `are_looked_at`."""

@@ -131,7 +131,7 @@ def test_an_archive_of_several_things_is_refused_with_their_names(
 
 @pytest.mark.parametrize("suffix", [".xls", ".xlsb", ".ods"])
 def test_a_spreadsheet_that_is_not_read_says_what_to_save_it_as(suffix: str) -> None:
-    with pytest.raises(BadFile, match="save the spreadsheet as .xlsx, and declare reads=Xlsx"):
+    with pytest.raises(BadFile, match=r"save the spreadsheet as \.xlsx, and declare reads=Xlsx"):
         kind_of(Path(f"a{suffix}"))
 
 

@@ -98,6 +98,7 @@ BACKSLASH = r"""id,v
             'id, x \n 1 , 26 \n2,\t" a " \n3 , "b ""c"" "\n \n4,"d\n e " \n',
             [["id", "x"], ["1", "26"], ["2", " a "], ["3", 'b "c" '], ["4", "d\n e "]],
         ),
+        (Csv(trim=True), 'id\n""\n \n" "\n1\n', [["id"], [""], [" "], ["1"]]),
         (Csv(delimiter="\t", trim=True), "id\tx\n1 \t\n", [["id", "x"], ["1", ""]]),
         (Csv(), "id,x\n1, 26 \n", [["id", "x"], ["1", " 26 "]]),
         (Csv(header=False), "1,a\n2,b\n3\n", [["0", "1"], ["1", "a"], ["2", "b"], [WIDTH.format(2), "3"]]),
