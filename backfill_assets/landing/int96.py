@@ -46,9 +46,9 @@ def require_whole_instants(path: Path, file: pq.ParquetFile, columns: Sequence[s
         pq.ParquetFile(path, coerce_int96_timestamp_unit="ms") as in_millis,
     ):
         files = (file, in_micros, in_millis)
-        for batches in zip(*(_batches(each, chosen) for each in files), strict=True):
+        for some in zip(*(batches(each, chosen, rows=_ROWS_AT_ONCE) for each in files), strict=True):
             for column in chosen:
-                for nanos, micros, millis in zip(*(ticks(batch.column(column)) for batch in batches), strict=True):
+                for nanos, micros, millis in zip(*(ticks(batch.column(column)) for batch in some), strict=True):
                     in_range = _is_in_range(millis, 1_000)
                     if (in_range & (nanos != micros * 1_000)).any():
                         why = f"holds {column} with digits below the microsecond, as INT96, which would be lost"
@@ -58,8 +58,16 @@ def require_whole_instants(path: Path, file: pq.ParquetFile, columns: Sequence[s
                         raise BadFile(path=name, fault=Fault.DIGITS, why=why, column=column)
 
 
-def _batches(file: pq.ParquetFile, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    yield from file.iter_batches(columns=list(columns), batch_size=_ROWS_AT_ONCE)
+def batches(file: pq.ParquetFile, columns: Sequence[str] | None, *, rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, at most so many at once.
+
+    None has rows of two row groups, because PyArrow does not bring dictionaries inside of structs and lists together.
+
+    Args:
+        columns: Those that are read; None for all.
+    """
+    for group in range(file.num_row_groups):
+        yield from file.iter_batches(rows, [group], columns)
 
 
 def _is_in_range(ticks: Any, per_second: int) -> Any:

@@ -41,7 +41,7 @@ from backfill_assets.landing.first_bytes import (
     require_kind,
     require_text,
 )
-from backfill_assets.landing.int96 import require_whole_instants
+from backfill_assets.landing.int96 import batches, require_whole_instants
 from backfill_assets.landing.names import (
     Types,
     ignored,
@@ -451,7 +451,7 @@ def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
             # Few rows at a time: a file of kilobytes can hold gigabytes, as one long value that every row repeats.
             # Columns that the contract does not know are in the text of a rejected record.
             read = list(dict.fromkeys([*used, *types]))
-            for _ in file.iter_batches(columns=read, batch_size=_ROWS_AT_ONCE):
+            for _ in batches(file, read, rows=_ROWS_AT_ONCE):
                 pass
             exact = [each for each, column in used.items() if not reading_of(source, column).rounds]
             require_whole_instants(path, file, exact, name)

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.landing.int96 import batches, is_any_list
 
 _FOREIGN_CODECS = {"BROTLI", "UNKNOWN"}
 """PyArrow has no name for the LZ4 of Hadoop, which it reads in both of its forms, and Spark in one."""
@@ -54,7 +55,7 @@ def decode_parquet(copy: Path, *, name: str, into: Path) -> None:
             found = file.schema_arrow
             schema = pa.schema([field.with_type(_becomes(field.type) or field.type) for field in found])
             with pq.ParquetWriter(into, schema, compression="zstd", version="2.6") as written:
-                for batch in file.iter_batches(batch_size=_ROWS_AT_ONCE):
+                for batch in batches(file, None, rows=_ROWS_AT_ONCE):
                     written.write_batch(pa.RecordBatch.from_arrays([*_columns(batch, schema)], schema=schema))
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, PermissionError):
@@ -95,14 +96,10 @@ def _becomes(found: pa.DataType) -> pa.DataType | None:
     if pa.types.is_map(found):
         key, item = _becomes(found.key_type), _becomes(found.item_type)
         return None if key is None and item is None else pa.map_(key or found.key_type, item or found.item_type)
-    if _is_list(found):
+    if is_any_list(found):
         inner = _becomes(found.value_type)
         return None if inner is None else pa.large_list(found.value_field.with_type(inner))
     return None
-
-
-def _is_list(found: pa.DataType) -> bool:
-    return bool(pa.types.is_list(found) or pa.types.is_large_list(found) or pa.types.is_fixed_size_list(found))
 
 
 def _converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
@@ -115,11 +112,13 @@ def _converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_struct(found):
         parts = [_converted(values.field(place), kind.field(place).type) for place in range(found.num_fields)]
         return pa.StructArray.from_arrays(parts, fields=list(kind), mask=values.is_null())
-    if pa.types.is_map(found) or _is_list(found):
+    if pa.types.is_map(found) or is_any_list(found):
         return _of_elements(values, kind)
     if found == pa.uuid():
         texts = [None if each is None else str(uuid.UUID(bytes=each)) for each in values.storage.to_pylist()]
         return pa.array(texts, pa.string())
+    if pa.types.is_decimal(found):  # of small ones PyArrow writes an exponent
+        return pa.array([None if each is None else format(each, "f") for each in values.to_pylist()], pa.string())
     text = pc.cast(values, kind)
     if pa.types.is_time(found) and found.unit != "s":
         # No zeros at the end: 10:00:00.000000 is 10:00:00.
@@ -128,11 +127,14 @@ def _converted(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _of_elements(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """A list or a map whose elements become others."""
-    whole = values.take(pa.array(range(len(values)), pa.int64()))  # a slice has the elements of others beside its own
+    """A list or a map whose elements become others, without those of rows beside its own."""
     if pa.types.is_map(kind):
-        parts = (_converted(whole.keys, kind.key_type), _converted(whole.items, kind.item_type))
-        return pa.MapArray.from_arrays(whole.offsets, *parts, type=kind, mask=whole.is_null())
-    lists = whole.cast(pa.large_list(whole.type.value_field))
-    elements = _converted(lists.values, kind.value_type)
-    return pa.LargeListArray.from_arrays(lists.offsets, elements, type=kind, mask=lists.is_null())
+        offsets = values.offsets
+        begin, end = offsets[0].as_py(), offsets[-1].as_py()
+        keys, items = (each.slice(begin, end - begin) for each in (values.keys, values.items))
+        parts = (_converted(keys, kind.key_type), _converted(items, kind.item_type))
+        return pa.MapArray.from_arrays(pc.subtract(offsets, begin), *parts, type=kind, mask=values.is_null())
+    lengths = pc.fill_null(pc.list_value_length(values), 0).cast(pa.int64())
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths)])
+    elements = _converted(values.flatten(), kind.value_type)
+    return pa.LargeListArray.from_arrays(offsets, elements, type=kind, mask=values.is_null())
