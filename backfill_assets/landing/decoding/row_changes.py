@@ -1,8 +1,8 @@
 """Row changes: messages of Maxwell and Canal become change events, as the readers take those of Debezium for MySQL.
 
 A message can be several events: of several rows, or of a row whose key changed, where the old key ends and the new one
-begins. Those behind its first say that they are parts, so that an account of messages adds up. A message that is no
-object with a type stays as it is, so that it is rejected with a reason.
+begins. Those behind its first say that they are parts, so that an account of messages adds up. A line that is no
+object with a type and a database stays as it is, so that it is rejected with a reason.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def decoded_events(stream: IO[bytes], events_of: EventsOf, *, name: str) -> Iter
             found = as_written(line)
         except ValueError:
             found = None
-        if not isinstance(found, dict) or type(found.get("type")) is not str:
+        if not isinstance(found, dict) or type(found.get("type")) is not str or "database" not in found:
             yield line
             continue
         of_kafka = {member: value for member, value in found.items() if member.startswith(_OF_KAFKA)}

@@ -283,9 +283,9 @@ def test_messages_of_canal_land_as_the_changes_of_their_rows(rooms: LandingRoom)
     captured: list[Landed] = []
     land_again(room.work(), [replace(record, family=Family.KAFKA)], captured.append)
     assert [(each.record.counts, each.record.note) for each in captured] == [(record.counts, record.note)]
-    again = lines_of(
-        message("UPDATE", 5, 3, old=[{}]), {**message("UPDATE", 5, 3, old=[{}]), "data": [{"order_id": "3"}]}
-    )
+    first, second = (message("UPDATE", 5, 3, old=[{}]) for _ in range(2))
+    second["data"][0]["note"] = "later"
+    again = lines_of(first, second)
     with pytest.raises(AmbiguousOrder):
         room.land(again, "tied.jsonl")
     arrival = replace(room, source=replace(room.source, ties=Ties.ARRIVAL))

@@ -67,7 +67,7 @@ def test_what_a_topic_says_of_a_record_each_of_its_events_says() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ({"type": "insert"}, "a record without its row of Maxwell in line 2"),
+        ({"type": "insert", "database": "shop"}, "a record without its row of Maxwell in line 2"),
         (record("merge"), "a record of the type 'merge' of Maxwell in line 2"),
     ],
 )
@@ -77,10 +77,12 @@ def test_a_record_that_is_not_known_refuses_its_file(line: Mapping[str, Any], sa
 
 
 def test_what_has_no_row_is_passed_over_and_other_lines_stay_as_they_are() -> None:
-    others = ['{"a": 1}', "no json", '{"type": 1}', "[]"]
+    others = ['{"a": 1}', "no json", '{"type": 1}', "[]", '{"type": "insert"}']
     found = maxwell_events(BytesIO("\n".join(others).encode()), SOURCE, name="a.jsonl")
     assert [*found] == [each.encode() for each in others]
-    assert events(record("bootstrap-start"), {"type": "table-alter", "sql": "ALTER TABLE orders"}) == [
+    assert events(
+        record("bootstrap-start"), {"type": "table-alter", "database": "shop", "sql": "ALTER TABLE orders"}
+    ) == [
         {"aggregate_type": "bootstrap-start", "additional_data": {"order_id": 1, "note": "x"}},
         {"ddl": "ALTER TABLE orders"},
     ]
