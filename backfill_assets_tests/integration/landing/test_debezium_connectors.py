@@ -280,8 +280,7 @@ def test_messages_of_canal_land_as_the_changes_of_their_rows(rooms: LandingRoom)
     assert record.note == "passed over: 1 schema change; 2 messages with 5 records"
     rows = [row for row in room.bronze([DAY]) if row["_ended_by"] is None and row["_operation"] != "delete"]
     assert sorted((row["order_id"], row["note"]) for row in rows) == [(3, "at 1"), (4, "at 2")]
-    captured: list[Landed] = []
-    land_again(room.work(), [replace(record, family=Family.KAFKA)], captured.append)
+    captured = land_again(room.work(), [replace(record, family=Family.KAFKA)])
     assert [(each.record.counts, each.record.note) for each in captured] == [(record.counts, record.note)]
     first, second = (message("UPDATE", 5, 3, old=[{}]) for _ in range(2))
     second["data"][0]["note"] = "later"
