@@ -16,9 +16,9 @@ from backfill_assets.capture.landed_files import PACKED, FileKind, Format
 from backfill_assets.domain.dialects import Avro, Csv, Dialect, Json, Xlsx
 from backfill_assets.domain.file_names import FileName
 from backfill_assets.lake.first_rows import first_rows_of_delta, first_rows_of_iceberg, is_delta, newest_metadata
+from backfill_assets.landing.decoding.workbooks import sheets_of
 from backfill_assets.landing.first_bytes import SAMPLE_BYTES, require_text
 from backfill_assets.sniff.change_events import envelope_of
-from backfill_assets.landing.decoding.workbooks import sheets_of
 from backfill_assets.sniff.columns import Raw, typed
 from backfill_assets.sniff.decoded import lines_of_avro, rows_of_workbook
 from backfill_assets.sniff.dialect import Delimited, Table, dialect_of, table_of, with_rows
