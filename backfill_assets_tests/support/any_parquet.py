@@ -105,7 +105,8 @@ def said(value: Any, kind: pa.DataType) -> Any:
 
 
 def stamp(ticks: int, digits: int, zone: str) -> str:
-    """A time as text with the digits of its unit, of which those that say nothing are left out."""
+    """A time as text, with six digits of a second, or nine where its unit has more."""
     seconds, below = divmod(ticks, 10**digits)
+    shown = max(digits, 6)
     text = (EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
-    return f"{text}.{below:0{digits}}{zone}" if digits else f"{text}{zone}"
+    return f"{text}.{below * 10 ** (shown - digits):0{shown}}{zone}"
