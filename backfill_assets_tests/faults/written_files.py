@@ -426,7 +426,7 @@ def _cell_text(cell: Any) -> Any:
         case date():
             return Field(cell.isoformat())
         case float():
-            return Field(repr(cell))
+            return Field(str(int(cell)) if cell.is_integer() and abs(cell) < _MOST_EXACT else repr(cell))
     return Field(str(cell))
 
 
