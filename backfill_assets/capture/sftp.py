@@ -28,7 +28,7 @@ from backfill_assets.capture.errors import (
     StreamDenied,
 )
 from backfill_assets.capture.sftp_folder import SftpFolder
-from backfill_assets.core.errors import PackageMissing
+from backfill_assets.core.errors import DiskFull, PackageMissing, is_full_disk
 from backfill_assets.core.progress import waiting
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class SftpFiles:
         Raises:
             MissingInput: It is gone.
             Refused: It may not be read, or is no longer what was listed.
-            Retryable: The connection broke off.
+            Retryable: The connection broke off, or there is no space for the copy.
         """
         declared, library = self._declared, _asyncssh()
         at = f"{declared.address}/{entry.name}"
@@ -120,6 +120,10 @@ class SftpFiles:
             except library.SFTPPermissionDenied as error:
                 why = f"{at} may not be read by {declared.user}"
                 raise FileRefused(fault=Fault.RIGHTS, path=at, why=why) from error
+            except OSError as error:
+                if is_full_disk(error):
+                    raise DiskFull(holds=str(copy.parent)) from error
+                raise
         if (size, now.size, now.mtime) != (entry.size_bytes, entry.size_bytes, entry.changed_s):
             why = f"{at} changed while it was fetched, so that what is in it is not known"
             raise FileRefused(fault=Fault.CHANGING, path=at, why=why)

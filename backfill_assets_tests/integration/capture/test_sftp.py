@@ -15,7 +15,7 @@ import pytest
 from backfill_assets.capture import sftp
 from backfill_assets.capture.errors import Fault, FileRefused, NoFile
 from backfill_assets.capture.sftp import FolderEntry, sftp_files
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, DiskFull
 from backfill_assets_tests.support.sftp_server import (
     PASSWORD,
     NoServer,
@@ -70,7 +70,7 @@ def test_files_of_openssh_come_byte_by_byte_whatever_they_are_called(tmp_path: P
                     files.fetch(found[name], tmp_path / "copy")
                     assert (tmp_path / "copy").read_bytes() == content, name
     except NoServer as reason:
-        pytest.skip(f"SFTP IS TRIED WITH PARAMIKO'S SERVER ALONE: {reason}")
+        pytest.skip(f"SFTP IS TRIED WITH ASYNCSSH'S SERVER ALONE: {reason}")
 
 
 def test_another_host_key_is_refused_before_anybody_logs_in(server: Server) -> None:
@@ -132,6 +132,13 @@ def test_a_connection_that_breaks_or_stalls_is_named_and_works_again(
     with sftp_files(server.declared(), SECRET) as files:
         files.fetch(entry, tmp_path / "copy")
     assert (tmp_path / "copy").read_bytes() == LARGE
+
+
+def test_a_disk_without_space_is_no_broken_connection(server: Server) -> None:
+    (server.root / "large.bin").write_bytes(LARGE)
+    entry = listed(server)["large.bin"]
+    with sftp_files(server.declared(), SECRET) as files, pytest.raises(DiskFull, match="no space is left"):
+        files.fetch(entry, Path("/dev/full"))
 
 
 @pytest.mark.parametrize("change", ["grows", "shrinks", "is touched", "is gone"])
