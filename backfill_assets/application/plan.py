@@ -57,7 +57,7 @@ from backfill_assets.restatements.plan import members_of, write_set
 from backfill_assets.restatements.plan import plan_set as plan_restatement
 from backfill_assets.restatements.references import Chooser
 from backfill_assets.staleness.find import own_past, with_changes
-from backfill_assets.transforms.schemas import require_follows
+from backfill_assets.transforms.schemas import require_follows, require_inputs_follow
 from backfill_assets.workspace import Workspace
 
 PLANNED_BY_HAND = frozenset({Mode.BACKFILL, Mode.DRY_RUN, Mode.RECONCILIATION, Mode.REPLAY})
@@ -97,6 +97,7 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
         raise NotOneOf(what="the kind of a plan", value=request.kind, known=sorted({*Kind} - NOT_BY_KIND))
     release = table.release(request.transform_version)
     require_follows(ws.lake, ws.ledger, table)
+    require_inputs_follow(ws.lake, ws.ledger, table)
     named = replace(request, table=table.name, transform_version=release.version)
     chooser = Chooser.of(ws, request.references)
     require_used(request.references, {table.name: table.references})

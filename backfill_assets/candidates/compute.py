@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from backfill_assets.candidates.inputs import PinnedFiles, files_read
 from backfill_assets.candidates.merging import Merge
 from backfill_assets.candidates.piloting import Pilot
-from backfill_assets.candidates.rows import rows_of
+from backfill_assets.candidates.rows import require_columns_of_files, rows_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import FileSet
 from backfill_assets.core.session_settings import session_digest
@@ -30,7 +30,7 @@ from backfill_assets.transforms.apply import apply_transform, called_transform, 
 from backfill_assets.transforms.code_archive import archived, what_changed
 from backfill_assets.transforms.definitions import Sources
 from backfill_assets.transforms.references import load_pinned
-from backfill_assets.transforms.schemas import current_rows, stored_schema
+from backfill_assets.transforms.schemas import current_rows, other_columns, stored_schema
 from backfill_assets.transforms.workers import require_same_in_workers
 from backfill_assets.workspace import Workspace
 
@@ -164,8 +164,10 @@ def returned_rows(
 
 
 def _input_rows(ws: Workspace, manifest: Manifest, read: Reads, files: PinnedFiles, *, changes: bool) -> DataFrame:
-    source = table_read(ws, manifest, read.table)
-    rows = rows_of(ws, source, files_read(read, files))
+    source, wanted = table_read(ws, manifest, read.table), files_read(read, files)
+    rows = rows_of(ws, source, wanted)
+    if isinstance(source, SourceTable) and other_columns(ws.lake, source):
+        require_columns_of_files(ws, source, wanted)
     return rows if changes else current_rows(rows, source)
 
 

@@ -18,8 +18,10 @@ from backfill_assets.core.spark import require_meaning
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.lifting import lifted
 from backfill_assets.lake.checksums import is_of_this_form, partition_checksums
+from backfill_assets.lake.errors import OtherColumns
 from backfill_assets.lake.snapshot import read_files
-from backfill_assets.lake.tables import altered_files, missing_files
+from backfill_assets.lake.staging import footer_columns, schema_of_columns
+from backfill_assets.lake.tables import altered_files, cannot_follow, missing_files
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.workspace import Workspace
@@ -45,6 +47,24 @@ def rows_of(ws: Workspace, table: Table, file_sets: Iterable[FileSet], *, as_rea
             frames = [_lifted(ws, table, version, sets, as_readers_see) for version, sets in found.items()]
             return reduce(DataFrame.unionByName, frames).select(*business_schema(table).fieldNames())
     return _read(ws, table, wanted, business_schema(table), as_readers_see)
+
+
+def require_columns_of_files(ws: Workspace, table: SourceTable, file_sets: Iterable[FileSet]) -> None:
+    """Refuses files that were written in other columns than are declared: those that they lack would be read as null.
+
+    Cost: the footer of one file of each partition.
+
+    Raises:
+        OtherColumns: Which columns differ, and how.
+    """
+    wanted = tuple(file_sets)
+    for version in _versions(table, wanted):
+        declared = stored_schema(table.at(version))
+        some = [FileSet.of(files.files[:1]) for files in _of_version(table, wanted, version)]
+        for columns in footer_columns(ws.lake, table.name, some):
+            found = schema_of_columns(columns, declared[table.partition.column])
+            if differing := cannot_follow(found, declared, former=None):
+                raise OtherColumns(table=table.name, differing=differing, is_source=True)
 
 
 def stored_rows_of(ws: Workspace, table: DerivedTable, file_sets: Iterable[FileSet]) -> DataFrame:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
 from backfill_assets.core.columns import LINEAGE_OF_RUN, RUN_ID, ColumnChange, column_changes
-from backfill_assets.domain import SourceTable, Table
+from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL, is_current
 from backfill_assets.lake.errors import OtherColumns
 from backfill_assets.lake.tables import Lake, live_digests
@@ -112,6 +112,20 @@ def require_follows(lake: Lake, ledger: Ledger, table: Table) -> None:
     if differing := other_columns(lake, table):
         with ledger.read() as tx:
             require_never_published(tx, table, differing)
+
+
+def require_inputs_follow(lake: Lake, ledger: Ledger, table: DerivedTable) -> None:
+    """Refuses to plan what reads sources whose files were written in other columns than are declared now: those that
+    they lack would be read as null.
+
+    Cost: one look at the log of each source.
+
+    Raises:
+        OtherColumns: Which columns of which source differ, and how.
+    """
+    for source in table.inputs.values():
+        if isinstance(source, SourceTable):
+            require_follows(lake, ledger, source)
 
 
 def other_columns(lake: Lake, table: Table) -> str | None:

@@ -174,6 +174,19 @@ def test_a_corrected_type_reaches_what_is_derived_from_it(shop: Shop) -> None:
     assert not stale(right, None, None).is_stale
 
 
+@pytest.mark.long
+def test_nothing_is_computed_from_files_of_other_columns_than_are_declared(shop: Shop) -> None:
+    wrong, right = declared(shop, replace(RIGHT, schema=schema(StringType()))), declared(shop, RIGHT)
+    land_files(wrong, "sales", [written(shop, FILE)], ANA, on_duplicate="ignore", builds=True)
+    run_id = replace(shop, ws=wrong).planned(DAYS)
+    with pytest.raises(OtherColumns):
+        replace(shop, ws=right).kit.stage(run_id)
+    with pytest.raises(OtherColumns) as refused:
+        replace(shop, ws=right).planned(DAYS)
+    next_step = next_step_of(refused.value)
+    assert next_step is not None and AGAIN in words_of(next_step)
+
+
 IN_ORDER = (1, 10, 2, 3, 4, 5, 6, 7, 8, 9)
 """The amounts of sales in the order of their names."""
 
