@@ -191,6 +191,10 @@ def _reproduced(
         stopped = SparkStopped(run_id=run_id, table=table.name, why=spark_reason(error))
         raise broken_in_worker(error, table, version) or stopped from error
     report = _report(run, chosen, found, ReproductionVersions(recorded=recorded, present=ws.versions(ws.spark())))
+    if not report.identical:
+        with ws.ledger.read() as tx:
+            for record in work.imports:
+                _require_as_read(tx, run, record, differs=True)
     if from_raw and not report.identical:
         _require_as_declared(work, run_id)
     return report
@@ -245,15 +249,19 @@ def _pinned(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Rebuilding:
     )
 
 
-def _require_as_read(tx: ReadTransaction, run: RunRecord, record: ImportRecord) -> None:
-    """Refuses an import that was read anew by another declaration since a run was computed from it."""
+def _require_as_read(tx: ReadTransaction, run: RunRecord, record: ImportRecord, *, differs: bool = False) -> None:
+    """Refuses an import that was read anew by another declaration since a run was computed from it.
+
+    Args:
+        differs: Rows differ, so that one of which it is not recorded how an earlier release read it was read otherwise.
+    """
     asked_at = run.manifest.requested_at
     if record.landed_at is None or record.landed_at <= asked_at:
         return
     landings = (each for each in tx.events.entries(entity_id=record.import_id) if each.action == "import_landed")
     read = [each.payload.get("reading") for each in landings if each.at <= asked_at]
     was, now = read[-1] if read else None, record.reading
-    if was and now and was != now and are_comparable(was, now):
+    if was != now and (differs or (was and now and are_comparable(was, now))):
         raise ReadAnew(run_id=run.run_id, import_id=record.import_id, path=record.original_path)
 
 

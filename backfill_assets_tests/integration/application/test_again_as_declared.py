@@ -21,6 +21,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import status
+from backfill_assets.upkeep import reproduce
 from backfill_assets.upkeep.errors import ReadAnew, ReproducedOtherwise
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.example import DOMAIN, recent_sales, sales
@@ -56,7 +57,7 @@ def sheet(shop: Shop, *more: str) -> Path:
 
 
 @pytest.mark.long
-def test_a_corrected_declaration_is_a_restatement_of_what_landed(shop: Shop) -> None:
+def test_a_corrected_declaration_is_a_restatement_of_what_landed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     early = declared(shop, Csv(delimiter=";"))
     late_sale = f"late;{FIFTH}T12:00:00Z; 100 "
     landed = land_files(early, "sales", [sheet(shop, late_sale)], ANA, on_duplicate="ignore", builds=True)
@@ -89,6 +90,9 @@ def test_a_corrected_declaration_is_a_restatement_of_what_landed(shop: Shop) -> 
     assert FIFTH in recent.partitions and date(2026, 1, 9) not in recent.partitions
     assert again.load is not None
     with pytest.raises(ReadAnew, match="as an earlier declaration read it"):
+        operations.reproduce(now, landed.load.run.record.run_id, by="rita")
+    with monkeypatch.context() as of_earlier_release, pytest.raises(ReadAnew):
+        of_earlier_release.setattr(reproduce, "are_comparable", lambda _was, _now: False)
         operations.reproduce(now, landed.load.run.record.run_id, by="rita")
     assert operations.reproduce(now, again.load.run.record.run_id, by="rita", from_raw=True).identical
     assert operations.reproduce(now, published, by="rita").identical
