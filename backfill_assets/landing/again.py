@@ -1,7 +1,8 @@
 """Landing again: landed files are read anew, as their source is declared now, and counted in their place.
 
 All of them are read anew, or none: what is made of them is written beside what counts, and one transaction exchanges
-the two. Whatever is refused, and wherever a process stops before that, every import is as it was.
+the two. Whatever is refused, and wherever a process stops before that, every import is as it was; only the quarantine
+may show what was rejected in the reading that was not completed.
 """
 
 from __future__ import annotations

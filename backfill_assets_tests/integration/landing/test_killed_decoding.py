@@ -32,6 +32,7 @@ from backfill_assets.domain import (
     DEBEZIUM_OPERATIONS,
     DEBEZIUM_POSITION_COLUMNS,
     Avro,
+    Canal,
     Csv,
     Debezium,
     Json,
@@ -73,6 +74,22 @@ CHANGES = "\n".join(
     )
     for number, record in enumerate(RECORDS)
 )
+
+MESSAGES = "\n".join(
+    json.dumps(
+        {
+            **{"database": "shop", "table": "sales", "type": "INSERT", "isDdl": False, "pkNames": ["id"]},
+            **{"es": 1_740_800_000_000 + number, "ts": 1_740_800_000_500, "data": [json.loads(record)], "old": None},
+        }
+    )
+    for number, record in enumerate(RECORDS)
+)
+OF_EVENTS: Mapping[str, Any] = {
+    "envelope": EVENTS_OF,
+    "order": EVENTS_OF.order,
+    "operation": DEBEZIUM_OPERATIONS,
+    "schema": T.StructType([*SALES.schema, *DEBEZIUM_POSITION_COLUMNS]),
+}
 
 
 def workbook() -> bytes:
@@ -117,17 +134,8 @@ FILES: Mapping[str, Decoded] = {
         declared={"reads": Avro()},
     ),
     "workbook": Decoded(name="a.xlsx", content=workbook, declared={"reads": Xlsx()}),
-    "Maxwell": Decoded(
-        name="a.jsonl",
-        content=CHANGES.encode,
-        declared={
-            "reads": Maxwell(),
-            "envelope": EVENTS_OF,
-            "order": EVENTS_OF.order,
-            "operation": DEBEZIUM_OPERATIONS,
-            "schema": T.StructType([*SALES.schema, *DEBEZIUM_POSITION_COLUMNS]),
-        },
-    ),
+    "Maxwell": Decoded(name="a.jsonl", content=CHANGES.encode, declared={**OF_EVENTS, "reads": Maxwell()}),
+    "Canal": Decoded(name="a.jsonl", content=MESSAGES.encode, declared={**OF_EVENTS, "reads": Canal(by="es")}),
     "Parquet of Arrow": Decoded(name="a.parquet", content=brotli),
     "zstd": Decoded(name="a.jsonl.zst", content=lambda: zstd(LINES)),
     "bzip2": Decoded(name="a.jsonl.bz2", content=lambda: bz2.compress(LINES)),
@@ -162,7 +170,7 @@ def _die(settings: Settings, file: str, path: Path, where: str) -> None:
         if where == WHILE_DECODING:
             for name in ("decode_csv", "decode_workbook", "decode_parquet"):
                 setattr(step, name, _half)
-            for name in ("json_records", "avro_records", "maxwell_events"):
+            for name in ("json_records", "avro_records", "maxwell_events", "canal_events"):
                 setattr(step, name, _half_of_records)
             for module in (step, archives):
                 setattr(module, "shutil", SimpleNamespace(copyfileobj=_half_of_a_copy))  # noqa: B010 - not its own name
