@@ -108,7 +108,8 @@ def source_of(proposal: Proposal) -> list[str]:
         f"    name={literal(proposal.name)},",
         *_of_key(proposal),
         f"    event_time={literal(proposal.event_time)},",
-        *(['    timezone="UTC",'] if proposal.has_local_times else []),
+        *([f"    timezone={literal(proposal.timezone)},"] if proposal.has_local_times else []),
+        *([f"    repeated_hour={literal(proposal.repeated_hour)},"] if proposal.repeated_hour else []),
         f'    partition=daily("{partition_of(proposal)}"),',
         *(
             ["    schema=COLUMNS,"]
@@ -350,8 +351,17 @@ _SAID: Mapping[DoubtKind, Callable[[Doubt], str]] = {
     DoubtKind.DAY_OR_MONTH: lambda doubt: (
         f"{_of(doubt)} is read as {doubt.values[0]}; every text could be {' or '.join(doubt.values[1:])} as well."
     ),
+    DoubtKind.CLOCK: lambda doubt: (
+        f"{_of(doubt)} is a date alone: with {' and '.join(map(visible, doubt.values))} it would be a time, "
+        f"and {_records(doubt)} that have none would be rejected."
+    ),
     DoubtKind.TWO_DIGIT_YEAR: lambda doubt: f"{_of(doubt)} has years of two digits, which are read as 2000 to 2099.",
     DoubtKind.ZONE: _zone,
+    DoubtKind.REPEATED_HOUR: lambda doubt: (
+        f"{_of(doubt)} has the hour of {doubt.values[0]} twice, as clocks show it that go back, such as those of "
+        f"{doubt.values[1]}: name the zone of the clocks. Of two records with one time the first in the file is of "
+        "the earlier hour."
+    ),
     DoubtKind.EPOCH: lambda doubt: (
         f"{_of(doubt)} has numbers such as {_quoted(doubt.values[-1])}, taken for {doubt.values[0]} since 1970."
     ),

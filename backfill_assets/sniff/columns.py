@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from decimal import Decimal
 
 from backfill_assets.domain.dialects import Epoch, Form, Unit
 from backfill_assets.domain.file_names import FileName
 from backfill_assets.sniff.keys import is_id, time_rank
 from backfill_assets.sniff.texts import PLAIN, Numbers, is_whole, kind_of_numbers, truths_of
-from backfill_assets.sniff.times import TimeForm, time_form
+from backfill_assets.sniff.times import MONTHS_FIRST, TimeForm, time_form
 
 _UNITS: tuple[tuple[Unit, int], ...] = (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9))
 _EPOCH_BEGIN, _EPOCH_END = 631_152_000, 1_956_528_000
 """1990 and 2032: numbers of another time are more likely numbers."""
 
+_SINCE = re.compile(r"[0-9]{1,19}(\.[0-9]+)?")
 _CERTAIN_DIGITS = 13
 _DATE_DIGITS = 8
 _UNUSUAL_NAME = 4
@@ -100,7 +102,8 @@ class Typed:
         if self.unit is not None:
             whole = dict(_UNITS)[self.unit]
             begin = datetime(1970, 1, 1)  # noqa: DTZ001 - times of a sample are compared with each other
-            return begin + timedelta(seconds=int(text) / whole) if is_whole(text) else None
+            is_number = _SINCE.fullmatch(text) is not None
+            return begin + timedelta(microseconds=int(Decimal(text) * 10**6 / whole)) if is_number else None
         if self.form is not None:
             return self.form.read(text)
         try:
@@ -121,11 +124,11 @@ def typed(raw: Raw, how: Numbers = PLAIN) -> Typed:
     form = time_form(values, numbers=True)
     if form is not None and form.fitting == len(values) and _is_time(raw, form):
         return Typed(raw=raw, kind="DATE" if form.is_date else "TIMESTAMP", form=form, fitting=form.fitting)
+    if (unit := epoch_unit(raw)) is not None:
+        return Typed(raw=raw, kind="TIMESTAMP", unit=unit, fitting=len(values))
     if raw.is_text:
         return Typed(raw=raw, kind="STRING", fitting=len(values))
     kind, fitting = kind_of_numbers(values, how)
-    if kind == "LONG" and fitting == len(values) and (unit := epoch_unit(raw)) is not None:
-        return Typed(raw=raw, kind="TIMESTAMP", unit=unit, fitting=fitting)
     if kind and fitting == len(values):
         return Typed(raw=raw, kind=kind, fitting=fitting)
     return Typed(raw=raw, kind="STRING", fitting=len(values))
@@ -136,12 +139,33 @@ def _is_time(raw: Raw, form: TimeForm) -> bool:
     if not all(text.isdigit() for text in raw.values[:100]):
         return True
     rank = time_rank(raw.title)
+    if form.patterns == (MONTHS_FIRST,):
+        years, days = {text[4:] for text in raw.values}, {text[:4] for text in raw.values}
+        # Numbers that count up have more years than days.
+        return _are_usual(years) and not is_id(raw.title) and (rank < _UNUSUAL_NAME or len(days) > len(years))
     if ("yyyyMM" in form.patterns and rank >= _UNUSUAL_NAME) or (
         is_id(raw.title) and len(raw.values[0]) > _DATE_DIGITS
     ):
         return False
-    years = {text[:4] for text in raw.values}
+    return _are_usual({text[:4] for text in raw.values})
+
+
+def _are_usual(years: Iterable[str]) -> bool:
     return all("1800" <= year <= "2100" for year in years)
+
+
+def plausible(column: Typed, as_of: datetime) -> Typed:
+    """A column whose times are in the form without times to come, of several that fit as many of its texts."""
+    form, latest = column.form, as_of.replace(tzinfo=None) + timedelta(days=1)
+    if form is None or not form.others or all(at is None or at <= latest for at in column.times()):
+        return column
+    first, *more = form.patterns
+    for each in form.others:
+        others = (first, *(other for other in form.others if other != each))
+        found = replace(column, form=replace(form, patterns=(each, *more), others=others))
+        if all(at is None or at <= latest for at in found.times()):
+            return found
+    return column
 
 
 def as_nearly_time(column: Typed) -> Typed | None:
@@ -158,18 +182,22 @@ def as_epoch(raw: Raw) -> Typed | None:
 
 
 def epoch_unit(raw: Raw, *, least_digits: int = _CERTAIN_DIGITS) -> Unit | None:
-    """The unit of whole numbers that are times since 1970; None of others.
+    """The unit of numbers that are times since 1970, with fractions down to the microsecond; None of others.
 
     Args:
         least_digits: So many digits are of a time, also in a column that is called differently.
     """
     values = raw.values
-    if not all(map(is_whole, values)) or is_id(raw.title):
+    if not values or not all(map(_SINCE.fullmatch, values)) or is_id(raw.title):
         return None
+    is_named = raw.title != "" and time_rank(raw.title) < _UNUSUAL_NAME
+    if not is_named and (raw.is_text or not all(map(is_whole, values)) or min(map(len, values)) < least_digits):
+        return None
+    numbers = [Decimal(text) for text in values]
+    fractions = [number for number in numbers if number % 1]
     for unit, whole in _UNITS:
-        if all(_EPOCH_BEGIN * whole <= int(text) < _EPOCH_END * whole for text in values):
-            is_named = raw.title != "" and time_rank(raw.title) < _UNUSUAL_NAME
-            return unit if is_named or min(map(len, values)) >= least_digits else None
+        if all(_EPOCH_BEGIN * whole <= number < _EPOCH_END * whole for number in numbers):
+            return None if any(number * 10**6 % whole for number in fractions) else unit
     return None
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections import Counter
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from backfill_assets.domain import Xlsx
 from backfill_assets.landing.decoding.avro_files import avro_records
@@ -39,6 +42,46 @@ def rows_of_workbook(path: Path, sheet: str) -> tuple[str, list[int], bool]:
     for place, row in enumerate(found):
         write.writerow([*row, *[""] * (len(found[header]) - len(row))] if place >= header else row)
     return text.getvalue(), numbers, len(numbers) < _MOST_RECORDS
+
+
+_KINDS = {
+    "date": "DATE",
+    "boolean": "BOOLEAN",
+    "int": "LONG",
+    "long": "LONG",
+    "float": "DOUBLE",
+    "double": "DOUBLE",
+    **{f"timestamp-{unit}": "TIMESTAMP" for unit in ("millis", "micros", "nanos")},
+}
+_MOST_DIGITS = 38
+
+
+def kinds_of_avro(path: Path) -> dict[str, str]:
+    """The types of a contract that the schema of an Avro file says, by the paths of members."""
+    import fastavro
+
+    with path.open("rb") as file:
+        schema = json.loads(fastavro.reader(file).metadata["avro.schema"])
+    return dict(_kinds(schema, ""))
+
+
+def _kinds(schema: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(schema, list):
+        kinds = [each for each in schema if each != "null"]
+        if len(kinds) == 1:
+            yield from _kinds(kinds[0], path)
+        return
+    if isinstance(schema, str):
+        schema = {"type": schema}
+    if isinstance(schema["type"], dict | list):
+        yield from _kinds(schema["type"], path)
+    for field in schema.get("fields", ()):
+        yield from _kinds(field["type"], f"{path}.{field['name']}" if path else field["name"])
+    precision, scale = schema.get("precision"), schema.get("scale", 0)
+    if schema.get("logicalType") == "decimal" and isinstance(precision, int) and precision <= _MOST_DIGITS:
+        yield path, f"DECIMAL({precision},{scale})"
+    elif isinstance(schema["type"], str) and (kind := _KINDS.get(schema.get("logicalType", schema["type"]))):
+        yield path, kind
 
 
 def lines_of_avro(path: Path) -> tuple[str, bool]:

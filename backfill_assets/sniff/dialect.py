@@ -138,10 +138,20 @@ def _best(text: str, delimiters: Sequence[str]) -> Delimited:
     best = max(scores, key=lambda each: (scores[each][0], each.escape if not each.quote else "", scores[each][1]))
     if best.escape and not best.quote:
         return best
+    among = [each for each in candidates if each.delimiter == best.delimiter and each.quote == "'"]
+    if best.quote == '"' and not _has_one_width(text, best) and (even := [e for e in among if _has_one_width(text, e)]):
+        # With more values than its header names, a row has a delimiter within a value.
+        return even[0]
     quoted = [each for each in candidates if each.delimiter == best.delimiter and each.quote == '"']
     nearest = max(quoted, key=lambda each: scores[each])
     # A few rows before the header may have fewer values with quotes than without.
     return nearest if not best.quote and scores[nearest][0] > _NEARLY * scores[best][0] else best
+
+
+def _has_one_width(text: str, dialect: Delimited) -> bool:
+    """Whether all rows, with the header, have the same number of values."""
+    widths = {len(row) for _, row in rows_of(text, dialect) if row}
+    return len(widths) == 1 and widths != {1}
 
 
 def _has_letters(text: str, more: str) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from backfill_assets.sniff.columns import Raw, Typed, as_epoch, as_nearly_time, as_year
+from backfill_assets.sniff.columns import Raw, Typed, as_epoch, as_nearly_time, as_year, plausible
 from backfill_assets.sniff.dialect import is_time_of_day
 from backfill_assets.sniff.keys import time_rank
 from backfill_assets.sniff.times import time_form
@@ -20,6 +20,7 @@ _CLOCK = re.compile(r"time", re.IGNORECASE)
 _DAY_NAME = re.compile(r"date|day", re.IGNORECASE)
 _DIGITS = re.compile(r"([01][0-9]|2[0-3])[0-5][0-9]([0-5][0-9])?")
 _LEAST_COVERED = 0.5
+_NEARLY_ALL = 0.95
 _PLAUSIBLE_DAYS = 730
 
 
@@ -42,7 +43,7 @@ def event_times(columns: Sequence[Typed], *, as_of: datetime) -> list[EventTime]
     Args:
         as_of: The present: years of two digits that are far after it are more likely of another century.
     """
-    candidates = list(_candidates(columns))
+    candidates = [(rank, replace(each, column=plausible(each.column, as_of))) for rank, each in _candidates(columns)]
     ranked = sorted(
         enumerate(candidates),
         key=lambda each: (_doubtful(each[1][1].column, as_of=as_of), *each[1][0], each[0]),
@@ -69,7 +70,12 @@ def _candidates(columns: Sequence[Typed]) -> Iterator[tuple[tuple[int, int], Eve
             yield (1, time_rank(column.raw.title)), EventTime(column=nearly)
     for day, clock in _days_and_clocks(columns):
         if (found := joined((day.raw, clock))) is not None and found.kind == "TIMESTAMP":
-            yield (0, time_rank(day.raw.title)), EventTime(column=found, parts=(day.raw, clock))
+            # Without a time in many records, the day alone rejects fewer of them.
+            is_whole = found.fitting >= _NEARLY_ALL * day.fitting
+            yield (
+                (0, time_rank(day.raw.title) + (0 if is_whole else 2)),
+                EventTime(column=found, parts=(day.raw, clock)),
+            )
     yield from _of_parts(columns)
     for column in columns:
         if column.kind == "LONG" and (epoch := as_epoch(column.raw)) is not None:

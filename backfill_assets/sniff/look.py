@@ -20,7 +20,7 @@ from backfill_assets.landing.decoding.workbooks import sheets_of
 from backfill_assets.landing.first_bytes import SAMPLE_BYTES, require_text
 from backfill_assets.sniff.change_events import envelope_of
 from backfill_assets.sniff.columns import Raw, typed
-from backfill_assets.sniff.decoded import lines_of_avro, rows_of_workbook
+from backfill_assets.sniff.decoded import kinds_of_avro, lines_of_avro, rows_of_workbook
 from backfill_assets.sniff.dialect import Delimited, Table, dialect_of, table_of, with_rows
 from backfill_assets.sniff.documents import Number, columns_of, documents_of, text_of
 from backfill_assets.sniff.encoding import encoding_of
@@ -86,7 +86,16 @@ def look(path: Path, *, as_of: datetime) -> Seen:
         text, is_whole = lines_of_avro(path)
         records = documents_of(text, is_whole=True)
         seen = _of_json(sample, Json(), records.records if records else ())
-        return replace(seen, reads=Avro(), looked=replace(seen.looked, format="Avro", is_whole=is_whole))
+        kinds = kinds_of_avro(path)
+        columns = tuple(
+            replace(raw, kind=kind)
+            if (kind := kinds.get(str(raw.written), "")).startswith("DECIMAL") or not raw.values
+            else raw
+            for raw in seen.columns
+        )
+        return replace(
+            seen, columns=columns, reads=Avro(), looked=replace(seen.looked, format="Avro", is_whole=is_whole)
+        )
     encoding = encoding_of(sample.head[: 1 << 16])
     of_text = FileKind(format=Format.CSV, compression="")
     require_text(sample.head[:SAMPLE_BYTES], path, path.name, of_text, Csv(encoding=encoding.name))

@@ -17,8 +17,10 @@ class DoubtKind(StrEnum):
     ENCODING = "encoding"
     DIALECT = "dialect"
     DAY_OR_MONTH = "day or month"
+    CLOCK = "clock"
     TWO_DIGIT_YEAR = "two-digit year"
     ZONE = "zone"
+    REPEATED_HOUR = "repeated hour"
     EPOCH = "epoch"
     NO_VALUE = "no value"
     MIXED = "mixed"
@@ -137,6 +139,8 @@ class Proposal:
         left_out: Columns of the file that the contract leaves out, because they have no values or are part of another.
         key: What identifies a record; the number of the row where nothing does.
         event_time: The time of a record; empty without one.
+        timezone: The zone of times without an offset.
+        repeated_hour: Which of the two a time is that clocks show twice; empty where that is not declared.
         first_on: The first day of an event.
         last_on: The last one.
         longest_gap_days: The most days in a row without events.
@@ -156,6 +160,8 @@ class Proposal:
     left_out: tuple[str, ...] = ()
     key: tuple[str, ...]
     event_time: str
+    timezone: str = "UTC"
+    repeated_hour: str = ""
     is_planned: bool = False
     first_on: date | None = None
     last_on: date | None = None

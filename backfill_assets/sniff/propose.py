@@ -11,13 +11,14 @@ from pathlib import Path
 
 from backfill_assets.domain.dialects import Json
 from backfill_assets.domain.file_names import FileName
-from backfill_assets.sniff.columns import Raw, Typed, typed
+from backfill_assets.sniff.columns import Raw, Typed, plausible, typed
 from backfill_assets.sniff.event_time import EventTime, event_times
 from backfill_assets.sniff.keys import Column, is_id, is_order, is_series, keys_of
 from backfill_assets.sniff.look import Seen, look
 from backfill_assets.sniff.names import RESERVED, contract_name, leaves, table_name
 from backfill_assets.sniff.proposal import Doubt, DoubtKind, Proposal, ProposedColumn
 from backfill_assets.sniff.releases import as_one, with_releases
+from backfill_assets.sniff.repeated import key_of_clocks
 from backfill_assets.sniff.texts import MONEY, Numbers, kind_of_numbers
 from backfill_assets.sniff.times import time_form
 
@@ -44,12 +45,13 @@ def propose(paths: Sequence[Path], *, name: str = "", as_of: datetime) -> Propos
 
 
 def _proposal(seen: Seen, table: str, *, as_of: datetime) -> Proposal:
-    columns = [typed(raw, seen.numbers) for raw in seen.columns]
+    columns = [plausible(typed(raw, seen.numbers), as_of) for raw in seen.columns]
     times = event_times(columns, as_of=as_of)
     chosen = times[0] if times else None
     rejects = () if chosen is None else tuple(_rejected(chosen.column))
+    clocks = () if chosen is None else tuple(_clocks(chosen, times))
     if chosen is not None and rejects:
-        columns = [typed(_with_time(raw, chosen.column), seen.numbers) for raw in seen.columns]
+        columns = [plausible(typed(_with_time(raw, chosen.column), seen.numbers), as_of) for raw in seen.columns]
         times = event_times(columns, as_of=as_of)
         written = chosen.column.raw.written
         chosen = next((each for each in times if each.column.raw.written == written), chosen)
@@ -88,7 +90,7 @@ def _proposal(seen: Seen, table: str, *, as_of: datetime) -> Proposal:
         capture="{}(\n    {}={},\n)".format(*seen.captured[:2], json.dumps(seen.captured[2])) if seen.captured else "",
         capture_names=seen.captured[:1] if seen.captured else (),
     )
-    of_columns = tuple(_doubts_of_columns(names, kept, seen.numbers))
+    of_columns = tuple(_doubts_of_columns(names, kept, seen.numbers, chosen))
     if chosen is None:
         return replace(found, doubts=(*_why_no_time(seen), *found.doubts, *of_columns))
     by_raw = {id(column.raw): name for name, column in zip(names, kept, strict=True)}
@@ -98,11 +100,12 @@ def _proposal(seen: Seen, table: str, *, as_of: datetime) -> Proposal:
     if found.has_row_number:
         found = _without_filled(found)
     rejects = tuple(replace(each, column=event_time) for each in rejects)
+    clocks = tuple(replace(each, column=event_time) for each in clocks)
     return replace(
         found,
         event_times=tuple(by_raw[id(each.column.raw)] for each in times[1:] if id(each.column.raw) in by_raw),
         orders=tuple(name for name in names if is_order(name) and name != event_time),
-        doubts=(*rejects, *_doubts_of_time(found, chosen, event_time), *found.doubts, *of_columns),
+        doubts=(*rejects, *clocks, *_doubts_of_time(found, chosen, event_time), *found.doubts, *of_columns),
     )
 
 
@@ -119,6 +122,14 @@ def _rejected(time: Typed) -> Iterator[Doubt]:
         yield Doubt(
             kind=DoubtKind.NOT_A_VALUE, values=texts[:_QUOTED], records=len(without), first=without[0][0], rejects=True
         )
+
+
+def _clocks(chosen: EventTime, times: Sequence[EventTime]) -> Iterator[Doubt]:
+    """The times of a day that a date was not joined with, as many records have none."""
+    for each in times:
+        if len(each.parts) > 1 and each.parts[0] is chosen.column.raw and not chosen.parts:
+            lacking = chosen.column.fitting - each.column.fitting
+            yield Doubt(kind=DoubtKind.CLOCK, values=tuple(part.title for part in each.parts[1:]), records=lacking)
 
 
 def _why_no_time(seen: Seen) -> Iterator[Doubt]:
@@ -181,6 +192,12 @@ def _with_key(found: Proposal, names: Sequence[str], kept: Sequence[Typed], even
     ]
     keys = keys_of(of_records, event_time, is_series=is_series(times))
     doubts: tuple[Doubt, ...] = found.doubts
+    if not keys and time.is_local and len(times) == found.records:
+        clocks = key_of_clocks(of_records, event_time, times)
+        if clocks is not None:
+            key, zone, at = clocks
+            said = Doubt(kind=DoubtKind.REPEATED_HOUR, column=event_time, values=(str(at), zone))
+            return replace(found, key=key, timezone=zone, repeated_hour="both", doubts=(said, *doubts))
     if not keys:
         doubts = (Doubt(kind=DoubtKind.NO_KEY), *doubts)
     elif not found.is_whole or found.records < 1_000:
@@ -193,11 +210,10 @@ def _with_key(found: Proposal, names: Sequence[str], kept: Sequence[Typed], even
 def _doubts_of_time(found: Proposal, chosen: EventTime, event_time: str) -> Iterator[Doubt]:
     column = chosen.column
     form = column.form
-    if found.has_local_times:
+    if found.has_local_times and not found.repeated_hour:
         local = tuple(each.name for each in found.columns if each.is_local)
         yield Doubt(kind=DoubtKind.ZONE, column=event_time, values=local[:_QUOTED])
-    if form is not None and form.others:
-        yield Doubt(kind=DoubtKind.DAY_OR_MONTH, column=event_time, values=(*form.patterns[:1], *form.others[:2]))
+    yield from _several_forms(event_time, column)
     if form is not None and any("yy" in each and "yyyy" not in each for each in form.patterns):
         yield Doubt(kind=DoubtKind.TWO_DIGIT_YEAR, column=event_time, values=form.patterns)
     if column.unit is not None:
@@ -213,9 +229,19 @@ def _doubts_of_time(found: Proposal, chosen: EventTime, event_time: str) -> Iter
         yield Doubt(kind=DoubtKind.GAPS, column=event_time, records=found.longest_gap_days)
 
 
-def _doubts_of_columns(names: Sequence[str], kept: Sequence[Typed], how: Numbers) -> Iterator[Doubt]:
+def _several_forms(name: str, column: Typed) -> Iterator[Doubt]:
+    if column.form is not None and column.form.others:
+        forms = (*column.form.patterns[:1], *column.form.others[:2])
+        yield Doubt(kind=DoubtKind.DAY_OR_MONTH, column=name, values=forms)
+
+
+def _doubts_of_columns(
+    names: Sequence[str], kept: Sequence[Typed], how: Numbers, chosen: EventTime | None
+) -> Iterator[Doubt]:
     for name, column in zip(names, kept, strict=True):
         values = column.raw.values
+        if chosen is None or column.raw is not chosen.column.raw:
+            yield from _several_forms(name, column)
         if not values:
             yield Doubt(kind=DoubtKind.NO_VALUE, column=name)
         elif column.kind == "STRING" and not column.raw.kind:

@@ -25,6 +25,7 @@ _DATES = (
     "M/d/yyyy", "MM/dd/yyyy", "d/M/yyyy", "dd/MM/yyyy",
     "d.M.yyyy", "dd.MM.yyyy", "d-M-yyyy", "dd-MM-yyyy", "M-d-yyyy", "MM-dd-yyyy",
     "M/d/yy", "MM/dd/yy", "d/M/yy", "dd/MM/yy", "d.M.yy", "dd.MM.yy", "d-M-yy", "dd-MM-yy", "M-d-yy", "MM-dd-yy",
+    "yy-MM-dd", "yy/MM/dd", "yy.MM.dd",
     "MMM d yyyy", "MMM dd yyyy", "MMM d, yyyy", "MMM dd, yyyy", "MMMM d, yyyy", "MMMM dd, yyyy", "MMMM d yyyy",
     "d MMM yyyy", "dd MMM yyyy", "d MMMM yyyy", "dd MMMM yyyy", "d-MMM-yyyy", "dd-MMM-yyyy", "d-MMM-yy", "dd-MMM-yy",
     "dd/MMM/yyyy", "yyyy-MMM-dd", "yyyy MMM d", "yyyy MMM dd", "yyyy M d", "yyyy MM dd", "d M yyyy", "dd MM yyyy",
@@ -44,7 +45,8 @@ _BETWEEN = (" ", "'T'", ", ", "-", ":", "  ")
 _OFFSETS = ("", "XXX", " XXX", "xx", " xx", "x", " 'UTC'", " 'GMT'", "'Z'")
 YEARS = "yyyy"
 _MOST_PATTERNS = 5
-_COMPACT = ("yyyyMMddHHmmss", "yyyyMMddHHmm", "yyyyMMddHH", "yyyyMMdd'T'HHmmss'Z'")
+MONTHS_FIRST = "MMddyyyy"
+_COMPACT = ("yyyyMMddHHmmss", "yyyyMMddHHmm", "yyyyMMddHH", "yyyyMMdd'T'HHmmss'Z'", MONTHS_FIRST)
 _TRIED_TEXTS = 5
 
 
@@ -250,7 +252,8 @@ def _rank(pattern: str) -> tuple[int, int, int]:
     singles = sum(letter in "MdHh" and not more for letter, more in tokens)
     doubles = sum(letter in "MdHh" and len(more) == 1 for letter, more in tokens)
     is_day_first = pattern.startswith("d") and "/" in pattern
-    return (int(is_day_first), min(singles, doubles), singles)
+    is_year_first = re.match(r"yy[^y]", pattern) is not None
+    return (2 if is_year_first else int(is_day_first), min(singles, doubles), singles)
 
 
 def _differ(one: str, other: str, texts: Sequence[str]) -> bool:
