@@ -70,7 +70,7 @@ def test_days_and_months_that_cannot_be_told_apart_are_told() -> None:
 def test_a_year_of_two_digits_is_last_where_nothing_tells() -> None:
     found = time_form(["17/04/23 23:00:00"] * 3)
     assert found is not None
-    assert (found.patterns, found.others) == (("dd/MM/yy HH:mm:ss",), ("yy/MM/dd HH:mm:ss",))
+    assert (found.patterns, found.others[0]) == (("dd/MM/yy HH:mm:ss",), "yy/MM/dd HH:mm:ss")
 
 
 def test_the_order_of_a_file_tells_days_from_months() -> None:
