@@ -261,10 +261,9 @@ def _bounded(rows: Sequence[tuple[str, ...]]) -> Sequence[tuple[str, ...]]:
 
 def _nulls(raws: Sequence[Raw], how: Numbers) -> frozenset[str]:
     """The texts that stand for no value in a file: without them columns are numbers, times, or true and false."""
-    found: set[str] = set()
+    found = set(always_null(raw.values for raw in raws))
     for raw in raws:
         values = raw.values
-        found |= always_null(values)
         if candidates := null_texts(values):
             rest = [text for text in values if text not in candidates]
             is_text = rest and typed(Raw(written=raw.written, texts=rest), how).kind == "STRING"
@@ -342,9 +341,10 @@ def _doubts_of_nulls(raws: Sequence[Raw], how: Numbers, nulls: frozenset[str]) -
     Args:
         nulls: The texts that are declared to stand for no value.
     """
+    always = always_null(raw.values for raw in raws)
     for raw in raws:
         values = raw.values
-        texts = null_texts(values) - always_null(values)
+        texts = null_texts(values) - always
         rest = [text for text in values if text not in texts]
         if texts and rest and typed(Raw(written=raw.written, texts=rest), how).kind == "STRING":
             for kind, among in ((DoubtKind.NULL_TEXT, texts - nulls), (DoubtKind.LOST_TEXT, texts & nulls)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 NULLS = (
@@ -81,6 +81,8 @@ def _number_columns(columns: Sequence[Sequence[str]], how: Numbers) -> set[int] 
             place
             for place, texts in enumerate(columns)
             if (values := [text for text in texts if text and text not in NULLS])
+            # Codes, which are no numbers however numbers are written.
+            and not has_leading_zeros(values)
             and all(how.plain(text) is not None for text in values[:2_000])
         }
     )
@@ -98,9 +100,11 @@ def null_texts(texts: Sequence[str]) -> frozenset[str]:
     return frozenset(texts) & frozenset(NULLS)
 
 
-def always_null(texts: Sequence[str]) -> frozenset[str]:
-    """Those that stand for no value in a column of texts too."""
-    return frozenset(texts) & _ALWAYS
+def always_null(columns: Iterable[Sequence[str]]) -> frozenset[str]:
+    r"""Those that stand for no value in columns of texts too: `\N` where a file has it, because it then is what the
+    file writes, and `NULL` may be the title of a film."""
+    found = frozenset(text for texts in columns for text in _ALWAYS.intersection(texts))
+    return found & {r"\N"} or found
 
 
 def truths_of(texts: Sequence[str]) -> tuple[str, str] | None:

@@ -12,7 +12,7 @@ import fastavro
 import pytest
 from pyspark.sql.types import DateType, DecimalType, DoubleType, LongType, StringType, TimestampType
 
-from backfill_assets.domain import Epoch, SourceTable
+from backfill_assets.domain import Csv, Epoch, SourceTable
 from backfill_assets.report.sniffed import python_of
 from backfill_assets.sniff.propose import propose
 
@@ -172,3 +172,29 @@ def test_times_that_are_there_twice_at_other_hours_are_in_no_key(tmp_path: Path)
     slots = [at + timedelta(minutes=15 * (n - n % 2)) for n in range(100)]
     source, _ = of_text(tmp_path, "\n".join(["slot,kwh", *(f"{slot:%Y-%m-%d %H:%M},1.5" for slot in slots)]))
     assert (source.row_number, source.timezone, source.repeated_hour) == (True, "UTC", "")
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "code", "number", "reads"),
+    [
+        (";", "01067", "12,5", Csv(delimiter=";", decimal=",")),
+        (";", "00004700", "1.681,32", Csv(delimiter=";", decimal=",", thousands=".")),
+        (",", "00410", '"1,100.10"', Csv(thousands=",")),
+    ],
+)
+def test_codes_with_zeros_before_them_do_not_hide_how_numbers_are_written(
+    tmp_path: Path, delimiter: str, code: str, number: str, reads: Csv
+) -> None:
+    rows = [delimiter.join([str(n), str(day), code, number]) for n, day in enumerate(DAYS)]
+    source, _ = of_text(tmp_path, "\n".join([delimiter.join(["id", "day", "code", "price"]), *rows]))
+    assert source.reads == reads
+    assert [source.schema[name].dataType for name in ("code", "price")] == [StringType(), DoubleType()]
+
+
+@pytest.mark.parametrize("mark", ["", r"\N"])
+def test_a_title_that_reads_null_is_one_where_a_file_has_another_mark_for_no_value(tmp_path: Path, mark: str) -> None:
+    rows = [f"{n}\t{day}\t{'NULL' if n == 7 else f'Film {n}'}\t{mark or n}" for n, day in enumerate(DAYS)]
+    source, text = of_text(tmp_path, "\n".join(["id\tday\ttitle\tyear", *rows]), "films.tsv")
+    assert isinstance(source.reads, Csv)
+    assert source.reads.null == ((mark,) if mark else ("NULL",))
+    assert ("title has 'NULL' in 1 record as text; null= would make it no value" in text) is bool(mark)
