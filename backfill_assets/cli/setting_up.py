@@ -99,7 +99,7 @@ def sniff(
             print_json(document)
             return
         shown = " ".join(f"{shlex.quote(file)}{'/*' if is_plain_folder(Path(file)) else ''}" for file in files)
-        steps = next_of(proposal, shown, is_shown=sys.stdout.isatty())
+        steps = next_of(proposal, files, shown, is_shown=sys.stdout.isatty())
         lines = [*spoken_of(proposal), "next:", *(f"  {words_of(each)}" for each in steps)]
         sys.stderr.write("".join(f"{line}\n" for line in lines))
         sys.stdout.write(document.module)

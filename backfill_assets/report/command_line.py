@@ -14,7 +14,7 @@ from backfill_assets.report.requests import Advice, Invocation, NextStep, Option
 
 _PROGRAM = "backfill"
 
-_NAMES = {"first": "from", "last": "to"}
+_NAMES = {"first": "from", "last": "to", "named": "as"}
 """Options whose name on the command line differs from their name in code."""
 
 

@@ -251,9 +251,9 @@ def extracts_read_anew(ws: Workspace, table: SourceTable, read: Collection[str])
         document = json.loads(landing_files(ws.settings).read(statement.stored_path))
         first, end = document["days"]
         where = [("where", f"{name}={value}") for name, value in document["where"].items()]
-        again = do(Act.LAND, table.short_name, *(file.original_path for file in files), replaces=f"{first}..{end}")
-        rest = (*where, ("reason", WHY), ("by", NAME))
-        yield step(f"{said}; to state it anew: ", replace(again, options=(*again.options, *rest)))
+        paths = (file.original_path for file in files)
+        again = do(Act.LAND, table.short_name, *paths, replaces=f"{first}..{end}", reason=WHY, by=NAME)
+        yield step(f"{said}; to state it anew: ", replace(again, options=(*again.options, *where)))
 
 
 def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:

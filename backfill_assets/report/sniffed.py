@@ -462,18 +462,19 @@ def spoken_of(proposal: Proposal) -> list[str]:
     ]
 
 
-def next_of(proposal: Proposal, files: str, *, is_shown: bool) -> list[NextStep]:
+def next_of(proposal: Proposal, files: Sequence[str], landed: str, *, is_shown: bool) -> list[NextStep]:
     """What a person does next, one step in each line.
 
     Args:
-        files: The files, as a shell takes them.
+        files: What was looked at, such as a file or a folder of them.
+        landed: The files of that, as a shell takes them.
         is_shown: Whether the module is shown to the person, and not yet in a file.
     """
     name = short_name(proposal)
-    sniff = do(Act.SNIFF, **{"as": proposal.name})
+    sniff = do(Act.SNIFF, *files, named=proposal.name)
     home = f"export BACKFILL_DOMAIN={name} PYTHONPATH=. BACKFILL_HOME={name}_home"
     return [
-        *([step(sniff, f" {files} > {name}.py")] if is_shown else []),
+        *([step(sniff, f" > {name}.py")] if is_shown else []),
         step(home if is_shown else f"{home}  # the module is {name}.py"),
-        step(do(Act.LAND, name, by=NAME), f" {files}"),
+        step(do(Act.LAND, name, by=NAME), f" {landed}"),
     ]

@@ -107,8 +107,8 @@ def test_a_record_without_a_time_is_said_to_have_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize("is_shown", [True, False])
 def test_what_is_next_depends_on_where_the_module_is(is_shown: bool, tmp_path: Path) -> None:
     found = propose([written(tmp_path, "id,day\n" + "".join(f"{day[-2:]},{day}\n" for day in DAYS))], as_of=AS_OF)
-    lines = [words_of(each) for each in next_of(found, "a.csv", is_shown=is_shown)]
-    assert ("backfill sniff --as bronze.a a.csv > a.py" in lines) == is_shown
+    lines = [words_of(each) for each in next_of(found, ["a.csv"], "a.csv", is_shown=is_shown)]
+    assert ("backfill sniff a.csv --as bronze.a > a.py" in lines) == is_shown
     assert lines[-1] == "backfill land a --by NAME a.csv"
     assert spoken_of(found)[1] == "1 thing to decide, 0 records to be rejected: see the comments"
 
