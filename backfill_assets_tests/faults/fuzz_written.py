@@ -1,9 +1,9 @@
 """Is every value the one that was written where a source declares how its files are written?
 
 `python -m backfill_assets_tests.faults.fuzz_written --records 100000 [--seed N]` lands CSV in any dialect, lines and
-documents of JSON, Avro, workbooks, Parquet and Maxwell's records, of sources with names of files, earlier names, forms
-of times, zones, numbers since 1970, other marks of numbers, words for true and false and texts of no value, and
-compares each record with `landing_written`.
+documents of JSON, Avro, workbooks, Parquet, Maxwell's records and Canal's messages, of sources with names of files,
+earlier names, forms of times, zones, numbers since 1970, other marks of numbers, words for true and false and texts of
+no value, and compares each record with `landing_written`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from backfill_assets.domain import (
     DEBEZIUM_OPERATIONS,
     DEBEZIUM_POSITION_COLUMNS,
     Avro,
+    Canal,
     Debezium,
     Epoch,
     Json,
@@ -78,6 +79,8 @@ def dialect(chance: random.Random, kind: str, texts: Texts) -> Dialect | None:
             return Xlsx(sheet=chance.choice(["", "March 2024"]), skip=chance.choice([0, 0, 3]))
         case "Maxwell":
             return Maxwell()
+        case "Canal":
+            return Canal(by=chance.choice(["gtid", "commitTs", "es"]))
     return None
 
 
@@ -106,7 +109,7 @@ def _declared(chance: random.Random, kind: str, number: int) -> tuple[SourceTabl
     columns += [T.StructField(f"number_{place}", chance.choice(NUMBERS)) for place in range(2)]
     columns += [T.StructField("day", T.DateType()), T.StructField("clock", T.TimestampNTZType())]
     columns += [T.StructField("word", T.BooleanType()), T.StructField("text", T.StringType())]
-    of_events = kind == "Maxwell"
+    of_events = kind in ("Maxwell", "Canal")
     in_csv = kind == "CSV"
     rule = chance.choice(["", "first", "second", "reject"]) if zone else ""
     texts = Texts(

@@ -1,6 +1,7 @@
 """How do files of every form have the same texts, under the names that a source declares of their columns?
 
-CSV in any dialect, lines and documents of JSON, Avro, workbooks, Parquet and Maxwell's records, some of them packed.
+CSV in any dialect, lines and documents of JSON, Avro, workbooks, Parquet, Maxwell's records and Canal's messages, some
+of them packed.
 
 Each writer gives the bytes and what they have of every record, by column of the contract; of a CSV that is read back by
 the oracle of dialects, character by character.
@@ -56,8 +57,10 @@ STYLES: Mapping[str, Sequence[int]] = {
     "JSON documents": (OWN, NAMED, CASE, JOINED, PATH, DOTTED, ELEMENT),
     "Avro": (OWN, CASE, JOINED, PATH),
     "Maxwell": (OWN, NAMED, CASE),
+    "Canal": (OWN, NAMED, CASE),
 }
 KINDS = tuple(STYLES)
+SERVER = "726757ad-4455-11e8-ae04-0242ac110002"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,6 +265,25 @@ def _maxwell(chance: random.Random, source: SourceTable, layout: Layout, rows: S
         found[number] = {**_without_zone(source, found[number] or {}), **more}
         if chance.random() < 0.02:
             lines.append(_json({**said, "type": "bootstrap-complete", "data": {}}))
+    return "".join(f"{line}\n" for line in lines).encode(), found, ".jsonl"
+
+
+def _canal(chance: random.Random, source: SourceTable, layout: Layout, rows: Sequence[Row]) -> Made:
+    objects, found = _objects(chance, source, layout, rows)
+    lines, begun = [], chance.randrange(10**9, 17 * 10**8)
+    for number, each in enumerate(objects):
+        kind, seconds = chance.choice(["INSERT", "UPDATE"]), begun + number
+        said = {"database": "shop", "table": "written", "pkNames": ["id"], "es": Digits(f"{seconds}000")}
+        order = {"gtid": f"{SERVER}:1-{number + 1}", "_tidb": {"commitTs": Digits(str(number + 1))}}
+        row = {"type": kind, "isDdl": False, "data": [each], "old": [{}] if kind == "UPDATE" else None}
+        lines.append(_json({**said, **order, **row}))
+        more = {
+            "debezium_operation": kind[0].lower().replace("i", "c"),
+            "debezium_at": datetime.fromtimestamp(seconds, UTC).isoformat(),
+        }
+        found[number] = {**_without_zone(source, found[number] or {}), **more}
+        if chance.random() < 0.02:
+            lines.append(_json({**said, **order, "type": "ALTER", "isDdl": True, "sql": "ALTER", "data": None}))
     return "".join(f"{line}\n" for line in lines).encode(), found, ".jsonl"
 
 
@@ -479,4 +501,5 @@ _WRITERS: Mapping[str, Callable[[random.Random, SourceTable, Layout, Sequence[Ro
     "JSON documents": _documents,
     "Avro": _avro,
     "Maxwell": _maxwell,
+    "Canal": _canal,
 }
