@@ -348,8 +348,10 @@ def _with_columns_of_files(lake: Lake, handle: DeltaTable, order: SwapOrder) -> 
         OtherColumns: The new files have other columns than files of the table that stay.
     """
     moved = [each for each in order.exchanges if each.new.files and each.new.paths != each.expected.paths]
-    if order.schema is None or not moved:
+    if order.schema is None:
         return order
+    if not moved:
+        return replace(order, schema=None)
     present = schema_of(handle)
     follows = cannot_follow(present, order.schema, former=order.former) is None
     if follows and not order.puts_back and schema_after(handle, order.schema) is None:

@@ -163,15 +163,18 @@ def require_explained(tx: ReadTransaction, table: SourceTable, days: Sequence[da
 
     Raises:
         MissingInput: Nothing has landed for some of the days, and they are not declared empty.
-        Refused: A declared day has landed events or rejected records, or is not one of the days.
+        Refused: A declared day has landed events, or rejected records and is declared among others, or is not one of
+            the days.
     """
     if stray := declared - set(days):
         raise EmptyElsewhere(table=table.name, partitions=Partitions.of(Grain.DAILY, stray))
     if landed := landed_days(tx, table, declared):
         raise NotEmpty(table=table.name, partitions=Partitions.of(Grain.DAILY, landed))
-    rejected = rejected_of(tx, table, declared)
-    if of_days := [each for each in rejected if each.of_days]:
-        raise RejectedThere(table=table.name, partitions=Partitions.of(Grain.DAILY, declared), rejected=tuple(of_days))
+    of_rejected = _rejected_days(tx, table) & declared
+    if of_rejected and of_rejected != declared:
+        # Whoever declares them alone has seen that records of them were rejected.
+        rejected = tuple(each for each in rejected_of(tx, table, of_rejected) if each.of_days)
+        raise RejectedThere(table=table.name, partitions=Partitions.of(Grain.DAILY, of_rejected), rejected=rejected)
     if silent := [day for day in unexplained_days(tx, table, days) if day not in declared]:
         missing = Partitions.of(Grain.DAILY, silent)
         are_gaps = set(silent) <= set(missing_days(tx, table))

@@ -212,7 +212,7 @@ def records_rejected(found: Sequence[RejectedOf]) -> str:
 
 @sentence
 class RejectedThere(OfTable, OfPartitions, errors.Refused):
-    """{partitions} of {table} cannot be declared empty: {records} of these days {were} rejected."""
+    """{partitions} of {table} cannot be declared empty among other days: {records} {were} rejected there."""
 
     rejected: tuple[RejectedOf, ...]
 

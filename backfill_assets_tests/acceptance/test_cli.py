@@ -74,19 +74,11 @@ def terminal(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> I
         (record,) = landed["imports"]
         assert record["counts"]["landed"] == 20
         assert record["counts"]["rejected"] == 1
-        person.does(
-            "load",
-            "case_events",
-            "--from",
-            "2024-12-01",
-            "--to",
-            "2025-02-28",
-            "--empty",
-            "--reason",
-            "nothing happened",
-            "--by",
-            "ana",
-        )
+        nothing = ("--empty", "--reason", "nothing happened", "--by", "ana")
+        refused = person.is_refused("load", "case_events", "--from", "2024-12-01", "--to", "2025-02-28", *nothing)
+        assert "2025-02-24, 1 day of bronze.case_events cannot be declared empty among other days" in refused
+        person.does("load", "case_events", "--from", "2025-02-24", "--to", "2025-02-24", *nothing)
+        person.does("load", "case_events", "--from", "2024-12-01", "--to", "2025-02-28", *nothing)
         yield person
 
 

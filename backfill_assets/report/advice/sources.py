@@ -215,7 +215,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return joined(loads(error.table, error.partitions))
         case landing.RejectedThere(rejected=rejected):
             some = read_rejected_anew(error.table, error.partitions.days, [each.import_id for each in rejected])
-            return step(some, "; or land a complete extract of these days with ", _REPLACES)
+            alone = joined(loads(error.table, error.partitions.days, empty=True))
+            return step(some, "; where nothing happened all the same, declare these days by themselves: ", alone)
         case landing.NothingLanded():
             return _land_or_declare_empty(error)
         case landing.ConformedChanged(is_statement=True) | landing.RawFileChanged():

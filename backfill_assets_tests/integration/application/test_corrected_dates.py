@@ -167,8 +167,13 @@ def test_days_of_rejected_records_are_no_days_without_events(ws: Workspace, tmp_
         assert set(tx.versions.claims(RAIN)) == {date(2025, 3, 1), date(2025, 3, 3)}, "the second has a rejected record"
     again = f"backfill land rain --again-as-declared --imports {landed.record.import_id} --by NAME"
     assert any("may be of days without events" in words_of(each) for each in report.next_steps)
-    with pytest.raises(RejectedThere, match=r"2025-03-02, 1 day of bronze\.rain cannot be declared empty: 1 record of"):
-        load(right, "rain", second, ANA, empty=True, reason="nothing")
+    some = DayRange.inclusive(date(2025, 3, 1), date(2025, 3, 4))
+    with pytest.raises(
+        RejectedThere, match=r"2025-03-02, 1 day of bronze\.rain cannot be declared empty among"
+    ) as among:
+        load(right, "rain", some, ANA, empty=True, reason="nothing")
+    alone = "backfill load rain --from 2025-03-02 --to 2025-03-02 --empty --reason WHY --by NAME"
+    assert (advice := next_step_of(among.value)) is not None and words_of(advice).endswith(alone)
     with pytest.raises(NothingLanded, match="; of 2 records that were rejected the day is not known") as nothing:
         load(right, "rain", later, ANA, empty=False, reason="r")
     advice = next_step_of(nothing.value)
@@ -180,4 +185,6 @@ def test_days_of_rejected_records_are_no_days_without_events(ws: Workspace, tmp_
     found = locate(right, "rain", second)
     assert [(each.record.import_id, each.records) for each in found.imports] == [(landed.record.import_id, 0)]
     loaded = load(right, "rain", later, ANA, empty=True, reason="nothing")
+    assert "may be of days that are declared empty in bronze.rain" in plain_text(page_of(loaded))
+    loaded = load(right, "rain", second, ANA, empty=True, reason="nothing")
     assert "may be of days that are declared empty in bronze.rain" in plain_text(page_of(loaded))

@@ -260,7 +260,11 @@ def test_every_authenticator_of_dlt_is_accepted_by_declaration(
 
 def test_the_names_of_the_documentation_are_those_that_are_tried() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
-    rows = [line.split("|")[1] for line in text.partition("Coming from dlt")[2].splitlines() if line.startswith("| `")]
+    rows = [
+        line.split("|")[1]
+        for line in text.partition("Coming from dlt")[2].partition("\n### ")[0].splitlines()
+        if line.startswith("| `")
+    ]
     named = [re.findall(r"`([a-z][a-z0-9_]*)`", row) for row in rows]
     known = {name for some in named for name in some}
     not_of_pages = {"maximum_page", "maximum_offset", "response_actions", "ignore", "data_selector"}

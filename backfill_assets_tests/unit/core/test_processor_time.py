@@ -49,9 +49,10 @@ def clock_of_this() -> ProcessorClock:
 
 
 def test_the_same_work_costs_about_the_same_beside_busy_processes_of_others() -> None:
-    alone, _ = worked(clock_of_this())
+    # A process of another test that ends meanwhile takes its time with it, so that one measure may be too low.
+    alone = max(worked(clock_of_this())[0] for _ in range(3))
     with busy_machine():
-        beside, waited = worked(clock_of_this())
+        beside, waited = max(worked(clock_of_this()) for _ in range(2))
     # Processors that are shared are a little slower; the wall's time for the same is a multiple.
     assert alone * 0.5 <= beside <= alone * 1.8
     assert beside < waited
