@@ -21,6 +21,7 @@ from backfill_assets.deliver.replay_parts import parts_of_table
 from backfill_assets.landing.extract import Extract
 from backfill_assets.orchestration.partitions import offered_days
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.landed import LandReport
 from backfill_assets.report.locate import locate
 from backfill_assets.report.screens import page_of
@@ -194,7 +195,8 @@ def test_what_is_planned_for_later_days_is_built_planned_and_published_there(kit
     )
     assert [each.record.counts.accepted for each in report.imports] == [3]
     assert report.imports[0].reasons == {"day is after 9998-12-31, the last day for which something is planned": 1}
-    assert not report.next_steps  # nothing is missing between today and what is planned
+    # Nothing is missing between today and what is planned: only the rejected record has a next step.
+    assert [words_of(each).partition(",")[0] for each in report.next_steps] == ["next: correct the file"]
     assert {row["day"] for row in kit.rows(RAIN)} == {january(14), january(15), date(2027, 3, 1)}
     landed(kit, RAIN, csv(kit, "second.csv", "a,2027-03-02,5"))
     later = DayRange.inclusive(date(2027, 3, 2), date(2027, 3, 2))
