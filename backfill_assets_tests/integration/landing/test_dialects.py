@@ -15,6 +15,7 @@ from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Csv, SourceTable, daily
+from backfill_assets.domain.file_names import FileName
 from backfill_assets.landing.again import land_again
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.csv_headers import other_quotes
@@ -59,7 +60,7 @@ def decoded_files(room: LandingRoom) -> list[str]:
 
 def test_a_dump_of_a_database_lands_with_the_values_that_it_escapes(room: LandingRoom) -> None:
     reads = Csv(delimiter="\t", quote="", escape="\\", header=False)
-    columns = {0: "id", 1: "at", 2: "x", 3: "n"}
+    columns: dict[FileName, str] = {0: "id", 1: "at", 2: "x", 3: "n"}
     lines = (
         f'1\t{AT}\ta\\tb\\nc \\\\\\\\ "d\t1',
         f"2\t{AT}\t\\N\t\\N",
@@ -97,6 +98,7 @@ def test_files_of_a_dialect_land_alone_together_and_as_an_extract(room: LandingR
         "a.csv",
     )
     second = room.write(in_excel(f"9;{AT};é;9", before="", end="\r"), "b.txt")
+    assert isinstance(STATIONS.reads, Csv)
     third = room.write(in_excel(f"10;{AT};?;10", "11;;?;").replace(b"?", b"\x81"), "c.tsv")
     landed = room.land_paths([first, second])
     assert [each.record.counts.landed for each in landed] == [8, 1]

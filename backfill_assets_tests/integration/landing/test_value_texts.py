@@ -105,6 +105,7 @@ def test_a_csv_lands_with_its_own_words_for_values(opened: Any) -> None:
         rows = room.judge("\n".join(lines).encode(), "a.csv")
     number = "a number with '.' between groups of three digits and ',' before its fraction"
     form = with_form("event_time", "d.M.yyyy HH:mm")
+    assert isinstance(SALES.reads, Csv)
     words = replace(SALES.reads, true=("Y", "yes", "true"), false=("N", "false"))
     assert reasons(rows) == [
         None,

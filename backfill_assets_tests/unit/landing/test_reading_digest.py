@@ -88,7 +88,7 @@ def _named(field: StructField) -> dict[str, Any]:
     return {"name": field.name, "dataType": field.dataType, "nullable": field.nullable}
 
 
-CORRECTIONS = {
+CORRECTIONS: Mapping[str, Mapping[str, Any]] = {
     "type": {"schema": column("amount", dataType=DoubleType())},
     "wider type": {"schema": column("amount", dataType=LongType())},
     "name": {"schema": column("amount", name="net")},
@@ -116,7 +116,7 @@ def test_what_changes_no_record_is_no_correction(more: Mapping[str, Any]) -> Non
     assert not reads_otherwise(replace(SOURCE, **more))(landed(SOURCE))
 
 
-LATER = {
+LATER: Mapping[str, Mapping[str, Any]] = {
     "a column more": {"schema": StructType([*FIRST.fields, StructField("channel", StringType())])},
     "a wider type": {"schema": column("amount", dataType=LongType())},
     "another name": {"schema": column("amount", name="net"), "lift": {1: lifts(renamed={"amount": "net"})}},
