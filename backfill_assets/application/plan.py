@@ -8,7 +8,7 @@ from datetime import date, datetime
 
 from backfill_assets.application.parts import stages
 from backfill_assets.application.repair import AsRecorded, Repair, lost_versions, repair_of
-from backfill_assets.application.terms import present_terms, terms_of
+from backfill_assets.application.terms import gate_code, present_terms, terms_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import FileSet, fields_of
 from backfill_assets.core.people import require_person
@@ -114,7 +114,7 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
         terms = replace(terms_of(ws, table, release.version), references=chosen.references)
         if request.scope is not None:
             pilot = PublishMode(kind=PublishKind.PILOT, scope=request.scope)
-            terms = replace(terms, gates=gate_terms(table, pilot))
+            terms = replace(terms, gates=gate_terms(table, pilot, code=gate_code(ws, table)))
         node = chosen.graph.table(table.name)
         ready, waiting = complete_partitions(node, chosen.graph, asked, state) if request.partial else (asked, ())
         proposed = propose(

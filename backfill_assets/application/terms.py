@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from backfill_assets.core.session_settings import session_digest
@@ -72,7 +73,7 @@ def _terms(ws: Workspace, table: Table, transform: str, version: str, limits: Li
         notes=table.release(version).notes if isinstance(table, DerivedTable) else "",
         versions=ws.versions(),
         session_digest=session_digest(),
-        gates=gate_terms(table),
+        gates=gate_terms(table, code=gate_code(ws, table)),
         limits=limits,
         policy=table.policy,
         name_policy=ws.domain.table(name).policy if name else None,
@@ -89,6 +90,14 @@ def present_terms(ws: Workspace, name: str) -> Terms:
 def _proof_terms(table: DerivedTable) -> ProofTerms | None:
     asked = [ProofTerms(partitions=g.asked, extra_days=g.extra_days) for g in table.gates if isinstance(g, WarmUpProof)]
     return asked[0] if asked else None
+
+
+def gate_code(ws: Workspace, table: Table) -> Mapping[str, str]:
+    """The digests of the author's code that measures gates of a table, by their names; the code is archived."""
+    found = ws.code.of_gates(table)
+    for code in found.values():
+        _archived(ws, code)
+    return {name: code.digest for name, code in found.items()}
 
 
 def _archived(ws: Workspace, code: Code) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.candidates.inputs import PinnedFiles, files_read
+from backfill_assets.candidates.inputs import PinnedFiles, files_read, pinned_files
 from backfill_assets.candidates.merging import Merge
 from backfill_assets.candidates.piloting import Pilot
 from backfill_assets.candidates.rows import require_columns_of_files, rows_of
@@ -22,7 +23,7 @@ from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.contract_versions import FIRST
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest, node_of
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedInput
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.reads import Reads, output_days, reads_of
 from backfill_assets.planning.stages import continuing
@@ -163,8 +164,26 @@ def returned_rows(
     return rows
 
 
+def pinned_inputs(ws: Workspace, manifest: Manifest, table: DerivedTable) -> Mapping[str, Callable[[], DataFrame]]:
+    """The inputs of a run as its transform reads them, by argument: the rows of every file that it pins. None is read
+    before it is asked for."""
+
+    def rows(pinned: PinnedInput) -> DataFrame:
+        with ws.ledger.read() as tx:
+            files = pinned_files(tx, manifest.run_id, [pinned])[pinned.argument]
+        return _rows_of_input(ws, manifest, pinned.table, files.values(), changes=pinned.argument in table.changes)
+
+    return {pinned.argument: partial(rows, pinned) for pinned in manifest.inputs}
+
+
 def _input_rows(ws: Workspace, manifest: Manifest, read: Reads, files: PinnedFiles, *, changes: bool) -> DataFrame:
-    source, wanted = table_read(ws, manifest, read.table), files_read(read, files)
+    return _rows_of_input(ws, manifest, read.table, files_read(read, files), changes=changes)
+
+
+def _rows_of_input(
+    ws: Workspace, manifest: Manifest, name: str, files: Iterable[FileSet], *, changes: bool
+) -> DataFrame:
+    source, wanted = table_read(ws, manifest, name), tuple(files)
     rows = rows_of(ws, source, wanted)
     if isinstance(source, SourceTable) and other_columns(ws.lake, source):
         require_columns_of_files(ws, source, wanted)

@@ -19,12 +19,14 @@ from pyspark.sql import DataFrame
 from backfill_assets.candidates.compare import Sides, compare_partitions, sample_partitions
 from backfill_assets.candidates.compute import (
     derived_rows,
+    pinned_inputs,
     pinned_state,
     require_same_code,
     returned_rows,
     unreadable_by,
 )
 from backfill_assets.candidates.expiring import all_removed, expiring
+from backfill_assets.candidates.failing_rows import Measuring, called_gates, counted, examples
 from backfill_assets.candidates.inputs import pinned_files, require_merged_with_present, require_read_as_staged
 from backfill_assets.candidates.merging import Merge
 from backfill_assets.candidates.piloting import Pilot
@@ -33,12 +35,13 @@ from backfill_assets.candidates.rows import accepted_checksums, lost_partitions,
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
 from backfill_assets.core.columns import differing_columns
 from backfill_assets.core.crash_points import Point
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.processor_time import ProcessorClock
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.spark import processor_clock
-from backfill_assets.domain import Breakdown, DerivedTable, Gate, Table, WarmUpProof
+from backfill_assets.domain import Breakdown, DerivedTable, Failing, Gate, Table, WarmUpProof
 from backfill_assets.gates.agreed import gates_of, require_agreed_gates
 from backfill_assets.gates.broken_down import Cells, break_down, breakdown_of, declared_by, row_changes
 from backfill_assets.gates.judge import Findings, StateAgain, Verdict, judge
@@ -67,6 +70,7 @@ from backfill_assets.planning.own_past import starts_from
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.reads import reads_of
 from backfill_assets.planning.stages import Measure, Prove, computing
+from backfill_assets.transforms.called_gates import Called
 from backfill_assets.transforms.schemas import business_schema, former_columns_of, other_columns, stored_schema
 from backfill_assets.workspace import Workspace
 
@@ -99,6 +103,7 @@ class Gating:
         gates: The gates to measure; results that are still valid are in `kept`.
         found: What its stages have found so far, which the gates judge.
         sample: Some rows that would change, before and after.
+        called: The rows that fail gates, as their functions described them, by the names of the gates.
         took_ms: How long its stages took, by name.
         began: When it began, by a clock that never goes back.
         clock: The processor time since then.
@@ -116,6 +121,7 @@ class Gating:
     kept: tuple[GateResult, ...]
     found: Findings
     sample: tuple[SampledRow, ...] = ()
+    called: Called = field(default_factory=dict)
     took_ms: dict[str, int] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
     evaluated: Evaluated | None = None
@@ -200,7 +206,7 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
         table = ws.domain.table(manifest.table)
         if run.state not in (RunState.STAGED, RunState.GATING):
             # A run that was gated before keeps its results; one that waits for its gates fails below.
-            require_agreed_gates(manifest, table)
+            require_agreed_gates(manifest, table, _code_of_gates(ws, table))
         require_read_as_staged(tx, ws.graph, manifest)
         require_merged_with_present(tx, manifest)
         tx.runs.take(run_id, RunState.GATING, actor=actor, attempt=lease.attempt, lease=lease.length)
@@ -225,7 +231,7 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
     ws.reached(Point.GATE_BEGUN)
     leased = LeasedRun(manifest=manifest, table=table, actor=actor, session=session, lease=lease, doing="measured")
     with holding_lease(ws, leased):
-        require_agreed_gates(manifest, table)
+        require_agreed_gates(manifest, table, _code_of_gates(ws, table))
         yield work
         _record(work, actor=actor)
     ws.reached(Point.GATE_RECORDED)
@@ -247,6 +253,12 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
         return
     with work.timed("measure"):
         work.found = _measured(work)
+    if asked := _asked(work):
+        with work.timed("rows that fail"):
+            work.called = called_gates(asked)
+            work.found = replace(work.found, failing=counted(asked, work.called))
+            # A function can assign names of its module, or change what they hold.
+            require_agreed_gates(work.manifest, work.table, _code_of_gates(work.ws, work.table))
     work.sample = _sample(work)
 
 
@@ -276,6 +288,30 @@ def _measured(work: Gating) -> Findings:
         piloted=_measured_pilot(work, derived) if derived and publish.scope is not None else {},
         again=_state_again(work, derived, measured) if derived and derived.state is not None else None,
     )
+
+
+def _asked(work: Gating) -> Measuring | None:
+    """What the gates on rows that fail are asked of; None where the table declares none."""
+    ws, manifest, table = work.ws, work.manifest, work.table
+    gates = [gate for gate in work.gates if isinstance(gate, Failing)]
+    if not gates:
+        return None
+    accepted = work.sides.accepted.values()
+    return Measuring(
+        ws=ws,
+        table=table,
+        gates=gates,
+        partitions=manifest.partitions,
+        candidate=lambda: work.staged_rows,
+        accepted=lambda: rows_of(ws, table, accepted, as_readers_see=True),
+        inputs=pinned_inputs(ws, manifest, table) if isinstance(table, DerivedTable) else {},
+        references=manifest.references,
+        code={term.name: term.code for term in manifest.gates},
+    )
+
+
+def _code_of_gates(ws: Workspace, table: Table) -> Mapping[str, str]:
+    return {name: code.digest for name, code in ws.code.of_gates(table).items()}
 
 
 def _with_lost(work: Gating, measured: Mapping[date, Measured], equal: Collection[date]) -> Mapping[date, Measured]:
@@ -433,10 +469,12 @@ def _judged(work: Gating) -> Evaluated:
 
 def _failing(work: Gating, results: Sequence[GateResult]) -> tuple[FailingKey, ...]:
     """Keys of some rows that fail a gate of the table."""
-    declared = {gate.name for gate in work.table.gates}
-    if not any(result.gate in declared and not result.passed for result in results):
+    failed = grouped((each.gate, each.partition) for each in results if not each.passed)
+    if not failed.keys() & {gate.name for gate in work.table.gates}:
         return ()
-    return failing_keys(
+    asked = _asked(work)
+    found = examples(asked, work.called, {gate: sorted(days) for gate, days in failed.items()}) if asked else ()
+    return found + failing_keys(
         work.staged_rows,
         work.table,
         results,

@@ -29,11 +29,12 @@ from backfill_assets.capture.schema_sources import SchemaFolder, SchemaRegistry
 from backfill_assets.capture.sftp_folder import SftpFolder
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain.breakdown import Breakdown, Tolerance, tolerance
-from backfill_assets.domain.context import TransformContext
+from backfill_assets.domain.context import GateContext, TransformContext
 from backfill_assets.domain.contracts import Lift, lifts
 from backfill_assets.domain.declarations import Partitioning, daily, monthly
 from backfill_assets.domain.dialects import Avro, Canal, Csv, Epoch, Json, Maxwell, Xlsx
 from backfill_assets.domain.domain import Domain, Reference, ReferenceValue
+from backfill_assets.domain.failing_rows import Failing, failing
 from backfill_assets.domain.gates import (
     AcceptedValues,
     AddsOnly,
@@ -107,7 +108,9 @@ __all__ = [
     "DerivedTable",
     "Domain",
     "Epoch",
+    "Failing",
     "Gate",
+    "GateContext",
     "Grain",
     "HttpApi",
     "IcebergTable",
@@ -170,6 +173,7 @@ __all__ = [
     "days",
     "derived_table",
     "expression",
+    "failing",
     "lifts",
     "merge",
     "monthly",

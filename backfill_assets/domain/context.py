@@ -53,12 +53,45 @@ class TransformContext:
         Args:
             rows: Values in the order of the columns.
         """
-        # Imported here because only a running transform needs it, and loading a domain should be fast.
-        from pyspark.sql.types import StructType
+        return _frame_of(self.spark, rows, schema)
 
-        columns = StructType.fromDDL(schema)
-        assert isinstance(columns, StructType), "a list of columns is a struct"
-        return known_rows(self.spark, rows, columns)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateContext:
+    """The context of a gate on rows that fail, as its function is given it by the argument `ctx`.
+
+    Attributes:
+        output: The days from the first to the last partition that is measured, half-open.
+        output_partitions: The partitions that are measured: rows of others do not count.
+        partition: The name of the partition column.
+        key: The key of the table.
+        references: The parsed reference values that the gate names, by name.
+        spark: For building small DataFrames from references; a gate reads nothing with it and runs no action.
+    """
+
+    output: DayRange
+    output_partitions: tuple[date, ...]
+    partition: str
+    key: tuple[str, ...]
+    references: Mapping[str, Any]
+    spark: SparkSession
+
+    def frame(self, rows: Iterable[Sequence[Any]], schema: str) -> DataFrame:
+        """A small DataFrame of known rows, as `TransformContext.frame` makes it.
+
+        Args:
+            rows: Values in the order of the columns.
+        """
+        return _frame_of(self.spark, rows, schema)
+
+
+def _frame_of(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: str) -> DataFrame:
+    # Imported here because only a running function needs it, and loading a domain should be fast.
+    from pyspark.sql.types import StructType
+
+    columns = StructType.fromDDL(schema)
+    assert isinstance(columns, StructType), "a list of columns is a struct"
+    return known_rows(spark, rows, columns)
 
 
 def known_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: StructType) -> DataFrame:

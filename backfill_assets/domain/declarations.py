@@ -21,6 +21,7 @@ from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.declaring import declared, place_of_declaration, require_parts, shown
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.column_types import check_columns, check_identifying
+from backfill_assets.domain.failing_rows import Failing, cannot_be_given
 from backfill_assets.domain.gates import (
     AcceptedValues,
     AddsOnly,
@@ -248,15 +249,24 @@ def complete_gates(
             _require_gate_columns(table, gate)
         if isinstance(gate, AcceptedValues):
             _check_accepts(table, gate)
+        if isinstance(gate, Failing) and not gate.sql:
+            _require_given(table, gate)
     return tuple(complete)
 
 
 def check_conditions(table: Declared) -> None:
-    """Refuses gates whose condition is not SQL, or mentions a column that the schema lacks."""
+    """Refuses gates whose condition, or query, is not SQL, or mentions a column, or a table, that there is not."""
     for gate in table.gates:
         if isinstance(gate, RowExpression):
             _require_gate_columns(table, gate)
             require_kind(gate.condition, f"{table.name}: the condition of gate {gate.name}", table.schema, counts=False)
+        if isinstance(gate, Failing) and gate.sql:
+            _require_given(table, gate)
+
+
+def _require_given(table: Declared, gate: Failing) -> None:
+    if why_not := cannot_be_given(gate, getattr(table, "inputs", {})):
+        raise wrong(table, why_not)
 
 
 def _require_gate_columns(table: Declared, gate: Gate) -> None:

@@ -20,6 +20,7 @@ from backfill_assets.core.errors import BackfillError, InvalidDeclaration
 from backfill_assets.domain.breakdown import check_measures
 from backfill_assets.domain.declarations import SHORT_NAME, check_conditions, meant, require_columns, wrong
 from backfill_assets.domain.errors import DomainNotFound, DomainNotLoaded, NoDomain, NotPlanned
+from backfill_assets.domain.failing_rows import Failing
 from backfill_assets.domain.gates import columns_in, require_kind
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.domain.tables import DerivedTable, References, Table
@@ -107,6 +108,12 @@ class Domain:
                     raise wrong(
                         table, f"it uses reference {name!r}, which the domain does not declare{meant(name, known)}"
                     )
+        for table in every:
+            for gate in table.gates:
+                for name in gate.references if isinstance(gate, Failing) else ():
+                    if name not in known:
+                        why = f"gate {gate.name} uses reference {name!r}, which the domain does not declare"
+                        raise wrong(table, f"{why}{meant(name, known)}")
         for table in self.derived:
             self._check_version(table)
         ordered = topological(_node(table, {}, {}) for table in every)

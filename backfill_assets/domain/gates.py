@@ -14,6 +14,7 @@ from pyspark.sql.types import BooleanType, NumericType, StructType
 
 from backfill_assets.core.declaring import declared
 from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.domain.failing_rows import Failing
 from backfill_assets.planning.partitions import count_of
 
 _PLAIN = re.compile(r"[a-z][a-z0-9_]*")
@@ -364,6 +365,7 @@ Gate = (
     | OnlyExpired
     | WarmUpProof
     | Moved
+    | Failing
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from backfill_assets.domain import Table
@@ -14,6 +14,8 @@ from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode
 from backfill_assets.planning.safeguards import COLUMN, GATE
 
+NO_CODE: Mapping[str, str] = {}
+
 
 def gates_of(table: Table, publish: PublishMode, *, expires: bool = False) -> tuple[Gate, ...]:
     """The gates of a run: those that its table declares, and one more for a pilot. Of an expiry, which has no rows,
@@ -23,10 +25,18 @@ def gates_of(table: Table, publish: PublishMode, *, expires: bool = False) -> tu
     return (*table.gates, OutsideScope()) if publish.scope is not None else table.gates
 
 
-def gate_terms(table: Table, publish: PublishMode = REPLACE, *, expires: bool = False) -> tuple[GateTerm, ...]:
-    """The gates of a run as they are recorded in its manifest."""
-    gates = gates_of(table, publish, expires=expires)
-    return tuple(GateTerm(name=gate.name, demands=gate.demands, blocking=gate.blocking) for gate in gates)
+def gate_terms(
+    table: Table, publish: PublishMode = REPLACE, *, expires: bool = False, code: Mapping[str, str] = NO_CODE
+) -> tuple[GateTerm, ...]:
+    """The gates of a run as they are recorded in its manifest.
+
+    Args:
+        code: The digests of the author's code that measures gates, by their names.
+    """
+    return tuple(
+        GateTerm(name=gate.name, demands=gate.demands, blocking=gate.blocking, code=code.get(gate.name, ""))
+        for gate in gates_of(table, publish, expires=expires)
+    )
 
 
 def _in_short(terms: Iterable[GateTerm]) -> Sequence[GateTerm]:
@@ -41,13 +51,16 @@ def _bounded_otherwise(manifest: Manifest, table: Table) -> Sequence[str]:
     return [each.name for each in pinned if each.name in declared and declared[each.name].document != each.document]
 
 
-def require_agreed_gates(manifest: Manifest, table: Table) -> None:
+def require_agreed_gates(manifest: Manifest, table: Table, code: Mapping[str, str] = NO_CODE) -> None:
     """Refuses to measure by other gates than those of the manifest.
+
+    Args:
+        code: The present digests of the author's code that measures gates, by their names.
 
     Raises:
         ContractBroken: The table declares other gates now.
     """
-    declared = gate_terms(table, manifest.publish, expires=manifest.expires)
+    declared = gate_terms(table, manifest.publish, expires=manifest.expires, code=code)
     if _in_short(declared) == _in_short(manifest.gates):
         if not manifest.expires and (changed := _bounded_otherwise(manifest, table)):
             difference = f"was planned with other bounds than {table.name} declares now ({', '.join(changed)})"

@@ -12,6 +12,7 @@ from backfill_assets.domain import (
     AcceptedValues,
     AddsOnly,
     ComparedWithAccepted,
+    Failing,
     Gate,
     Merged,
     Moved,
@@ -26,6 +27,7 @@ from backfill_assets.domain import (
     UniqueKey,
     WarmUpProof,
 )
+from backfill_assets.gates.failing_rows import FailingRows
 from backfill_assets.gates.measured import ExpiringPartition, Measured, MergedPartition, PilotedPartition, Proven
 from backfill_assets.gates.moves import Moves, observed
 from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult, RowChanges
@@ -73,6 +75,7 @@ class Findings:
         piloted: What the scope of a pilot has, by partition.
         expiring: What speaks against letting a snapshot expire, by partition.
         again: The first snapshot, computed from one snapshot earlier; None for a table without state, or a cold start.
+        failing: How many rows fail gates on rows that fail, by the names of the gates.
     """
 
     measured: Mapping[date, Measured] = field(default_factory=dict)
@@ -85,6 +88,7 @@ class Findings:
     piloted: Mapping[date, PilotedPartition] = field(default_factory=dict)
     expiring: Mapping[date, ExpiringPartition] = field(default_factory=dict)
     again: StateAgain | None = None
+    failing: Mapping[str, FailingRows] = field(default_factory=dict)
 
 
 def judge(gates: Sequence[Gate], candidates: Iterable[CandidatePartition], found: Findings) -> tuple[GateResult, ...]:
@@ -150,6 +154,8 @@ def _verdict(gate: Gate, partition: date, known: Findings) -> Verdict:
             return warm_up_verdict(partition, known.proven)
         case Moved():
             return moved_verdict(gate, partition, known.cells, is_new=partition in known.new)
+        case Failing():
+            return _failing_rows(gate, partition, found.rows, known.failing.get(gate.name))
     assert_never(gate)
 
 
@@ -221,6 +227,16 @@ def _same_state(again: StateAgain | None) -> Verdict:
         "partition": again.partition.isoformat(),
     }
     return Verdict(passed=again.is_same, finding=Finding.STATE_AGAIN, observed=observed)
+
+
+def _failing_rows(gate: Failing, partition: date, rows: int, counted: FailingRows | None) -> Verdict:
+    # Nothing that was not measured is taken to hold.
+    if counted is None:
+        return Verdict(passed=False, finding=Finding.NOT_MEASURED, observed={"demands": gate.demands})
+    failing = counted.rows.get(partition, 0)
+    finding = Finding.ROWS_FAIL if failing else Finding.NO_ROWS_FAIL
+    observed = {"rows": rows, "failing_rows": failing, "demands": gate.demands}
+    return Verdict(passed=not failing, finding=finding, observed=observed)
 
 
 def exceeds(count: int, of: int, percent: int | None) -> bool:

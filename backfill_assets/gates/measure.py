@@ -24,6 +24,7 @@ from backfill_assets.domain import (
     AddsOnly,
     Breakdown,
     ComparedWithAccepted,
+    Failing,
     Gate,
     Merged,
     Moved,
@@ -183,6 +184,7 @@ def violation(gate: Gate, table: Table) -> Column | None:
             | OnlyExpired()
             | WarmUpProof()
             | Moved()
+            | Failing()
         ):
             return None
 

@@ -43,6 +43,8 @@ class FailingKey:
         before: Its other columns as text, where the gate compares rows: as accepted, or as staged where the window is
             proven; null without such a row.
         after: The same as staged, or as computed again with more input.
+        expected: What the gate says that it expected, as text; null where it says nothing.
+        found: What the gate says that it found instead.
     """
 
     gate: str
@@ -50,6 +52,8 @@ class FailingKey:
     key: Values
     before: Values | None = None
     after: Values | None = None
+    expected: str | None = None
+    found: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +184,9 @@ class Finding(StrEnum):
     TOO_MANY_GROUPS = "TOO_MANY_GROUPS"
     WITHIN_LIMIT = "WITHIN_LIMIT"
     MOVED = "MOVED"
+    NO_ROWS_FAIL = "NO_ROWS_FAIL"
+    ROWS_FAIL = "ROWS_FAIL"
+    NOT_MEASURED = "NOT_MEASURED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -190,7 +190,7 @@ class Manifest(DeclaredTerms):
             **({"unknown": plain(self.unknown)} if self.unknown else {}),
             "imports": list(self.imports),
             "references": plain(self.references),
-            "gates": plain(self.gates),
+            "gates": [gate.document for gate in self.gates],
             "limits": _limits_document(self.limits),
             "chunks": list(self.chunks),
             "proof": self.proof and _proof_document(self.proof),

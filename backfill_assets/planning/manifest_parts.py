@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from typing import Any
 
 from backfill_assets.core.tariff import Cost
 from backfill_assets.planning.reads import MoreDays
@@ -185,11 +186,19 @@ class GateTerm:
         name: Its name.
         demands: What it asks for, in words.
         blocking: Whether its failure blocks publication; else it only informs.
+        code: The digest of the author's code that measures it, or of a query; empty for a gate that its words say.
     """
 
     name: str
     demands: str
     blocking: bool
+    code: str = ""
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """As a manifest keeps it; `GateTerm(**term.document) == term`."""
+        found = {"name": self.name, "demands": self.demands, "blocking": self.blocking}
+        return {**found, **({"code": self.code} if self.code else {})}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

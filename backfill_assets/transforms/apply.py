@@ -20,7 +20,7 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -85,14 +85,37 @@ def called_transform(
             tasks.
     """
     named = _named(table, release)
+    frame, found = called(named, release.function, {**inputs, "ctx": ctx}, ctx.spark, sources)
+    if problem := columns_differ(found, table.returned):
+        raise CodeBroken(code=named, problem=f"returned other columns than it declares: {problem}")
+    _require_determined(frame, named, run_id=ctx.run_id)
+    return frame
+
+
+def called(
+    named: str, function: Callable[..., Any], given: Mapping[str, Any], spark: SparkSession, sources: Sources
+) -> tuple[DataFrame, StructType]:
+    """What an author's function of DataFrames returns, with its columns.
+
+    Args:
+        named: The function, as its error names it.
+        given: Its arguments, by name.
+        spark: The session of its DataFrames.
+        sources: Which modules are the author's.
+
+    Raises:
+        ContractBroken: It failed, ran an action, asked for what is not pinned, returned no DataFrame, or changed a
+            setting that determines the meaning of rows.
+    """
+    frame_type = next((type(each) for each in given.values() if isinstance(each, DataFrame)), DataFrame)
     try:
-        with without_actions(named, type(next(iter(inputs.values())))), nothing_asked(named, sources):
-            frame = release.function(**inputs, ctx=ctx)
+        with without_actions(named, frame_type), nothing_asked(named, sources):
+            frame = function(**given)
         if not isinstance(frame, DataFrame):
             raise CodeBroken(code=named, problem=f"returned {type(frame).__name__} where a DataFrame is declared")
         found = frame.schema
     except PySparkException as error:
-        place = _place_in(release.function, error)
+        place = _place_in(function, error)
         broken = CodeBroken(code=named, problem=f"failed: {spark_reason(error).removesuffix('.')}{place}")
         raise broken.record_as(f"{named} failed: {recorded_reason(error)}{place}") from error
     except (BackfillError, Py4JError, ConnectionError, MemoryError):
@@ -102,18 +125,15 @@ def called_transform(
             raise
         # No row has been read when a transform fails, so that the ledger may keep the message.
         said = one_line(f"{type(error).__name__}: {error}")
-        raise CodeBroken(code=named, problem=f"failed: {said}{_place_in(release.function, error)}") from error
-    # A transform can open another session, and Spark computes a frame by the settings of that session.
-    for session in dict.fromkeys((ctx.spark, frame.sparkSession)):
+        raise CodeBroken(code=named, problem=f"failed: {said}{_place_in(function, error)}") from error
+    # A function can open another session, and Spark computes a frame by the settings of that session.
+    for session in dict.fromkeys((spark, frame.sparkSession)):
         try:
             require_meaning(session)
         except ChangedSession as error:
             changed = f"left a Spark session that gives rows another meaning: {error.why}"
             raise CodeBroken(code=named, problem=changed) from error
-    if problem := columns_differ(found, table.returned):
-        raise CodeBroken(code=named, problem=f"returned other columns than it declares: {problem}")
-    _require_determined(frame, named, run_id=ctx.run_id)
-    return frame
+    return frame, found
 
 
 _determined: dict[tuple[str, str], bool] = {}
@@ -150,11 +170,23 @@ def broken_in_worker(error: Exception, table: Table, version: str) -> CodeBroken
 
     Its message may quote a value of a row, so that the ledger keeps its class and its place.
     """
-    found = worker_error(error)
-    if found is None or not isinstance(table, DerivedTable) or _OF_THE_MACHINE.match(found.said):
+    if not isinstance(table, DerivedTable):
         return None
     release = table.release(version)
-    package = re.escape(_package(release.function))
+    return failed_in_worker(error, _named(table, release), release.function)
+
+
+def failed_in_worker(error: Exception, named: str, function: Callable[..., Any]) -> CodeBroken | None:
+    """The error of a function that Spark called with rows; see `broken_in_worker`.
+
+    Args:
+        named: What has called it, as its error names it.
+        function: A function of the author, by whose package the author's own files are known.
+    """
+    found = worker_error(error)
+    if found is None or _OF_THE_MACHINE.match(found.said):
+        return None
+    package = re.escape(_package(function))
     foreign = re.compile(
         rf"/pyspark\.zip/|/python/pyspark/|/lib(?:64)?/python3[.\d]*/(?!(?:site|dist)-packages/{package}[/.])"
     )
@@ -163,7 +195,7 @@ def broken_in_worker(error: Exception, table: Table, version: str) -> CodeBroken
         return None
     if not own and not _OF_WHAT_WAS_RETURNED.match(found.said):
         return None
-    named, place = _named(table, release), _place(*own[-1]) if own else ""
+    place = _place(*own[-1]) if own else ""
     broken = CodeBroken(code=named, problem=f"failed: {found.said}{place}")
     return broken.record_as(f"{named} failed: {recorded_reason(error)}{place}")
 
@@ -250,7 +282,7 @@ def without_actions(named: str, frame_type: type[DataFrame]) -> Iterator[None]:
     finally:
         _found.reset(token)
     if actions:
-        problem = f"runs the action {actions[0]} on a DataFrame: a transform only describes rows, without actions"
+        problem = f"runs the action {actions[0]} on a DataFrame: it only describes rows, without actions"
         raise CodeBroken(code=named, problem=problem)
 
 

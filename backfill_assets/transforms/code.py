@@ -19,8 +19,9 @@ from types import ModuleType
 from typing import Any
 
 import backfill_assets
+from backfill_assets.core.identity import sha256_text
 from backfill_assets.core.what_ran import what_ran
-from backfill_assets.domain import Domain, SourceTable, Table
+from backfill_assets.domain import Domain, Failing, SourceTable, Table
 from backfill_assets.domain.tables import DerivedTable
 from backfill_assets.transforms.definitions import Reaching, Sources, module_at
 from backfill_assets.transforms.determined import require_determined
@@ -100,6 +101,18 @@ class DomainCode:
         # What other releases use is not its code: a new release leaves earlier runs reproducible.
         parses = (each.parse for each in self.domain.references if each.name in table.references)
         return self._reached(table.release(version).function, *parses)
+
+    def of_gates(self, table: Table) -> Mapping[str, Code]:
+        """The code of the gates of a table that an author's function or query measures, by their names; it is no part
+        of the code of the table, whose rows do not follow from it."""
+        return {gate.name: self.of_gate(gate) for gate in table.gates if isinstance(gate, Failing)}
+
+    def of_gate(self, gate: Failing) -> Code:
+        """The code of a gate, with that by which references are read that it names."""
+        if gate.rows is None:
+            return Code(digest=sha256_text(gate.sql), modules=())
+        parses = (each.parse for each in self.domain.references if each.name in gate.references)
+        return self._reached(gate.rows, *parses)
 
     def require_determined(self, table: Table, version: str) -> None:
         """Refuses a release of a table whose rows do not follow from what a manifest pins; see `determined`."""

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import backfill_assets
-from backfill_assets.domain import Domain
+from backfill_assets.domain import Domain, Failing, Table
+from backfill_assets.domain.failing_rows import FailingFunction
 from backfill_assets.transforms.statements import WHOLE, Alias, Chain, Module, Named, Statement, parsed_module
 
 _THIS_PROJECT = backfill_assets.__name__
@@ -25,6 +26,11 @@ _EXECUTED = ""
 """In place of a name: only what the module does when it is imported."""
 
 _IN_DOUBT = {"globals", "locals", "vars", "exec", "eval"}
+
+
+def functions_of_gates(table: Table) -> Mapping[str, FailingFunction]:
+    """The functions of an author that measure gates of a table, by the names of the gates."""
+    return {gate.name: gate.rows for gate in table.gates if isinstance(gate, Failing) and gate.rows is not None}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +63,7 @@ class Sources:
         holder = root if above == 0 else root.parents[above - 1]
         sources = Sources(package=domain.package, root=root, holder=holder, is_package=is_package)
         functions = [release.function for table in domain.derived for release in table.releases]
+        functions += [function for table in domain.tables.values() for function in functions_of_gates(table).values()]
         modules = {function.__module__ for function in functions if hasattr(function, "__module__")}
         apart = {module: path for module in sorted(modules) if (path := sources.outside(module))}
         return replace(sources, apart=apart) if apart else sources

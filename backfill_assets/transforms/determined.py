@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from backfill_assets.domain import DerivedTable, Domain, RowExpression, SourceTable, Table
+from backfill_assets.domain import DerivedTable, Domain, Failing, RowExpression, SourceTable, Table
 from backfill_assets.transforms.asked_by_name import Found, Scope, Walk, When
-from backfill_assets.transforms.definitions import Sources, module_at
+from backfill_assets.transforms.definitions import Sources, functions_of_gates, module_at
 from backfill_assets.transforms.errors import NotDetermined, NotPinnable
 from backfill_assets.transforms.meanings import Names, named
 from backfill_assets.transforms.statements import Alias, Chain, Module, Named, Statement
@@ -60,6 +60,7 @@ def require_determined(domain: Domain, sources: Sources, table: Table, version: 
 
 def _functions_of(domain: Domain, table: Table, version: str) -> Iterator[Callable[..., Any]]:
     """The author's functions that decide about the rows of a release of a table."""
+    yield from functions_of_gates(table).values()
     sources: list[Table] = [table]
     if isinstance(table, DerivedTable):
         yield table.release(version).function
@@ -70,6 +71,8 @@ def _functions_of(domain: Domain, table: Table, version: str) -> Iterator[Callab
                 yield reference.parse
                 if reference.changed_days is not None:
                     yield reference.changed_days
+    of_gates = {name for gate in table.gates if isinstance(gate, Failing) for name in gate.references}
+    yield from (reference.parse for reference in domain.references if reference.name in of_gates)
     for source in sources:
         if isinstance(source, SourceTable):
             lifts = (source.lift_from(each).function for each in source.earlier)
@@ -78,6 +81,7 @@ def _functions_of(domain: Domain, table: Table, version: str) -> Iterator[Callab
 
 def _conditions_of(table: Table) -> Iterator[str]:
     yield from (gate.condition for gate in table.gates if isinstance(gate, RowExpression))
+    yield from (gate.sql for gate in table.gates if isinstance(gate, Failing) and gate.sql)
     if isinstance(table, DerivedTable):
         yield from table.breakdown.measures.values() if table.breakdown else ()
         yield table.publish.explained

@@ -18,6 +18,9 @@ WHOLE = "*"
 """In place of a name: all of the module."""
 
 _DECLARES = "derived_table"
+_APART = {_DECLARES: frozenset({"inputs", "gates"}), "failing": frozenset({"reads"})}
+"""Arguments of declarations that say nothing of how rows are computed: inputs, whose rows are pinned, and gates."""
+
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -75,14 +78,15 @@ class Module:
     statements: tuple[Statement, ...]
     aliases: tuple[Alias, ...]
     import_lines: frozenset[int]
+    gate_lines: frozenset[int]
     only_inputs: frozenset[str]
     has_star: bool
     by_name: bool
 
     def content(self, used: set[Statement], aliases: set[Alias]) -> bytes:
         """The lines of the module without unused definitions and blank ones, and the imports that are used."""
-        covered = {line for each in self.statements for line in each.lines} | self.import_lines
-        kept = {line for each in used for line in each.lines}
+        covered = {line for each in self.statements for line in each.lines} | self.import_lines | self.gate_lines
+        kept = {line for each in used for line in each.lines} - self.gate_lines
         lines = [
             text
             for number, text in enumerate(self.source.splitlines(), start=1)
@@ -101,7 +105,7 @@ def parsed_module(source: bytes, package: str) -> Module:
     try:
         tree = ast.parse(source)
     except SyntaxError:
-        return Module(source, (), (), frozenset(), frozenset(), has_star=False, by_name=True)
+        return Module(source, (), (), frozenset(), frozenset(), frozenset(), has_star=False, by_name=True)
     reader = _Reader(package=package, tree=tree)
     used = {chain[0] for each in reader.statements for chain in each.uses}
     return Module(
@@ -109,6 +113,7 @@ def parsed_module(source: bytes, package: str) -> Module:
         statements=tuple(reader.statements),
         aliases=tuple(reader.aliases),
         import_lines=frozenset(reader.import_lines),
+        gate_lines=frozenset(_lines_of_gates(tree)),
         only_inputs=frozenset(_inputs(tree)) - used,
         has_star=any(alias.name == WHOLE for alias in reader.aliases),
         by_name=any(imported_by_call(node) == "" for node in ast.walk(tree)),
@@ -333,7 +338,7 @@ def names_used(
             yield from names_used(child, inner if child in body else local, apart)
         return
     for child in ast.iter_child_nodes(node):
-        if not (isinstance(child, ast.keyword) and child.arg == "inputs" and is_declaration(node)):
+        if not (isinstance(child, ast.keyword) and child.arg in _apart(node)):
             yield from names_used(child, local, apart)
 
 
@@ -360,12 +365,33 @@ def is_declaration(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and (chain_of(node.func) or ("",))[-1] == _DECLARES
 
 
+def _apart(node: ast.AST) -> frozenset[str]:
+    """The arguments of a call that are not followed; none of a call that declares nothing."""
+    name = (chain_of(node.func) or ("",))[-1] if isinstance(node, ast.Call) else ""
+    return _APART.get(name, frozenset())
+
+
 def _inputs(tree: ast.Module) -> Iterator[str]:
+    """The names that only declare what is read, and what is measured."""
     for call in ast.walk(tree):
+        for keyword in call.keywords if isinstance(call, ast.Call) else ():
+            if keyword.arg in _apart(call):
+                yield from (each.id for each in ast.walk(keyword.value) if isinstance(each, ast.Name))
+
+
+def _lines_of_gates(node: ast.AST) -> Iterator[int]:
+    """The lines of a declaration that say what is measured, and nothing else."""
+    for call in ast.walk(node):
         if isinstance(call, ast.Call) and is_declaration(call):
+            others: list[ast.expr | ast.keyword] = [*call.args, *(k for k in call.keywords if k.arg != "gates")]
+            shared = {call.func.lineno, *(line for each in others for line in _lines_between(each))}
             for keyword in call.keywords:
-                if keyword.arg == "inputs":
-                    yield from (each.id for each in ast.walk(keyword.value) if isinstance(each, ast.Name))
+                if keyword.arg == "gates":
+                    yield from (line for line in _lines_between(keyword) if line not in shared)
+
+
+def _lines_between(node: ast.expr | ast.keyword) -> range:
+    return range(node.lineno, (node.end_lineno or node.lineno) + 1)
 
 
 def _imports_inside(node: ast.AST, package: str, apart: frozenset[ast.AST]) -> Iterator[Alias]:

@@ -31,7 +31,15 @@ class _Sent:
 
 
 def require_same_in_workers(
-    session: SparkSession, domain: Domain, module: str, table: str, version: str, *, planned: str, named: str
+    session: SparkSession,
+    domain: Domain,
+    module: str,
+    table: str,
+    version: str = "",
+    *,
+    gate: str = "",
+    planned: str,
+    named: str,
 ) -> None:
     """Refuses to compute where a Python process of Spark finds other code or other values; one of them is asked.
 
@@ -40,7 +48,8 @@ def require_same_in_workers(
         domain: The domain.
         module: The module that the settings name.
         table: The table.
-        version: The release that computes it.
+        version: The release that computes it; empty for a gate.
+        gate: The gate of the table that is measured; empty for a release.
         planned: The digest of its code in the manifest.
         named: The function, for a refusal.
 
@@ -48,7 +57,7 @@ def require_same_in_workers(
         CodeBroken: They differ.
     """
     sent = _Sent(module=module, domain=None if is_named(domain, module) else domain)
-    found = _digest_in_worker(session, sent, table, version, planned)
+    found = _digest_in_worker(session, sent, table, version, gate, planned)
     if found and found != planned:
         problem = (
             f"is other code, or finds other values of its names, in a Python process of Spark ({found[:12]}) than it "
@@ -58,7 +67,7 @@ def require_same_in_workers(
 
 
 @lru_cache(maxsize=16)
-def _digest_in_worker(session: SparkSession, sent: _Sent, table: str, version: str, planned: str) -> str:  # noqa: ARG001 - what is planned otherwise is asked again
+def _digest_in_worker(session: SparkSession, sent: _Sent, table: str, version: str, gate: str, planned: str) -> str:  # noqa: ARG001 - what is planned otherwise is asked again
     """The digest that a Python process of Spark finds; empty where it cannot import the domain, and no function by its
     name either."""
 
@@ -70,12 +79,16 @@ def _digest_in_worker(session: SparkSession, sent: _Sent, table: str, version: s
 
             from backfill_assets.domain.domain import load_domain
             from backfill_assets.transforms.code import DomainCode
+            from backfill_assets.transforms.definitions import functions_of_gates
 
             loaded = sent.domain or load_domain(sent.module, conditions=False)
+            there = loaded.table(table)
+            functions = [each.function for each in getattr(there, "releases", ())]
             # A function that was sent finds the values of its names in its module, which has to be imported.
-            for each in getattr(loaded.table(table), "releases", ()):
-                import_module(each.function.__module__)
-            found = DomainCode(domain=loaded).of(loaded.table(table), version).digest
+            for each in (*functions, *functions_of_gates(there).values()):
+                import_module(each.__module__)
+            code = DomainCode(domain=loaded)
+            found = (code.of_gates(there)[gate] if gate else code.of(there, version)).digest
         except Exception:  # noqa: BLE001 - of the author's modules, which fails again where a function is imported
             found = ""
         yield pa.RecordBatch.from_pydict({"digest": [found]})

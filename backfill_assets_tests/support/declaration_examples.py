@@ -157,6 +157,14 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "at_least": "at_least=100",
         "name": 'name="rows_moved"',
     },
+    "failing": {
+        "name": 'name="none_negative"',
+        "rows": 'rows=lambda candidate: candidate.where("count < 0")',
+        "sql": 'sql="SELECT * FROM candidate WHERE count < 0"',
+        "references": 'references=("calendar",)',
+        **_BLOCKING,
+        "demands": 'demands="no count is negative"',
+    },
     "warm_up_proof": {"partitions": "partitions=10", "extra_days": "extra_days=14", **_BLOCKING},
     "reads": {
         "table": "table=events",

@@ -24,6 +24,7 @@ from backfill_assets.domain import (
     DerivedTable,
     Domain,
     Epoch,
+    Failing,
     HttpApi,
     IcebergTable,
     IdRange,
@@ -57,6 +58,7 @@ from backfill_assets.domain import (
     days,
     derived_table,
     expression,
+    failing,
     lifts,
     merge,
     monthly,
@@ -179,6 +181,15 @@ def gate(make: Callable[..., Any], **usual: Any) -> tuple[Callable[..., object],
     return within(lambda gate: use_table(gates=(gate,)), make, **usual)
 
 
+def failing_by(**changed: Any) -> object:
+    made = failing(**{"name": "some", **changed})
+    return use_table(gates=(made if isinstance(made, Failing) else made(no_rows),))
+
+
+def no_rows(candidate: Any, ctx: Any) -> Any:
+    return candidate.limit(0)
+
+
 def of_domain(**changed: Any) -> object:
     events = source()
     usual = {"name": "example", "package": "backfill_assets_tests", "sources": (events,), "derived": (derived(events),)}
@@ -207,6 +218,7 @@ DECLARED: Mapping[str, tuple[Callable[..., object], Any]] = {
     "compared": gate(compared),
     "moved": gate(moved, measure="rows", percent=1),
     "warm_up_proof": gate(warm_up_proof),
+    "failing": (failing_by, failing),
     "reads": within(lambda each: use_table(inputs={"events": each}), reads, table=source()),
     "reads_self": within(
         lambda each: derived_table(

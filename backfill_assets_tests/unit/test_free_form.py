@@ -35,6 +35,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "planning/state.py Basis.configuration",
         "planning/manifest.py Manifest.configuration",
         "planning/manifest.py Manifest.document",
+        "planning/manifest_parts.py GateTerm.document",
         "planning/policy.py Policy.parse",
         "planning/reasons.py Reason.parse",
         "planning/safeguards.py AgreedTerms.document",
@@ -85,6 +86,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "domain/contracts.py Lift.defaults",
         "domain/contracts.py lifts",
     ),
+    "arguments of an author's function: frames by name, and its context": ("transforms/apply.py called",),
     "rows of any table, and keys of any row of the ledger": (
         "lake/checksums.py checksum_of",
         "gates/broken_down.py partition_cell",
@@ -101,6 +103,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "ledger/rows.py log_evidence",
     ),
     "reference documents, as the parsers of a domain return them": (
+        "domain/context.py GateContext.references",
         "domain/context.py TransformContext.references",
         "domain/tables.py References",
         "examples/enforcement_sla/open_cases.py days_whose_facts_last",

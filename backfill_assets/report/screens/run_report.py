@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
-from backfill_assets.core.grouped import grouped
 from backfill_assets.core.tariff import sum_of
 from backfill_assets.gates.moves import Moves
-from backfill_assets.ledger.findings import FailingKey, SampledRow
 from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
@@ -26,7 +24,7 @@ from backfill_assets.report.breakdown import (
     number_of,
 )
 from backfill_assets.report.cost import CostDocument
-from backfill_assets.report.measured import PROOF, GateSummary, MovesOfSome, PartitionMoves
+from backfill_assets.report.measured import GateSummary, MovesOfSome, PartitionMoves
 from backfill_assets.report.page import (
     Block,
     Code,
@@ -77,7 +75,8 @@ from backfill_assets.report.screens.review import (
     review_of_set,
 )
 from backfill_assets.report.screens.runs import partitions_of, run_facts, set_facts, set_files, state_of
-from backfill_assets.report.values import as_sentence, cost_words, key_text, mebibytes, number_text, text_of
+from backfill_assets.report.screens.shown_rows import rows_that_fail, sample_table
+from backfill_assets.report.values import as_sentence, cost_words, mebibytes, number_text, text_of
 from backfill_assets.report.words.plans import alternative_words, publish_words, references_described
 from backfill_assets.report.words.stages import policy_words, stage_words
 from backfill_assets.report.words.states import NOTHING_FOLLOWS
@@ -157,7 +156,7 @@ def set_page(report: SetReport, now: datetime | None = None) -> Page:
             if each.breakdown and each.totals
         ),
         *(_sample(each, of=report.title_of(each)) for each in report.reports),
-        *(each for run in report.reports for each in _failing(run, of=report.title_of(run))),
+        *(each for run in report.reports for each in rows_that_fail(run, of=report.title_of(run))),
         rejected_section(report.rejected),
         not_known_section(report.not_known),
         section("Runs, in the order of publication", table(heads, runs, whole=["run"])),
@@ -229,7 +228,7 @@ def _details(report: RunReport) -> Sequence[Block | None]:
         section("Gates", *_gates(report)),
         rejected_section(report.rejected),
         not_known_section(report.not_known),
-        *_failing(report),
+        *rows_that_fail(report),
         *rows,
         section("Publications", publications_table(report.publications), long=True),
         facts(("cost", _spent([report.cost]))),
@@ -343,57 +342,6 @@ def _sample(report: RunReport, *, of: str = "") -> Section | None:
         "removed, other values), those that matter most first."
     )
     return section(title, Note(text=said, tone=Tone.SOFT), sample_table(report.sample), of_rows=True)
-
-
-def sample_table(sample: Iterable[SampledRow | FailingKey], *, sides: tuple[str, str] = ("before", "after")) -> Table:
-    """Some rows before and after, a line for every value that differs."""
-    lines = [(place, line) for row in sample for place, line in enumerate(_sampled(row))]
-    return table(
-        ["row", "column", *sides],
-        [line for _, line in lines],
-        most=_MOST_ROWS,
-        continued=(at for at, (place, _) in enumerate(lines) if place),
-    )
-
-
-def _sampled(row: SampledRow | FailingKey) -> Iterable[Sequence[Value]]:
-    before, after, key = row.before or {}, row.after or {}, key_text(row.key)
-    named: Value = key
-    if row.before is None:
-        named = words(key, Toned(value=" added", tone=Tone.GOOD))
-    elif row.after is None:
-        named = words(key, Toned(value=" removed", tone=Tone.BAD))
-    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
-    for place, name in enumerate(names):
-        sides = (_side(row.before, name), _side(row.after, name))
-        yield (named if place == 0 else "", name, *sides)
-    if not names:
-        yield (named, "", "", "")
-
-
-def _failing(report: RunReport, *, of: str = "") -> Iterable[Section | None]:
-    """Keys of rows that fail gates; of gates that compare rows, the values on both sides."""
-    grain, titled = report.run.manifest.output.grain, f"{of}: " if of else ""
-    compared = grouped((row.gate, row) for row in report.failing_keys if row.before or row.after)
-    for gate, rows in compared.items():
-        sides = ("as staged", "with more input") if gate == PROOF else ("as accepted", "as staged")
-        title = f"{gate} failed: rows that differ" if of else f"Rows that differ where {gate} failed"
-        yield section(f"{titled}{title}", sample_table(rows, sides=sides), of_rows=True)
-    keys = [
-        (row.gate, partition_text(grain, row.partition), key_text(row.key))
-        for row in report.failing_keys
-        if row.gate not in compared
-    ]
-    failing = table(["gate", "partition", "key"], keys, whole=["gate", "partition"])
-    yield section(f"{titled}keys of rows that fail" if of else "Keys of rows that fail", failing, of_rows=True)
-
-
-def _side(values: Mapping[str, str | None] | None, name: str) -> str:
-    """The value of a column on one side; nothing where the row is not on this side."""
-    if values is None:
-        return ""
-    value = values.get(name)
-    return "null" if value is None else value
 
 
 def _gates(report: RunReport) -> Iterable[Block | None]:

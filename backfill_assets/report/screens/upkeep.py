@@ -22,8 +22,8 @@ from backfill_assets.report.page import (
     table,
 )
 from backfill_assets.report.requests import step
-from backfill_assets.report.screens.run_report import sample_table
 from backfill_assets.report.screens.runs import problem_notes
+from backfill_assets.report.screens.shown_rows import sample_table
 from backfill_assets.report.vacuumed import Pruned, VacuumDocument
 from backfill_assets.report.values import mebibytes
 from backfill_assets.upkeep.audit import AuditReport, SourceAccount

@@ -90,6 +90,13 @@ def verdict_words(result: GateResult | Verdict) -> str:
             return f"there are too many combinations of the dimensions to compare {seen['measure']} by them"
         case Finding.WITHIN_LIMIT | Finding.MOVED:
             return _moved_words(result)
+        case Finding.NO_ROWS_FAIL:
+            return f"no row fails: {seen['demands']}"
+        case Finding.ROWS_FAIL:
+            verb = "fails" if seen["failing_rows"] == 1 else "fail"
+            return f"{count_of(seen['failing_rows'], 'row')} {verb}: {seen['demands']}"
+        case Finding.NOT_MEASURED:
+            return f"it was not measured: {seen['demands']}"
     assert_never(result.finding)
 
 

@@ -1,0 +1,186 @@
+"""Gates on rows that fail: a function of an author, or SQL, returns the rows that may not be there.
+
+The room `transforms` calls the function, and `gates.failing_rows` counts what it returns.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, overload
+
+from pyspark.sql import DataFrame
+
+from backfill_assets.core.declaring import declared, shown
+from backfill_assets.core.errors import InvalidDeclaration
+
+CANDIDATE, ACCEPTED, CONTEXT = "candidate", "accepted", "ctx"
+EXPECTED, FOUND = "expected", "found"
+"""The columns by which a function says what it expected, and what it found instead."""
+
+FailingFunction = Callable[..., DataFrame]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failing:
+    """No row is returned by a function, or a query, of what it names. Written with `failing(...)`.
+
+    Attributes:
+        rows: The function; None for a query.
+        sql: The query; empty for a function.
+        references: Names of the reference documents that the function finds in its context.
+        takes: What the function takes, by name; empty for a query, which names it itself.
+    """
+
+    name: str
+    demands: str
+    rows: FailingFunction | None = None
+    sql: str = ""
+    references: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    blocking: bool = True
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that it is about, which the table has to have: those that it names are found when it is asked."""
+        return ()
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """What it is given, by name.
+
+        Raises:
+            InvalidDeclaration: Its query is not one query of SQL.
+        """
+        return tables_in(self.sql, self.name) if self.sql else self.takes
+
+
+@overload
+def failing(
+    name: str, *, rows: FailingFunction, references: Iterable[str] = (), blocking: bool = True, demands: str = ""
+) -> Failing: ...
+@overload
+def failing(name: str, *, sql: str, blocking: bool = True, demands: str = "") -> Failing: ...
+@overload
+def failing(
+    name: str = "", *, references: Iterable[str] = (), blocking: bool = True, demands: str = ""
+) -> Callable[[FailingFunction], Failing]: ...
+@declared
+def failing(
+    name: str = "",
+    *,
+    rows: Callable[..., Any] | None = None,
+    sql: str = "",
+    references: Iterable[str] = (),
+    blocking: bool = True,
+    demands: str = "",
+) -> Failing | Callable[[FailingFunction], Failing]:
+    """No row is returned by a function, or by a query, of the candidate and of what the table reads.
+
+    Each argument of the function, and each table in the query, is what its name says: `candidate` (the new rows of the
+    run), `accepted` (the rows of the same partitions that readers see), an input of the table by its argument there,
+    and for a function `ctx`. It returns the rows that fail, with the partition column. The key columns of the table
+    name each; without any, all columns but `expected` and `found` do, which say what was expected and found. Rows of
+    other partitions than those of the run do not count.
+
+    Args:
+        name: The name of the gate; of a decorated function, its own by default.
+        rows: The function; without it and without `sql`, the function that is decorated.
+        sql: In place of a function, one query of Spark SQL.
+        references: Names of the references that the function finds in `ctx.references`.
+        blocking: Whether a run that does not pass cannot be published.
+        demands: What it asks for, in words; by default the beginning of the function's docstring, or the query.
+
+    Raises:
+        InvalidDeclaration: It has both a function and a query, or arguments that nothing can be given for.
+    """
+    if sql and (rows is not None or references):
+        others = "a function" if rows is not None else "references, which only a function can read"
+        raise InvalidDeclaration(f"gate {name} has a query and {others}; give one of the two.")
+    if not sql.strip() and sql:
+        raise InvalidDeclaration(f"gate {name} has an empty query.")
+    if sql:
+        return Failing(name=name, demands=demands or f"no rows of {' '.join(sql.split())}", sql=sql, blocking=blocking)
+
+    def gate(function: FailingFunction) -> Failing:
+        return Failing(
+            name=name or getattr(function, "__name__", ""),
+            demands=demands or _first_sentence(function) or f"no rows of {name or function.__name__}",
+            rows=function,
+            references=tuple(references),
+            takes=_arguments(name, function),
+            blocking=blocking,
+        )
+
+    return gate if rows is None else gate(rows)
+
+
+def _first_sentence(function: FailingFunction) -> str:
+    """The first paragraph of its docstring, in one line."""
+    return " ".join((inspect.getdoc(function) or "").partition("\n\n")[0].split()).rstrip(".")
+
+
+def _arguments(name: str, function: FailingFunction) -> tuple[str, ...]:
+    if not callable(function):
+        raise InvalidDeclaration(f"gate {name} is given {shown(function)} where a function is declared.")
+    found = inspect.signature(function).parameters.values()
+    for each in found:
+        if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY):
+            raise InvalidDeclaration(f"gate {name} takes {each}, and is given its arguments by their names.")
+    return tuple(each.name for each in found if each.default is each.empty)
+
+
+def cannot_be_given(gate: Failing, inputs: Collection[str]) -> str | None:
+    """Why a gate cannot be given what it names, with what there is; None if it can. Of a query this parses it.
+
+    Args:
+        inputs: The arguments by which the table reads its inputs.
+
+    Raises:
+        InvalidDeclaration: Its query is not one query of SQL.
+    """
+    known = [CANDIDATE, ACCEPTED, *inputs, *([] if gate.sql else [CONTEXT])]
+    if unknown := [name for name in gate.named if name not in known]:
+        what = "query reads" if gate.sql else "function takes"
+        return f"gate {gate.name}: its {what} {', '.join(unknown)}, and can be given {', '.join(known)}"
+    if gate.references and CONTEXT not in gate.named:
+        return f"gate {gate.name} names references, which its function finds in an argument {CONTEXT!r}"
+    return None
+
+
+@lru_cache(maxsize=512)
+def tables_in(sql: str, name: str) -> tuple[str, ...]:
+    """The tables that a query reads, in the order of their names; those that it makes itself are none of them.
+
+    Raises:
+        InvalidDeclaration: It is not one query of SQL.
+    """
+    # SQL parsing takes a tenth of a second to import, and commands that only look do without it.
+    import sqlglot
+    from sqlglot import expressions as of
+
+    try:
+        statements = [each for each in sqlglot.parse(sql, dialect="spark") if each is not None]
+    except sqlglot.errors.SqlglotError as error:
+        raise InvalidDeclaration(f"the query of gate {name} is not SQL: {' '.join(sql.split())!r:.200}.") from error
+    if len(statements) != 1 or not isinstance(statements[0], of.Query):
+        raise InvalidDeclaration(f"gate {name} has to be one SELECT: {' '.join(sql.split())!r:.200}.")
+    made = {each.alias for each in statements[0].find_all(of.CTE)}
+    tables = [each for each in statements[0].find_all(of.Table) if isinstance(each.this, of.Identifier)]
+    return tuple(sorted({".".join(part.name for part in each.parts) for each in tables} - made))
+
+
+def query_of(sql: str, names: Iterable[str]) -> str:
+    """A query in the form of `SparkSession.sql`, which is given its tables by name.
+
+    The text of the author stays as it is, in a query that gives it these names and no others.
+    """
+    text = sql.strip().rstrip(";").replace("{", "{{").replace("}", "}}")
+    given = ", ".join(f"`{name}` AS (SELECT * FROM {{{name}}})" for name in names)  # noqa: S608 - of the author
+    return f"WITH {given} SELECT * FROM (\n{text}\n)" if given else text  # noqa: S608 - as above
+
+
+Frames = Mapping[str, DataFrame]
+"""What a gate is given, by name."""

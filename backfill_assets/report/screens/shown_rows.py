@@ -1,0 +1,72 @@
+"""Rows that a report shows: some before and after, and those that fail gates, with what was expected and found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from backfill_assets.core.grouped import grouped
+from backfill_assets.ledger.findings import FailingKey, SampledRow
+from backfill_assets.planning.partitions import partition_text
+from backfill_assets.report.measured import PROOF
+from backfill_assets.report.page import Section, Table, Tone, Toned, Value, section, table, words
+from backfill_assets.report.report import RunReport
+from backfill_assets.report.values import key_text
+
+_MOST_ROWS = 24
+
+
+def sample_table(sample: Iterable[SampledRow | FailingKey], *, sides: tuple[str, str] = ("before", "after")) -> Table:
+    """Some rows before and after, a line for every value that differs."""
+    lines = [(place, line) for row in sample for place, line in enumerate(_sampled(row))]
+    return table(
+        ["row", "column", *sides],
+        [line for _, line in lines],
+        most=_MOST_ROWS,
+        continued=(at for at, (place, _) in enumerate(lines) if place),
+    )
+
+
+def _sampled(row: SampledRow | FailingKey) -> Iterable[Sequence[Value]]:
+    before, after, key = row.before or {}, row.after or {}, key_text(row.key)
+    named: Value = key
+    if row.before is None:
+        named = words(key, Toned(value=" added", tone=Tone.GOOD))
+    elif row.after is None:
+        named = words(key, Toned(value=" removed", tone=Tone.BAD))
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    for place, name in enumerate(names):
+        sides = (_side(row.before, name), _side(row.after, name))
+        yield (named if place == 0 else "", name, *sides)
+    if not names:
+        yield (named, "", "", "")
+
+
+def rows_that_fail(report: RunReport, *, of: str = "") -> Iterable[Section | None]:
+    """Keys of rows that fail gates; of gates that compare rows, the values on both sides."""
+    grain, titled = report.run.manifest.output.grain, f"{of}: " if of else ""
+    compared = grouped((row.gate, row) for row in report.failing_keys if row.before or row.after)
+    for gate, rows in compared.items():
+        sides = ("as staged", "with more input") if gate == PROOF else ("as accepted", "as staged")
+        title = f"{gate} failed: rows that differ" if of else f"Rows that differ where {gate} failed"
+        yield section(f"{titled}{title}", sample_table(rows, sides=sides), of_rows=True)
+    named = [row for row in report.failing_keys if row.gate not in compared]
+    said = [name for name in ("expected", "found") if any(getattr(row, name) is not None for row in named)]
+    keys = [
+        (
+            row.gate,
+            partition_text(grain, row.partition),
+            key_text(row.key),
+            *(getattr(row, name) or "" for name in said),
+        )
+        for row in named
+    ]
+    failing = table(["gate", "partition", "key", *said], keys, whole=["gate", "partition"])
+    yield section(f"{titled}keys of rows that fail" if of else "Keys of rows that fail", failing, of_rows=True)
+
+
+def _side(values: Mapping[str, str | None] | None, name: str) -> str:
+    """The value of a column on one side; nothing where the row is not on this side."""
+    if values is None:
+        return ""
+    value = values.get(name)
+    return "null" if value is None else value

@@ -1,0 +1,94 @@
+"""Call of a gate on rows that fail: what an author's function, or query, returns of the frames that it is given.
+
+It only describes rows, as a transform does, and by the same rules; nothing is counted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DateType, StructType
+
+from backfill_assets.domain import Failing, GateContext, Table
+from backfill_assets.domain.errors import CodeBroken
+from backfill_assets.domain.failing_rows import CONTEXT, EXPECTED, FOUND, Frames, query_of
+from backfill_assets.transforms.apply import called
+from backfill_assets.transforms.definitions import Sources
+from backfill_assets.transforms.spark_plan import require_determined_plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingFrame:
+    """The rows that fail a gate, as its function described them.
+
+    Attributes:
+        gate: The gate.
+        rows: The rows; nothing of them is computed yet.
+        key: The columns that name a row, the partition first.
+        calls_python: Whether Spark calls functions of Python for them.
+    """
+
+    gate: Failing
+    rows: DataFrame
+    key: tuple[str, ...]
+    calls_python: bool
+
+
+def called_gate(gate: Failing, table: Table, frames: Frames, ctx: GateContext, sources: Sources) -> FailingFrame:
+    """What a gate returns for these frames.
+
+    Args:
+        frames: At least what it names, without its context.
+        sources: Which modules are the author's.
+
+    Raises:
+        ContractBroken: It failed, as a transform fails; or returned rows without the partition column, or a column
+            twice.
+    """
+    named = gate_of(gate, table)
+    given: dict[str, Any] = {name: ctx if name == CONTEXT else frames[name] for name in gate.named}
+    function = partial(_selected, gate.sql, ctx.spark) if gate.rows is None else gate.rows
+    rows, found = called(named, function, given, ctx.spark, sources)
+    if problem := _wrong_shape(found, table):
+        raise CodeBroken(code=named, problem=f"returned rows {problem}")
+    return FailingFrame(
+        gate=gate, rows=rows, key=_key_of(found, table), calls_python=require_determined_plan(rows, named)
+    )
+
+
+def gate_of(gate: Failing, table: Table) -> str:
+    """A gate, as its errors name it."""
+    return f"the gate {gate.name} of {table.name}"
+
+
+def _selected(sql: str, spark: SparkSession, **frames: Any) -> DataFrame:
+    return spark.sql(query_of(sql, frames), **frames)
+
+
+def _wrong_shape(found: StructType, table: Table) -> str | None:
+    """Why rows cannot be counted by partition, as the end of a sentence; None if they can."""
+    names, column = found.fieldNames(), table.partition.column
+    if column not in names:
+        return f"without the partition column {column!r}, by which they are counted: it has {', '.join(names)}"
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        return f"with {', '.join(twice)} twice"
+    if not isinstance(kind := found[column].dataType, DateType):
+        return f"whose partition column {column!r} is {kind.simpleString()}, and has to be date"
+    return None
+
+
+def _key_of(found: StructType, table: Table) -> tuple[str, ...]:
+    """The columns that name a row: those of the key of the table, or without any all that say nothing else."""
+    names, partition = found.fieldNames(), table.partition.column
+    others = [name for name in table.row_key if name in names and name != partition]
+    if not others:
+        others = [name for name in names if name not in (partition, EXPECTED, FOUND)]
+    return (partition, *others)
+
+
+Called = Mapping[str, FailingFrame]
+"""What gates returned, by their names."""

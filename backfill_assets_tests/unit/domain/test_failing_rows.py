@@ -1,0 +1,99 @@
+"""Declarations of gates on rows that fail: what they may take, and what is refused when they are declared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+
+from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.domain import Failing, GateContext, failing
+from backfill_assets.domain.domain import check_expressions
+from backfill_assets.domain.failing_rows import query_of, tables_in
+from backfill_assets_tests.domains.judged import judged_by
+
+
+def of_rows(candidate: DataFrame, accepted: DataFrame, orders: DataFrame, ctx: GateContext) -> DataFrame:
+    """No order is lost.
+
+    Grain: one row per order.
+    """
+    return candidate
+
+
+def of_others(candidate: DataFrame, cases: DataFrame) -> DataFrame:
+    return candidate
+
+
+def of_many(*frames: DataFrame) -> DataFrame:
+    return frames[0]
+
+
+def declared(gate: Failing) -> None:
+    check_expressions(judged_by(gate))
+
+
+def test_a_gate_says_what_it_demands_by_the_first_sentence_of_its_function() -> None:
+    gate = failing("complete", rows=of_rows)
+    assert (gate.name, gate.demands, gate.blocking) == ("complete", "No order is lost", True)
+    assert failing("complete", rows=of_rows, demands="all of them").demands == "all of them"
+    declared(gate)
+
+
+def test_a_decorated_function_is_a_gate_by_its_own_name() -> None:
+    gate = failing(blocking=False)(of_rows)
+    assert (gate.name, gate.rows, gate.blocking) == ("of_rows", of_rows, False)
+    assert failing("other")(of_rows).name == "other"
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: failing("a", rows=of_others), "its function takes cases, and can be given candidate, accepted"),
+        (lambda: failing("a", sql="SELECT * FROM cases"), "its query reads cases, and can be given candidate"),
+        (lambda: failing("a", sql="SELECT * FROM bronze.orders"), "its query reads bronze.orders"),
+        (lambda: failing("a", sql="SELECT * FROM ctx"), "its query reads ctx"),
+        (lambda: failing("a", sql="SELEC * FROM"), "the query of gate a is not SQL"),
+        (lambda: failing("a", sql="DELETE FROM candidate"), "gate a has to be one SELECT"),
+        (lambda: failing("a", sql="SELECT 1; SELECT 2"), "gate a has to be one SELECT"),
+        (lambda: failing("a", sql=" "), "gate a has an empty query"),
+        (lambda: failing("a", rows=of_many), r"gate a takes \*frames"),
+        (lambda: failing("a", rows=of_rows, sql="SELECT 1"), "gate a has a query and a function"),  # type: ignore[call-overload]
+        (lambda: failing("a", rows=of_rows, references=("fees",)), "gate a uses reference 'fees'"),
+        (lambda: failing("a", rows=of_others, references=("fees",)), "takes cases"),
+        (lambda: failing("A gate", rows=of_rows), "a gate is named with lower-case letters"),
+        (lambda: failing("a", rows="of_rows"), r"failing\(...\): rows must be a function"),  # type: ignore[call-overload]
+    ],
+)  # fmt: skip
+def test_what_cannot_be_given_is_refused_when_it_is_declared(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(InvalidDeclaration, match=said):
+        declared(make())
+
+
+def only_rows(candidate: DataFrame) -> DataFrame:
+    return candidate
+
+
+def test_references_are_found_in_a_context_that_the_function_takes() -> None:
+    with pytest.raises(InvalidDeclaration, match="names references, which its function finds in an argument 'ctx'"):
+        declared(failing("a", rows=only_rows, references=("fees",)))
+
+
+def test_a_query_reads_tables_and_not_what_it_makes_itself() -> None:
+    made = "WITH some AS (SELECT * FROM orders) SELECT * FROM some JOIN candidate USING (order_id)"
+    query = f"{made}, explode(array(1)) AS t(n)"
+    assert tables_in(query, "a") == ("candidate", "orders")
+
+
+def test_the_text_of_a_query_stays_as_it_is_written() -> None:
+    text = "SELECT * FROM candidate WHERE id RLIKE '^[0-9]{3}$' -- all;"
+    given = query_of(f"{text}\n;", ("candidate",))
+    assert text in given.format(candidate="x")
+
+
+def test_two_gates_are_equal_only_if_they_ask_the_same() -> None:
+    assert failing("a", rows=of_rows) == failing("a", rows=of_rows)
+    assert replace(failing("a", rows=of_rows), sql="SELECT 1") != failing("a", rows=of_rows)
