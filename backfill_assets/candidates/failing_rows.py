@@ -13,7 +13,7 @@ from datetime import date
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from backfill_assets.domain import Failing, GateContext, Table
+from backfill_assets.domain import DerivedTable, Failing, GateContext, Table
 from backfill_assets.domain.failing_rows import ACCEPTED, CANDIDATE, Frames
 from backfill_assets.gates.failing_rows import FailingRows, count_failing, failing_examples
 from backfill_assets.ledger.findings import FailingKey
@@ -125,6 +125,12 @@ def _frames(work: Measuring) -> Frames:
     return frames | {name: rows() for name, rows in work.inputs.items() if name in named}
 
 
+def _partition_columns(table: Table) -> Mapping[str, str]:
+    inputs = table.inputs if isinstance(table, DerivedTable) else {}
+    of_inputs = {argument: read.partition.column for argument, read in inputs.items()}
+    return {**dict.fromkeys((CANDIDATE, ACCEPTED), table.partition.column), **of_inputs}
+
+
 def _context(work: Measuring, gate: Failing) -> GateContext:
     ws = work.ws
     chosen = [each for each in work.references if each.name in gate.references]
@@ -133,7 +139,9 @@ def _context(work: Measuring, gate: Failing) -> GateContext:
     return GateContext(
         output=output_days(work.table.partition.grain, work.partitions),
         output_partitions=work.partitions,
+        grain=work.table.partition.grain,
         partition=work.table.partition.column,
+        partition_columns=_partition_columns(work.table),
         key=work.table.row_key,
         references=values,
         spark=ws.spark(),

@@ -60,6 +60,7 @@ from backfill_assets.domain.gates import (
     unique_key,
     warm_up_proof,
 )
+from backfill_assets.domain.gates_of_keys import complete
 from backfill_assets.domain.operations import (
     DEBEZIUM_COLUMNS,
     DEBEZIUM_OPERATIONS,
@@ -169,6 +170,7 @@ __all__ = [
     "accepted",
     "append",
     "compared",
+    "complete",
     "daily",
     "days",
     "derived_table",

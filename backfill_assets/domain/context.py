@@ -8,10 +8,10 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.partitions import DayRange, Grain
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 
@@ -63,7 +63,9 @@ class GateContext:
     Attributes:
         output: The days from the first to the last partition that is measured, half-open.
         output_partitions: The partitions that are measured: rows of others do not count.
+        grain: Whether a partition is a day or a month.
         partition: The name of the partition column.
+        partition_columns: The name of the partition column of each frame, by the name of the frame.
         key: The key of the table.
         references: The parsed reference values that the gate names, by name.
         spark: For building small DataFrames from references; a gate reads nothing with it and runs no action.
@@ -71,10 +73,18 @@ class GateContext:
 
     output: DayRange
     output_partitions: tuple[date, ...]
+    grain: Grain
     partition: str
+    partition_columns: Mapping[str, str]
     key: tuple[str, ...]
     references: Mapping[str, Any]
     spark: SparkSession
+
+    def partition_of(self, day: Column) -> Column:
+        """The partition that a day is in."""
+        from pyspark.sql import functions as sf
+
+        return day if self.grain is Grain.DAILY else sf.trunc(day, "month").cast("date")
 
     def frame(self, rows: Iterable[Sequence[Any]], schema: str) -> DataFrame:
         """A small DataFrame of known rows, as `TransformContext.frame` makes it.

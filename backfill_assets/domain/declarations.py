@@ -21,7 +21,7 @@ from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.declaring import declared, place_of_declaration, require_parts, shown
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.column_types import check_columns, check_identifying
-from backfill_assets.domain.failing_rows import Failing, cannot_be_given
+from backfill_assets.domain.failing_rows import Failing, Over, cannot_be_given
 from backfill_assets.domain.gates import (
     AcceptedValues,
     AddsOnly,
@@ -33,6 +33,7 @@ from backfill_assets.domain.gates import (
     SchemaMatches,
     UniqueKey,
     WarmUpProof,
+    columns_in,
     require_kind,
 )
 from backfill_assets.planning.partitions import Grain
@@ -260,13 +261,30 @@ def check_conditions(table: Declared) -> None:
         if isinstance(gate, RowExpression):
             _require_gate_columns(table, gate)
             require_kind(gate.condition, f"{table.name}: the condition of gate {gate.name}", table.schema, counts=False)
-        if isinstance(gate, Failing) and gate.sql:
+        if isinstance(gate, Failing):
             _require_given(table, gate)
+            for each in gate.over:
+                _require_over(table, gate, each)
 
 
 def _require_given(table: Declared, gate: Failing) -> None:
     if why_not := cannot_be_given(gate, getattr(table, "inputs", {})):
         raise wrong(table, why_not)
+
+
+def _require_over(table: Declared, gate: Failing, over: Over) -> None:
+    """Refuses an expression over a frame whose table lacks the columns, as far as they are known."""
+    read = getattr(table, "inputs", {}).get(over.frame, table)
+    what = f"{table.name}: gate {gate.name}: {over.sql!r:.60}"
+    known = [*read.schema.fieldNames(), read.partition.column]
+    if over.frame in getattr(table, "changes", ()):
+        known += [name for name in columns_in(over.sql, what) if name.startswith("_")]
+    for column in columns_in(over.sql, what):
+        if column not in known:
+            named = "" if read is table else f" of {over.frame}"
+            raise wrong(table, f"gate {gate.name}: {column!r} is not a column{named}{meant(column, known)}")
+    if over.is_condition:
+        require_kind(over.sql, what, read.schema, counts=False)
 
 
 def _require_gate_columns(table: Declared, gate: Gate) -> None:

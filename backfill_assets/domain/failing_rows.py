@@ -24,6 +24,21 @@ FailingFunction = Callable[..., DataFrame]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Over:
+    """An expression of SQL over the rows of a frame that a gate is given.
+
+    Attributes:
+        frame: The name of the frame.
+        sql: The expression.
+        is_condition: Whether it is true or false for each row.
+    """
+
+    frame: str
+    sql: str
+    is_condition: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failing:
     """No row is returned by a function, or a query, of what it names. Written with `failing(...)`.
 
@@ -32,6 +47,9 @@ class Failing:
         sql: The query; empty for a function.
         references: Names of the reference documents that the function finds in its context.
         takes: What the function takes, by name; empty for a query, which names it itself.
+        over: What it is over: by the name of a frame, columns or expressions of SQL over its rows.
+        release: Of a gate of this project, such as `complete`, its kind and the release of its function, in place of
+            the code of an author; empty for any other.
     """
 
     name: str
@@ -40,6 +58,8 @@ class Failing:
     sql: str = ""
     references: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
+    over: tuple[Over, ...] = ()
+    release: str = ""
     blocking: bool = True
 
     @property

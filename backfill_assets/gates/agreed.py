@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from backfill_assets.domain import Table
+from backfill_assets.domain import Failing, Table
 from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.domain.gates import WARM_UP, ComparedWithAccepted, Gate, OnlyExpired, OutsideScope
 from backfill_assets.domain.safeguards import safeguards_of
@@ -34,9 +34,15 @@ def gate_terms(
         code: The digests of the author's code that measures gates, by their names.
     """
     return tuple(
-        GateTerm(name=gate.name, demands=gate.demands, blocking=gate.blocking, code=code.get(gate.name, ""))
+        GateTerm(
+            name=gate.name, demands=gate.demands, blocking=gate.blocking, code=code.get(gate.name) or _release(gate)
+        )
         for gate in gates_of(table, publish, expires=expires)
     )
+
+
+def _release(gate: Gate) -> str:
+    return gate.release if isinstance(gate, Failing) else ""
 
 
 def _in_short(terms: Iterable[GateTerm]) -> Sequence[GateTerm]:

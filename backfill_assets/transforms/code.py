@@ -105,7 +105,8 @@ class DomainCode:
     def of_gates(self, table: Table) -> Mapping[str, Code]:
         """The code of the gates of a table that an author's function or query measures, by their names; it is no part
         of the code of the table, whose rows do not follow from it."""
-        return {gate.name: self.of_gate(gate) for gate in table.gates if isinstance(gate, Failing)}
+        own = (gate for gate in table.gates if isinstance(gate, Failing) and not gate.release)
+        return {gate.name: self.of_gate(gate) for gate in own}
 
     def of_gate(self, gate: Failing) -> Code:
         """The code of a gate, with that by which references are read that it names."""

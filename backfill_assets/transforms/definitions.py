@@ -30,7 +30,8 @@ _IN_DOUBT = {"globals", "locals", "vars", "exec", "eval"}
 
 def functions_of_gates(table: Table) -> Mapping[str, FailingFunction]:
     """The functions of an author that measure gates of a table, by the names of the gates."""
-    return {gate.name: gate.rows for gate in table.gates if isinstance(gate, Failing) and gate.rows is not None}
+    own = (gate for gate in table.gates if isinstance(gate, Failing) and not gate.release)
+    return {gate.name: gate.rows for gate in own if gate.rows is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,7 +81,9 @@ def _functions_of(domain: Domain, table: Table, version: str) -> Iterator[Callab
 
 def _conditions_of(table: Table) -> Iterator[str]:
     yield from (gate.condition for gate in table.gates if isinstance(gate, RowExpression))
-    yield from (gate.sql for gate in table.gates if isinstance(gate, Failing) and gate.sql)
+    for gate in table.gates:
+        if isinstance(gate, Failing):
+            yield from (gate.sql, *(each.sql for each in gate.over))
     if isinstance(table, DerivedTable):
         yield from table.breakdown.measures.values() if table.breakdown else ()
         yield table.publish.explained

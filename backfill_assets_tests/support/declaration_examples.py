@@ -157,6 +157,14 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "at_least": "at_least=100",
         "name": 'name="rows_moved"',
     },
+    "complete": {
+        "of": 'of="events"',
+        "key": 'key=("event_id",)',
+        "where": "where=\"event_id <> 'test'\"",
+        "on": 'on="to_date(at)"',
+        **_BLOCKING,
+        "name": 'name="none_lost"',
+    },
     "failing": {
         "name": 'name="none_negative"',
         "rows": 'rows=lambda candidate: candidate.where("count < 0")',

@@ -54,6 +54,7 @@ from backfill_assets.domain import (
     Window,
     accepted,
     compared,
+    complete,
     daily,
     days,
     derived_table,
@@ -181,6 +182,10 @@ def gate(make: Callable[..., Any], **usual: Any) -> tuple[Callable[..., object],
     return within(lambda gate: use_table(gates=(gate,)), make, **usual)
 
 
+def over_events(gate: Any) -> object:
+    return use_table(schema=StructType([*DAILY.fields, StructField("event_id", StringType())]), gates=(gate,))
+
+
 def failing_by(**changed: Any) -> object:
     made = failing(**{"name": "some", **changed})
     return use_table(gates=(made if isinstance(made, Failing) else made(no_rows),))
@@ -218,6 +223,7 @@ DECLARED: Mapping[str, tuple[Callable[..., object], Any]] = {
     "compared": gate(compared),
     "moved": gate(moved, measure="rows", percent=1),
     "warm_up_proof": gate(warm_up_proof),
+    "complete": within(over_events, complete, of="events", key="event_id"),
     "failing": (failing_by, failing),
     "reads": within(lambda each: use_table(inputs={"events": each}), reads, table=source()),
     "reads_self": within(

@@ -125,6 +125,9 @@ def order_totals(orders: DataFrame, ctx: TransformContext) -> DataFrame:
 DEFECTS = ("lost", "orphan", "nobody", "dearer", "back")
 """The releases with one defect each, by which they are named."""
 
+SECOND = {"day": "2026-01-03", "order_id": "o-3-2"}
+"""The key of the row that every defect concerns."""
+
 DOMAIN = Domain(name="judged", package=__name__, sources=(orders, customers), derived=(order_totals,))
 
 

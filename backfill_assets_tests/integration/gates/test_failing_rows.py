@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame
@@ -13,30 +12,8 @@ from pyspark.sql import functions as sf
 from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.domain import Failing, GateContext, failing
 from backfill_assets.domain.errors import CodeBroken, PlannedOtherwise
-from backfill_assets.testing import DomainKit
-from backfill_assets_tests.domains import judged
-from backfill_assets_tests.domains.judged import DAYS, failing_of, judged_by, rows_that_fail
-from backfill_assets_tests.support.ledgers import copy_home
-
-SECOND = {"day": "2026-01-03", "order_id": "o-3-2"}
-
-Opens = Callable[..., DomainKit]
-
-
-@pytest.fixture(scope="session")
-def home_of_orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with orders. Tests copy it."""
-    home = tmp_path_factory.mktemp("judged") / "home"
-    judged.stocked(home)
-    return home
-
-
-@pytest.fixture
-def opens(home_of_orders: Path, tmp_path: Path) -> Opens:
-    """Opens a copy of the home with gates on its table of orders."""
-    copy_home(home_of_orders, tmp_path / "home")
-    return lambda *gates, **declared: judged.opened(judged_by(*gates, **declared), tmp_path / "home")
-
+from backfill_assets_tests.domains.judged import DAYS, SECOND, failing_of, rows_that_fail
+from backfill_assets_tests.integration.gates.conftest import Opens
 
 AS_ORDERED = """
     SELECT t.day, t.order_id, o.amount AS expected, t.amount AS found

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.domain import Failing, GateContext, failing
+from backfill_assets.domain import Failing, GateContext, complete, failing
 from backfill_assets.domain.domain import check_expressions
 from backfill_assets.domain.failing_rows import query_of, tables_in
 from backfill_assets_tests.domains.judged import judged_by
@@ -97,3 +97,22 @@ def test_the_text_of_a_query_stays_as_it_is_written() -> None:
 def test_two_gates_are_equal_only_if_they_ask_the_same() -> None:
     assert failing("a", rows=of_rows) == failing("a", rows=of_rows)
     assert replace(failing("a", rows=of_rows), sql="SELECT 1") != failing("a", rows=of_rows)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: complete(of="cases", key="order_id"), "can be given candidate, accepted, orders"),
+        (lambda: complete(of="orders", key="state"), "gate complete_orders: 'state' is not a column"),
+        (lambda: complete(of="orders", key="number"), "gate complete_orders: 'number' is not a column of orders"),
+        (lambda: complete(of="orders", key="order_id", where="stat = 'ACTIVE'"), "did you mean 'state'"),
+        (lambda: complete(of="orders", key="order_id", where="amount"), "has to be a condition"),
+        (lambda: complete(of="orders", key="order_id", where="count(*) > 1"), "is over one row"),
+        (lambda: complete(of="orders", key="order_id", on="to_date(at)"), "'at' is not a column of orders"),
+        (lambda: complete(of="orders", key=()), r"complete\(...\) names no column"),
+    ],
+)
+def test_a_gate_over_columns_that_are_not_there_is_refused(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(InvalidDeclaration, match=said):
+        declared(make())
+    declared(complete(of="orders", key=("order_id", "customer_id"), on="to_date(ordered_at)"))

@@ -1,0 +1,86 @@
+"""Gates on keys: whether all that have to be there are there. Each is a `Failing` of this project.
+
+A change of what one finds is a new release of it, which manifests pin in place of the code of an author.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from backfill_assets.core.columns import in_sql
+from backfill_assets.core.declaring import declared
+from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.domain.context import GateContext
+from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Over
+from backfill_assets.domain.gates import name_for
+
+A_ROW, NO_ROW = "a row", "no row"
+
+
+@declared
+def complete(
+    *, of: str, key: str | tuple[str, ...], where: str = "", on: str = "", blocking: bool = True, name: str = ""
+) -> Failing:
+    """No key of an input is missing: each of its rows has a row with the same key in its partition of the table.
+
+    Args:
+        of: The input, by its argument.
+        key: The columns that name a row, which both have.
+        where: The rows of the input that count, as a condition of Spark SQL; all by default.
+        on: The day on which a row of the input has to be there, as an expression of Spark SQL over it; by default the
+            day, or the month, of its partition.
+        blocking: Whether a run that does not pass cannot be published.
+        name: The name of the gate; by default `complete_` and the input.
+
+    Raises:
+        InvalidDeclaration: It names no column.
+    """
+    columns = columns_named("complete", key)
+
+    def rows(ctx: GateContext, candidate: DataFrame, **read: DataFrame) -> DataFrame:
+        wanted = read[of].where(where) if where else read[of]
+        day = F.expr(on) if on else F.col(in_sql(ctx.partition_columns[of]))
+        asked = wanted.select(ctx.partition_of(day.cast("date")).alias(ctx.partition), *columns).distinct()
+        lacking = without(asked, candidate, (ctx.partition, *columns))
+        return lacking.select("*", F.lit(A_ROW).alias(EXPECTED), F.lit(NO_ROW).alias(FOUND))
+
+    counted = f" where {where}" if where else ""
+    when = f", on {on}" if on else ""
+    return Failing(
+        name=name or name_for("complete", of),
+        demands=f"every {' and '.join(columns)} of {of}{counted} is there{when}",
+        rows=rows,
+        takes=(CONTEXT, CANDIDATE, of),
+        over=(
+            *(Over(frame=frame, sql=in_sql(column)) for frame in (CANDIDATE, of) for column in columns),
+            *([Over(frame=of, sql=where, is_condition=True)] if where else []),
+            *([Over(frame=of, sql=on)] if on else []),
+        ),
+        release="complete 1",
+        blocking=blocking,
+    )
+
+
+def columns_named(gate: str, key: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Columns as they are declared, one or several.
+
+    Raises:
+        InvalidDeclaration: There are none.
+    """
+    columns = (key,) if isinstance(key, str) else key
+    if not columns or not all(columns):
+        raise InvalidDeclaration(f"{gate}(...) names no column.")
+    return columns
+
+
+def without(rows: DataFrame, others: DataFrame, columns: Iterable[str]) -> DataFrame:
+    """The rows without a row of others that has the same values in these columns; null is the same as null."""
+    names = tuple(columns)
+    there = others.select(*(F.col(in_sql(name)).alias(f"_{n}") for n, name in enumerate(names))).distinct()
+    same = reduce(and_, (F.col(in_sql(name)).eqNullSafe(F.col(f"_{n}")) for n, name in enumerate(names)))
+    return rows.join(there, same, "left_anti")
