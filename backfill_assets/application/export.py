@@ -69,7 +69,7 @@ def _csv(part: Path, columns: Mapping[str, type], rows: Rows) -> None:
     with part.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(columns))
         writer.writeheader()
-        writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+        writer.writerows({name: spreadsheet_cell(value) for name, value in row.items()} for row in rows)
 
 
 def _jsonl(part: Path, _columns: Mapping[str, type], rows: Rows) -> None:
@@ -93,7 +93,7 @@ _FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 """With these a spreadsheet begins a formula: the last four are their forms of full width."""
 
 
-def _cell(value: object) -> object:
+def spreadsheet_cell(value: object) -> object:
     """A value as a spreadsheet takes it: a text that it would compute has an apostrophe before it."""
     if isinstance(value, str) and value.lstrip(" ").startswith(_FORMULAS):
         return f"'{value}"

@@ -24,6 +24,8 @@ def replacing(file: Path) -> Iterator[Path]:
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
         yield part
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
         part.replace(file)
     except OSError as error:
         if is_full_disk(error):

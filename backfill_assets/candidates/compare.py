@@ -115,17 +115,15 @@ def _found(sides: Sides, shape: Shape, compare: Comparing) -> Iterator[pa.Table]
         yield from _by_spark(sides, shape, compare)
         return
     column, lake, table = shape.key[0], sides.ws.lake, sides.table.name
-    staged, accepted = (opened_files(lake, table, side, column) for side in (sides.staged, sides.accepted))
-    columns = _columns(shape, [*staged.values(), *accepted.values()])
-    here = [p for p in partitions if all(_has(side.get(p), columns) for side in (staged, accepted))]
-    here = [p for p in here if not is_lifted(sides.table, sides.accepted.get(p, EMPTY_FILE_SET))]
-    groups = list(groups_of(here, sides.staged, sides.accepted))
+    files_of = opened_sides(sides, shape)
+    groups = list(groups_of([p for p in partitions if p not in files_of.elsewhere], sides.staged, sides.accepted))
     at_once = min(len(groups), GROUPS_AT_ONCE, pa.cpu_count())
 
     def compared(group: Sequence[date]) -> pa.Table:
         with opened(1 if at_once > 1 else None) as connection, lake.reading(table):
-            for view, files in (("staged", staged), ("accepted", accepted)):
-                connection.register(view, arrow_rows([files[p] for p in group if p in files], columns, column))
+            for view, files in (("staged", files_of.staged), ("accepted", files_of.accepted)):
+                rows = arrow_rows([files[p] for p in group if p in files], files_of.columns, column)
+                connection.register(view, rows)
             return compare(connection)
 
     if groups:
@@ -133,8 +131,41 @@ def _found(sides: Sides, shape: Shape, compare: Comparing) -> Iterator[pa.Table]
         yield compared(groups[0])
         with ThreadPoolExecutor(at_once) as pool:
             yield from pool.map(compared, groups[1:])
-    if others := sorted(set(partitions) - set(here)):
+    if others := sorted(files_of.elsewhere):
         yield from _by_spark(sides.of(others), shape, compare)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedSides:
+    """The files of two sides, with what their footers say.
+
+    Attributes:
+        columns: The columns that are compared, of the types that this process reads.
+        elsewhere: The partitions whose files have other types, or are lifted as they are read: Spark reads these.
+    """
+
+    staged: Mapping[date, OpenedFiles]
+    accepted: Mapping[date, OpenedFiles]
+    columns: Mapping[str, pa.DataType]
+    elsewhere: frozenset[date]
+
+
+def opened_sides(sides: Sides, shape: Shape) -> OpenedSides:
+    """Opens the files of two sides.
+
+    Raises:
+        UnreadableTable: A file is damaged.
+    """
+    lake, table = sides.ws.lake, sides.table.name
+    staged, accepted = (opened_files(lake, table, side, shape.key[0]) for side in (sides.staged, sides.accepted))
+    columns = _columns(shape, [*staged.values(), *accepted.values()])
+    elsewhere = {
+        partition
+        for held, files in ((sides.staged, staged), (sides.accepted, accepted))
+        for partition in held
+        if not _has(files.get(partition), columns) or is_lifted(sides.table, held[partition])
+    }
+    return OpenedSides(staged=staged, accepted=accepted, columns=columns, elsewhere=frozenset(elsewhere))
 
 
 def _columns(shape: Shape, files: Sequence[OpenedFiles]) -> Mapping[str, pa.DataType]:
@@ -151,14 +182,25 @@ def _has(files: OpenedFiles | None, columns: Mapping[str, pa.DataType]) -> bool:
     return files.columns is not None and columns.items() <= files.columns.items() and bool(columns)
 
 
-def groups_of(partitions: Iterable[date], *sides: Mapping[date, FileSet]) -> Iterator[Sequence[date]]:
-    """Partitions in order, as many together as are compared at once."""
+def groups_of(
+    partitions: Iterable[date],
+    *sides: Mapping[date, FileSet],
+    most_bytes: int | None = None,
+    most_rows: int | None = None,
+) -> Iterator[Sequence[date]]:
+    """Partitions in order, as many together as are compared at once.
+
+    Args:
+        most_bytes: The size of their files; `GROUP_BYTES` by default.
+        most_rows: The rows of these; `GROUP_ROWS` by default.
+    """
+    most_bytes, most_rows = most_bytes or GROUP_BYTES, most_rows or GROUP_ROWS
     group: list[date] = []
     size_bytes = rows = 0
     for partition in partitions:
         files = [side[partition] for side in sides if partition in side]
         more_bytes, more_rows = sum(each.size_bytes for each in files), sum(each.rows for each in files)
-        if group and (size_bytes + more_bytes > GROUP_BYTES or rows + more_rows > GROUP_ROWS):
+        if group and (size_bytes + more_bytes > most_bytes or rows + more_rows > most_rows):
             yield group
             group, size_bytes, rows = [], 0, 0
         group.append(partition)

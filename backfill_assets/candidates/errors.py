@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import date
 
-from backfill_assets.core.about import OfRun, OfTable
+from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import (
     BackfillError,
     ContractBroken,
     IllegalTransition,
     InputsMovedOn,
     MissingInput,
+    Refused,
     TakenOver,
     sentence,
 )
@@ -111,3 +112,24 @@ class TooManyRows(OfRun, ContractBroken):
     rows: int
     most: int
     manifest: Manifest
+
+
+@sentence
+class NoCondition(OfTable, Because, Refused):
+    """{where!r} cannot be asked of a row of {table}: {why}."""
+
+    where: str
+    columns: tuple[str, ...]
+
+
+@sentence
+class RowsRemoved(OfTable, OfPartitions, MissingInput):
+    """the rows of {what} cannot be compared: the files of {table} {partitions} were removed by retention{when}."""
+
+    what: str
+    at: str = ""
+    run_id: str | None = None
+
+    @property
+    def when(self) -> str:
+        return f" at {self.at}" if self.at else ""

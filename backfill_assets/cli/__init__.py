@@ -16,6 +16,7 @@ from backfill_assets.cli import acting as acting
 from backfill_assets.cli import replay as replay
 from backfill_assets.cli import shadow as shadow
 from backfill_assets.cli import looking as looking
+from backfill_assets.cli import diff as diff
 from backfill_assets.cli import setting_up as setting_up
 from backfill_assets.cli import demo as demo
 from backfill_assets.cli.answers import app

@@ -18,6 +18,7 @@ GROUPS: Mapping[str, Mapping[Act, str]] = {
         Act.PLAN: "show inputs and partitions to replace, and write the manifest",
         Act.RUN: "compute a planned run or set, and measure its gates",
         Act.REPORT: "show a reviewer which rows change and which gates passed",
+        Act.DIFF: "list every row that a run changes, before and after",
         Act.APPROVE: "approve exactly this manifest, as another person",
         Act.PUBLISH: "make a run or set visible to readers, in one commit per table",
         Act.ROLLBACK: "restore the files that a publication replaced",

@@ -30,7 +30,7 @@ from backfill_assets.report.row_history import key_columns, keys_of, row_history
 from backfill_assets.report.run_list import find, run_list, set_list
 from backfill_assets.report.screens import desk as screens
 from backfill_assets.report.screens.calendar import Colouring, calendar_page
-from backfill_assets.report.screens.desk import query
+from backfill_assets.report.screens.desk import changes_address, query
 from backfill_assets.report.screens.history import ask_page, keys_page, row_page
 from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.trace import trace_page
@@ -61,6 +61,7 @@ class Pages:
             "/runs": self.runs,
             "/runs/{name}": self.subject,
             "/reports/{name}": self.report,
+            "/changes/{name}": self.changes,
             "/sets": self.sets,
             "/sets/{name}": self.subject,
             "/calendar": self.calendar,
@@ -116,6 +117,30 @@ class Pages:
     def report(self, request: Request) -> Response:
         """The report of a run or a set as its reviewer reads it, which brings a content security policy of its own."""
         return HTMLResponse(report_html(self.ws, request.path_params["name"]), headers=OF_A_REPORT)
+
+    def changes(self, request: Request) -> Response:
+        """A page of the rows that a run or a set changes, by table, kind and column."""
+        # Imported when rows are compared: the other pages read the ledger.
+        from backfill_assets.application.diff import changed_page
+        from backfill_assets.report.changed_rows import AskedPage
+        from backfill_assets.report.screens.changed_rows import changes_page
+
+        given, name = request.query_params, request.path_params["name"]
+        asked = AskedPage(
+            table=given.get("table", ""),
+            kind=given.get("kind", ""),
+            column=given.get("column", ""),
+            begin=_day(begin) if (begin := given.get("begin")) else None,
+            skip=_number(given.get("skip")) or 0,
+        )
+        found = changed_page(self.ws, name, asked)
+        fields = (
+            Field(name="table", label="Table", value=found.asked.table, options=found.tables),
+            Field(name="kind", label="Kind", value=asked.kind, options=found.kinds, every="every kind"),
+            Field(name="column", label="Column", value=asked.column, options=found.columns, every="every column"),
+        )
+        asked_for = form(changes_address(name), fields, "Show")
+        return shown(changes_page(found), here="/runs", asked=asked_for)
 
     def calendar(self, request: Request) -> Response:
         given = request.query_params

@@ -33,6 +33,14 @@ SIDE = "_is_staged"
 AMOUNT = "_amount"
 """The column of a side with what a row adds to the measure by which sampled rows are ranked."""
 
+CHOSEN = "_chosen"
+"""The column of a side that says whether its row is asked for."""
+
+ADDED, REMOVED, CHANGED, EQUAL = KINDS = ("added", "removed", "changed", "equal")
+"""How a key differs: it is on one side only, its rows have other values, or they are the same."""
+
+DIFFERENT = (ADDED, REMOVED, CHANGED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
@@ -44,6 +52,7 @@ class Shape:
         listed: Columns among them whose moves are counted, with their values as text.
         telling: Columns among them whose difference makes a row one of another state.
         is_ranked: Whether both sides have the column `AMOUNT`.
+        is_chosen: Whether both sides have the column `CHOSEN`; then only rows for which it holds on a side are given.
     """
 
     key: tuple[str, ...]
@@ -51,12 +60,13 @@ class Shape:
     listed: tuple[tuple[str, tuple[str, ...]], ...] = ()
     telling: tuple[str, ...] = ()
     is_ranked: bool = False
+    is_chosen: bool = False
 
 
 @contextmanager
-def opened(threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+def opened(threads: int | None = None, memory: str = MEMORY) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection to a DuckDB of this process alone, which keeps nothing of it afterwards."""
-    with _database(threads, MEMORY).cursor() as connection:
+    with _database(threads, memory).cursor() as connection:
         yield connection
 
 
@@ -150,6 +160,73 @@ def most_different(connection: duckdb.DuckDBPyConnection, shape: Shape, most: in
     ).to_arrow_table()
 
 
+def rows_of_keys(connection: duckdb.DuckDBPyConnection, shape: Shape, kinds: Collection[str]) -> str:
+    """A query for the rows of the views `staged` and `accepted` whose keys differ in one of these ways.
+
+    Several rows of one side that share a key are paired by their values; of a key that differs, pairs that are equal
+    are left out.
+
+    Returns:
+        SQL that gives `kind`, of the key; `is_first`, in one row of every key; `differ`, the columns of `values` that
+        differ in a row that is on both sides; the key as `k_N`, and its place among the rows of this key; whether each
+        side has the row (`on_staged`, `on_accepted`), and its values as `after_N` and `before_N`.
+    """
+    shared = _shared(connection, shape)
+    numbers = range(len(shape.values))
+    names = ", ".join(f"CASE WHEN d_{n} THEN {_text(name)} END" for n, name in enumerate(shape.values))
+    differ = f"CASE WHEN on_staged AND on_accepted THEN list_filter([{names}]::VARCHAR[], lambda x: x IS NOT NULL) END"
+    key = ", ".join(f"k_{n}" for n, _ in enumerate(shape.key))
+    sides = [f"{side}_{n}" for side in ("before", "after") for n in numbers]
+    columns = ", ".join([f"coalesce({differ}, []) AS differ", key, "place", "on_staged", "on_accepted", *sides])
+    wanted = f"kind IN ({', '.join(map(_text, sorted(kinds)))})" + (f" AND {CHOSEN}" if shape.is_chosen else "")
+    pairs = _pairs(shape, shared, exactly=False, with_values=True)
+    kind = _kind("on_staged", "on_accepted", "differs")
+    alone = f"SELECT kind, true AS is_first, {columns} FROM (SELECT *, {kind} AS kind FROM ({pairs})) WHERE {wanted}"
+    if not shared:
+        return alone
+    pairs = _pairs(shape, shared, exactly=True, with_values=True)
+    kind = _kind(*(f"bool_or({name}) OVER of_key" for name in ("on_staged", "on_accepted", "differs")))
+    together = f"SELECT *, {kind} AS kind FROM ({pairs}) WINDOW of_key AS (PARTITION BY {key})"
+    is_shown = f"{wanted} AND (differs OR kind = {_text(EQUAL)})"
+    is_first = f"row_number() OVER (PARTITION BY {key} ORDER BY place) = 1 AS is_first"
+    return f"{alone} UNION ALL SELECT kind, {is_first}, {columns} FROM ({together}) WHERE {is_shown}"
+
+
+def in_order(shape: Shape) -> str:
+    """How the rows of `rows_of_keys` are sorted: by their key, those that share one by the place in it."""
+    return "ORDER BY " + ", ".join([*(f"k_{n}" for n, _ in enumerate(shape.key)), "place"])
+
+
+def _kind(staged: str, accepted: str, differs: str) -> str:
+    return (
+        f"CASE WHEN NOT {accepted} THEN {_text(ADDED)} WHEN NOT {staged} THEN {_text(REMOVED)} "
+        f"WHEN {differs} THEN {_text(CHANGED)} ELSE {_text(EQUAL)} END"
+    )
+
+
+def choosing(connection: duckdb.DuckDBPyConnection, condition: str) -> None:
+    """Makes the views `staged` and `accepted` of `all_staged` and `all_accepted`, with the column `CHOSEN`.
+
+    Args:
+        condition: In the SQL of DuckDB, about the columns of a row.
+    """
+    for view in ("staged", "accepted"):
+        chosen = f"coalesce(({condition}), false) AS {CHOSEN}"
+        connection.execute(f"CREATE TEMP VIEW {view} AS SELECT *, {chosen} FROM all_{view}")
+
+
+def with_keys(connection: duckdb.DuckDBPyConnection, columns: Sequence[str]) -> None:
+    """Makes the views `staged` and `accepted` of those rows of `all_staged` and `all_accepted` that have a key of
+    `keys`.
+
+    Args:
+        columns: Those of `keys`.
+    """
+    same = " AND ".join(f"r.{_named(name)} IS NOT DISTINCT FROM k.{_named(name)}" for name in columns)
+    for view in ("staged", "accepted"):
+        connection.execute(f"CREATE TEMP VIEW {view} AS SELECT r.* FROM all_{view} r SEMI JOIN keys k ON {same}")
+
+
 def of_both(
     compare: Callable[[duckdb.DuckDBPyConnection], pa.Table],
     connection: duckdb.DuckDBPyConnection,
@@ -201,6 +278,15 @@ def of_batches(
     return compared
 
 
+def as_bytes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """For Spark's `mapInArrow`: each batch as the bytes of an Arrow stream, in the only row and column."""
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as stream:
+            stream.write_batch(batch)
+        yield pa.RecordBatch.from_pydict({"found": [sink.getvalue().to_pybytes()]})
+
+
 def _counted(connection: duckdb.DuckDBPyConnection, shape: Shape, pairs: str) -> pa.Table:
     """Keys by partition and by how their rows differ, as `differences` returns them."""
     codes = [f"{side}_{n}" for n, _ in enumerate(shape.listed) for side in ("before", "after")]
@@ -239,13 +325,14 @@ def _shared(
 def _side(view: str, shape: Shape, shared: Sequence[date], *, exactly: bool, is_ranked: bool) -> str:
     """The rows of a side, with the place `_n` of each among those of its key, and how many equal ones it stands for."""
     partition, columns = _named(shape.key[0]), _listed([*shape.key, *shape.values])
-    amount = f", {AMOUNT}" if is_ranked else ""
+    amount = (f", {AMOUNT}" if is_ranked else "") + (f", {CHOSEN}" if shape.is_chosen else "")
     days = _days(shared)
     if not exactly:
         where = f" WHERE {partition} NOT IN ({days})" if shared else ""
         return f"SELECT {columns}{amount}, 1 AS _n, 1 AS _rows FROM {view}{where}"
     where = f" WHERE {partition} IN ({days})" if shared else ""
     amount = f", any_value({AMOUNT}) AS {AMOUNT}" if is_ranked else ""
+    amount += f", bool_or({CHOSEN}) AS {CHOSEN}" if shape.is_chosen else ""
     unlike = f"SELECT {columns}{amount}, count(*) AS _rows FROM {view}{where} GROUP BY {columns}"
     order = f" ORDER BY {_listed(shape.values)}" if shape.values else ""
     return f"SELECT *, row_number() OVER (PARTITION BY {_listed(shape.key)}{order}) AS _n FROM ({unlike})"
@@ -271,7 +358,9 @@ def _pairs(shape: Shape, shared: Sequence[date], *, exactly: bool, with_values: 
             for side, when in (("s", "after"), ("a", "before"))
         ]
         moved = f"abs(coalesce(s.{AMOUNT}, 0) - coalesce(a.{AMOUNT}, 0))" if is_ranked else "0::DOUBLE"
-        codes.append(f"{moved} AS moved")
+        codes += [f"{moved} AS moved", "coalesce(s._n, a._n) AS place"]
+        if shape.is_chosen:
+            codes.append(f"(coalesce(s.{CHOSEN}, false) OR coalesce(a.{CHOSEN}, false)) AS {CHOSEN}")
     rows = [
         "s._here IS NOT NULL AS on_staged",
         "a._here IS NOT NULL AS on_accepted",

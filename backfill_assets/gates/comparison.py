@@ -6,7 +6,7 @@ on Spark's workers over rows that Spark reads: the same function, and the same r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -100,6 +100,23 @@ def compare_frames(
     cloudpickle.register_pickle_by_value(by_values)  # type: ignore[no-untyped-call]
     found = both.repartition(shape.key[0]).mapInArrow(by_values.of_batches(compare, columns), "found binary")
     return [pa.ipc.open_stream(row.found).read_all() for row in found.collect()]
+
+
+def arriving(frame: DataFrame) -> pa.RecordBatchReader:
+    """Rows that Spark reads, as a stream: no more than the batches of one task are in this process at once."""
+    cloudpickle.register_pickle_by_value(by_values)  # type: ignore[no-untyped-call]
+    found = frame.mapInArrow(by_values.as_bytes, "found binary").toLocalIterator()
+    streams = (pa.ipc.open_stream(row.found) for row in found)
+    first = next(streams, None)
+    if first is None:
+        return frame.limit(0).toArrow().to_reader()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from first
+        for stream in streams:
+            yield from stream
+
+    return pa.RecordBatchReader.from_batches(first.schema, batches())
 
 
 def side_columns(frame: DataFrame, shape: Shape) -> Sequence[str]:

@@ -296,6 +296,35 @@ def _texts_of(found: pa.Table) -> Sequence[Texts]:
     return [texts(dict(zip(columns, row, strict=True)), columns) for row in zip(*columns.values(), strict=True)]
 
 
+def text_rows_of(found: pa.Table | pa.RecordBatch) -> Sequence[Texts]:
+    """Rows of Arrow as texts."""
+    return _texts_of(found)
+
+
+def typed_rows_of(found: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows of Arrow with the types of a schema, in the order of its columns.
+
+    Args:
+        schema: Columns of the rows.
+    """
+    import pyarrow as pa
+
+    columns = [_typed(found.column(field.name), field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _typed(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    import pyarrow as pa
+
+    if pa.types.is_string(values.type):
+        try:
+            # Only here Arrow looks whether the bytes are a text.
+            return values.cast(pa.binary()).cast(kind)
+        except pa.ArrowInvalid:
+            return pa.array(_values(values), kind)
+    return values.cast(kind)
+
+
 def json_rows(lake: Lake, table: str, files: FileSet, columns: Sequence[str]) -> Iterator[Mapping[str, str]]:
     """The rows of these files in their order, file by file: by column, the value as JSON.
 

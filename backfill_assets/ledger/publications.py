@@ -201,6 +201,30 @@ class PublicationReads(Queries):
             for row, until in zip(begun, ends, strict=False)
         )
 
+    def seen_in(self, table: str, delta_version: int) -> dict[date, int]:
+        """Which version of each partition readers saw once a version of the table had landed; 0 for none.
+
+        Cost: one index lookup per partition that a publication of the table changed until then; no file sets are read.
+        """
+        held, change, version = publications, publication_changes, partition_versions
+        is_made = and_(
+            version.c.publication_id == held.c.publication_id,
+            version.c.table_name == table,
+            version.c.partition_date == change.c.partition_date,
+        )
+        chosen = (
+            select(change.c.partition_date, held.c.action, change.c.restores, version.c.version)
+            .join_from(held, change, change.c.publication_id == held.c.publication_id)
+            .outerjoin(version, is_made)
+            .where(held.c.table_name == table, held.c.delta_version <= delta_version)
+            .where(held.c.state.in_((PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)))
+            .order_by(held.c.begun_sequence)
+        )
+        return {
+            partition: int((restores if action is Action.ROLLBACK else made) or 0)
+            for partition, action, restores, made in self._columns(chosen)
+        }
+
     def restored_by(self, rollback: str) -> tuple[str, ...]:
         """The publications whose versions a rollback brought back, in their order.
 

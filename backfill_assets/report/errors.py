@@ -105,6 +105,13 @@ class CannotUse(Because, Refused):
 
 
 @sentence
+class FileThere(Refused):
+    """the file {file} exists."""
+
+    file: str
+
+
+@sentence
 class NothingThen(OfTable, MissingInput):
     """readers see no {what} of {table} {partition}{when}{why}."""
 

@@ -41,6 +41,7 @@ class Act(StrEnum):
     APPROVE = "approve"
     RUN = "run"
     REPORT = "report"
+    DIFF = "diff"
     PUBLISH = "publish"
     ROLLBACK = "rollback"
     CANCEL = "cancel"

@@ -370,6 +370,7 @@ def conditions(tree: ast.AST) -> Iterator[ast.AST]:
 READS_OF_ROWS = re.compile(r"\.(collect|first|toPandas|toLocalIterator|toArrow|to_pylist|to_pandas|to_pydict)\(\)")
 
 COUNTS = {
+    "candidates/changed_rows.py": "keys by kind; the rows go on to `lake/row_values.py` as Arrow",
     "candidates/merging.py": "numbers of changes and days, by partition",
     "candidates/piloting.py": "numbers of rows, by partition",
     "candidates/stage.py": "rows and checksums",

@@ -247,6 +247,13 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step(do(Act.RUN, error.run_id), ", which compares it with what is published now")
         case ledger.StagedFilesRemoved():
             return step("stage it again: ", do(Act.RUN, error.run_id))
+        case candidates.NoCondition():
+            example = "amount > 100 AND state = 'OPEN'"
+            return f"write a condition in DuckDB's SQL, such as {example!r}, on the columns {', '.join(error.columns)}"
+        case candidates.RowsRemoved(run_id=str() as run_id):
+            return step(do(Act.REPORT, run_id), " still has the counts, and the rows that were kept for its reviewers")
+        case candidates.RowsRemoved():
+            return step("choose later states, or other days; ", do(Act.HISTORY, error.table), " lists its publications")
         case ledger.ReplacedFilesRemoved():
             return step("restate the days instead: ", plan_again(error.manifest))
         case ReversedRange(first=first, last=last):

@@ -12,6 +12,7 @@ PAGES: Mapping[str, str] = {
     "ledger.records.ReplayRecord": "replays.replay_page",
     "report.captured.CapturePlan": "captures.capture_plan_page",
     "report.captured.CaptureReport": "captures.captured_page",
+    "report.changed_rows.DiffDocument": "changed_rows.diff_page",
     "report.code.CodeDifference": "code.difference_page",
     "report.code.CodeDocument": "code.code_page",
     "report.follow.FollowCancellation": "work.cancelled_page",

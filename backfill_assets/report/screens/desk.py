@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from backfill_assets.ledger.records import EventRecord, SetRecord
 from backfill_assets.planning.manifest_parts import Mode
@@ -49,6 +49,11 @@ def query(path: str, **values: object) -> str:
     """An address with these parameters; those without a value are left out."""
     given = {name: str(value) for name, value in values.items() if value not in (None, "")}
     return f"{path}?{urlencode(given)}" if given else path
+
+
+def changes_address(name: str, **asked: object) -> str:
+    """The address of the rows that a run or a set changes."""
+    return query(f"/changes/{quote(name, safe='')}", **asked)
 
 
 def overview_page(status: StatusDocument, audit: LastAudit | None, now: datetime) -> Page:
@@ -142,6 +147,7 @@ def happened(name: str, events: Iterable[EventRecord]) -> tuple[Block | None, ..
     heads = ["event", "when", "who", "what", "state"]
     return (
         section("Events", table(heads, rows, numbers=["event"], whole=["when"])),
+        Note(text=place_ref(changes_address(name), "Every changed row, before and after")),
         Note(text=Ref(place=Place.REPORT, id=name, text="The same report as one file, for its reviewer")),
     )
 

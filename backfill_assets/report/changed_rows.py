@@ -1,0 +1,286 @@
+"""Changed rows as a document: how many rows of each table are added, removed and changed, and the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+from backfill_assets.candidates.changed_rows import (
+    EVERY,
+    ComparedGroup,
+    Wanted,
+    compared_groups,
+    shape_of_rows,
+)
+from backfill_assets.candidates.compared_sides import ComparedSides, WhyNotCompared
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.gates.by_values import ADDED, CHANGED, DIFFERENT, REMOVED
+from backfill_assets.lake.row_values import text_rows_of
+from backfill_assets.ledger.findings import Values
+from backfill_assets.planning.partitions import Grain, Partitions
+from backfill_assets.report.errors import NotOneOf
+
+FIRST_ROWS = 20
+"""How many rows of a table are shown where all of them are counted."""
+
+PAGE_ROWS = 50
+"""How many rows a page of the desk has."""
+
+MOST_GROUPS = 8
+"""So many groups of partitions are compared for one page of the desk at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedRow:
+    """A row that differs, before and after.
+
+    Attributes:
+        partition: The partition it is in.
+        kind: How its key differs: `added`, `removed` or `changed`; `equal` where equal rows are asked for.
+        changed: The columns that differ, of a row that is on both sides.
+        key: The columns that identify it, the partition first, as text.
+        before: Its other columns as text; null where it is not on this side.
+        after: The same afterwards.
+    """
+
+    partition: date
+    kind: str
+    changed: tuple[str, ...]
+    key: Values
+    before: Values | None
+    after: Values | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotCompared:
+    """Partitions whose rows are not compared.
+
+    Attributes:
+        why: NOT_STAGED, LOST or OTHER_COLUMNS.
+        partitions: The partitions.
+    """
+
+    why: WhyNotCompared
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableDiff:
+    """How the rows of a table differ.
+
+    Attributes:
+        table: The table.
+        partitions: The partitions that are compared.
+        not_compared: Those that are not, with the reasons.
+        added: How many keys are on the later side only, of those that are asked for.
+        removed: How many are on the earlier side only.
+        changed: How many are on both sides with other values.
+        rows: The first rows, in the order of keys; empty where they are written to a file.
+        file: The file with all of them, or null.
+        file_rows: How many rows it has, which is more than keys where several rows share one; null without a file.
+    """
+
+    table: str
+    partitions: Partitions
+    not_compared: tuple[NotCompared, ...]
+    added: int
+    removed: int
+    changed: int
+    rows: tuple[ChangedRow, ...] = ()
+    file: str | None = None
+    file_rows: int | None = None
+
+    @property
+    def differing(self) -> int:
+        return self.added + self.removed + self.changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffDocument:
+    """Every row that differs between a run, or the runs of a set, and what they were compared with, or between two
+    states of a table.
+
+    Attributes:
+        of: The run, the set or the table.
+        before: Of a table, its earlier state as it was asked for; else null.
+        after: The later one.
+        kinds: The kinds that are asked for.
+        columns: The columns that are compared; empty for all.
+        where: The condition that a row fulfils before or after; empty for none.
+        tables: Table by table.
+    """
+
+    of: str
+    before: str | None = None
+    after: str | None = None
+    kinds: tuple[str, ...]
+    columns: tuple[str, ...]
+    where: str
+    tables: tuple[TableDiff, ...] = ()
+
+
+@dataclass(kw_only=True, slots=True)
+class KeyCount:
+    """How many keys differ in which way, added up."""
+
+    by_kind: dict[str, int] = field(default_factory=dict)
+
+    def add(self, found: Mapping[str, int]) -> None:
+        for kind, count in found.items():
+            self.by_kind[kind] = self.by_kind.get(kind, 0) + count
+
+
+def require_columns(table: str, known: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuses columns that cannot be compared.
+
+    Raises:
+        NotOneOf: The table has no such column, or it is of the key.
+    """
+    for name in columns:
+        if name not in known:
+            raise NotOneOf(what=f"the column of {table} to compare", value=name[:100], known=known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedPage:
+    """Which page of changed rows is asked for.
+
+    Attributes:
+        table: The table; empty for the first one.
+        kind: Only rows of this kind; empty for all.
+        column: Only rows that differ in this column, and rows on one side; empty for all.
+        begin: The partition of the first row; null for the first partition.
+        skip: How many rows of this partition are on earlier pages.
+    """
+
+    table: str = ""
+    kind: str = ""
+    column: str = ""
+    begin: date | None = None
+    skip: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedRowsPage:
+    """A page of changed rows.
+
+    Attributes:
+        of: The run or the set.
+        asked: What was asked for.
+        tables: The tables that can be chosen.
+        columns: The columns that can be chosen.
+        kinds: The kinds that can be chosen.
+        rows: The rows, in the order of keys.
+        not_compared: Partitions that are not compared.
+        next: Where the next page begins; null on the last one.
+        problem: Why there are no rows to show, or null.
+    """
+
+    of: str
+    asked: AskedPage
+    tables: tuple[str, ...]
+    columns: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = DIFFERENT
+    rows: tuple[ChangedRow, ...] = ()
+    not_compared: tuple[NotCompared, ...] = ()
+    next: AskedPage | None = None
+    problem: BackfillError | None = None
+
+
+def page_of_rows(
+    compared: ComparedSides, asked: AskedPage, *, name: str, tables: tuple[str, ...], most: int = PAGE_ROWS
+) -> ChangedRowsPage:
+    """A page of changed rows. It ends early where many partitions have none that are asked for."""
+    table = compared.sides.table
+    columns = shape_of_rows(table).values
+    require_columns(table.name, columns, [asked.column] if asked.column else [])
+    if asked.kind and asked.kind not in DIFFERENT:
+        raise NotOneOf(what="the kind of row", value=asked.kind[:100], known=DIFFERENT)
+    wanted = Wanted(kinds=(asked.kind,) if asked.kind else DIFFERENT, columns=(asked.column,) if asked.column else ())
+    rows: list[ChangedRow] = []
+    follows: AskedPage | None = None
+    skip, begin = asked.skip, asked.begin or date.min
+    for place, group in enumerate(compared_groups(compared, wanted, begin=begin)):
+        if place == MOST_GROUPS:
+            follows = replace(asked, begin=group.partitions[0], skip=0)
+            break
+        rows += changed_rows(group, skip=skip, most=most + 1 - len(rows))
+        skip = 0
+        if len(rows) > most:
+            rows.pop()
+            last = rows[-1].partition
+            shown = sum(row.partition == last for row in rows) + (asked.skip if last == asked.begin else 0)
+            follows = replace(asked, begin=last, skip=shown)
+            break
+    return ChangedRowsPage(
+        of=name,
+        asked=asked,
+        tables=tables,
+        columns=columns,
+        rows=tuple(rows),
+        not_compared=not_compared(table.partition.grain, compared.not_compared),
+        next=follows,
+    )
+
+
+def table_diff(
+    compared: ComparedSides,
+    counted: Mapping[str, int],
+    *,
+    rows: Sequence[ChangedRow] = (),
+    file: str | None = None,
+    file_rows: int | None = None,
+) -> TableDiff:
+    """The document of one table."""
+    table = compared.sides.table
+    return TableDiff(
+        table=table.name,
+        partitions=Partitions.of(table.partition.grain, compared.partitions),
+        not_compared=not_compared(table.partition.grain, compared.not_compared),
+        added=counted.get(ADDED, 0),
+        removed=counted.get(REMOVED, 0),
+        changed=counted.get(CHANGED, 0),
+        rows=tuple(rows),
+        file=file,
+        file_rows=file_rows,
+    )
+
+
+def not_compared(grain: Grain, found: Mapping[date, WhyNotCompared]) -> tuple[NotCompared, ...]:
+    """Partitions that are not compared, by reason."""
+    reasons = [why for why in WhyNotCompared if why in found.values()]
+    return tuple(
+        NotCompared(why=why, partitions=Partitions.of(grain, (p for p, each in found.items() if each is why)))
+        for why in reasons
+    )
+
+
+def first_rows(compared: ComparedSides, wanted: Wanted = EVERY, *, most: int = FIRST_ROWS) -> TableDiff:
+    """How many rows of a table differ, and the first of them."""
+    total, rows = KeyCount(), list[ChangedRow]()
+    for group in compared_groups(compared, wanted):
+        total.add(group.keys())
+        if len(rows) < most:
+            rows += changed_rows(group, most=most - len(rows))
+    return table_diff(compared, total.by_kind, rows=rows)
+
+
+def changed_rows(group: ComparedGroup, *, skip: int = 0, most: int | None = None) -> Iterator[ChangedRow]:
+    """Rows of a group of partitions as texts."""
+    key, values = group.shape.key, group.shape.values
+    for batch in group.rows(skip=skip, most=most):
+        facts = batch.select(["kind", "differ", "on_staged", "on_accepted", "k_0"]).to_pylist()
+        for row, fact in zip(text_rows_of(batch.drop_columns(["differ"])), facts, strict=True):
+            before, after = ({name: row[f"{side}_{n}"] for n, name in enumerate(values)} for side in _SIDES)
+            yield ChangedRow(
+                partition=fact["k_0"],
+                kind=fact["kind"],
+                changed=tuple(fact["differ"]),
+                key={name: row[f"k_{n}"] for n, name in enumerate(key)},
+                before=before if fact["on_accepted"] else None,
+                after=after if fact["on_staged"] else None,
+            )
+
+
+_SIDES = ("before", "after")
