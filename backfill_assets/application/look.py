@@ -58,6 +58,7 @@ def status(ws: Workspace, name: str | None) -> StatusDocument | NamedDocument:
 
 def stale(ws: Workspace, table: str | None, days: Days | None) -> StaleDocument:
     """What is stale, and why."""
+    from backfill_assets.report.gates_since import not_measured
     from backfill_assets.report.not_known import not_known_of
     from backfill_assets.report.read_before import read_before
     from backfill_assets.report.stale import stale_document
@@ -69,6 +70,8 @@ def stale(ws: Workspace, table: str | None, days: Days | None) -> StaleDocument:
     with ws.ledger.read() as tx:
         sources = [each for each in ws.domain.sources if read is None or each.name in read]
         unknown, earlier = not_known_of(tx, sources), read_before(tx, sources)
+        chosen = [ws.domain.tables[name]] if name else ws.domain.tables.values()
+        since = not_measured(tx, chosen, days)
     return stale_document(
         found,
         table=name,
@@ -79,6 +82,7 @@ def stale(ws: Workspace, table: str | None, days: Days | None) -> StaleDocument:
         },
         unknown=unknown,
         read_before=earlier,
+        not_measured=since,
     )
 
 

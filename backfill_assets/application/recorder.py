@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from backfill_assets.core.progress import Listener, no_listener
-from backfill_assets.domain import SourceTable
+from backfill_assets.domain import SourceTable, Table
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.workspace import Workspace
 
@@ -45,6 +45,9 @@ class Recorder(Protocol):
     def captured(self, ws: Workspace, source: SourceTable, capture_id: str) -> None:
         """Records what a capture has read."""
 
+    def checked(self, ws: Workspace, table: Table) -> None:
+        """Records what the gates of a table find in the rows that readers see, after these were checked."""
+
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:
         """Removes old records that no page shows from the recorder's history."""
 
@@ -66,6 +69,8 @@ class Unrecorded:
     def landed(self, ws: Workspace, record: PublicationRecord) -> None: ...
 
     def captured(self, ws: Workspace, source: SourceTable, capture_id: str) -> None: ...
+
+    def checked(self, ws: Workspace, table: Table) -> None: ...
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:  # noqa: ARG002 - as the protocol has it
         # With the rooms of upkeep, which other commands do not need.
@@ -107,6 +112,9 @@ class LazyRecorder(Generic[R]):
 
     def captured(self, ws: Workspace, source: SourceTable, capture_id: str) -> None:
         self._recorder.captured(ws, source, capture_id)
+
+    def checked(self, ws: Workspace, table: Table) -> None:
+        self._recorder.checked(ws, table)
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:
         return self._recorder.prune(as_of=as_of, dry_run=dry_run)

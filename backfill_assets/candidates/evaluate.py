@@ -572,8 +572,14 @@ def _plain(columns: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
     return [(name, kind.strip('"')) for name, kind in columns]
 
 
-def validation_rows(manifest: Manifest, results: Iterable[GateResult]) -> Iterable[ValidationRow]:
-    """The results of gates as the table behind `validation/<name>` has them."""
+def validation_rows(
+    manifest: Manifest, results: Iterable[GateResult], *, checked_version: int | None = None
+) -> Iterable[ValidationRow]:
+    """The results of gates as the table behind `validation/<name>` has them.
+
+    Args:
+        checked_version: The accepted version that a later check measured; None for the candidate of the run.
+    """
     return (
         ValidationRow(
             partition=result.partition,
@@ -585,6 +591,7 @@ def validation_rows(manifest: Manifest, results: Iterable[GateResult]) -> Iterab
             observed=canonical_json(dict(result.observed)),
             file_set_digest=result.digest,
             transform_version=manifest.transform_version,
+            checked_version=checked_version,
         )
         for result in results
     )

@@ -48,7 +48,7 @@ GROUPS: Mapping[str, Mapping[Act, str]] = {
         Act.STALE: "list partitions that no longer follow from inputs and code",
         Act.AUDIT: "verify that tables and files match the ledger",
         Act.REPRODUCE: "compute a published run again, and compare the rows",
-        Act.CHECK: "compare the domain with the published tables",
+        Act.CHECK: "compare the domain, or rows with their present gates",
         Act.DESK: "serve read-only pages on this machine",
         Act.EXPORT: "write all runs or publications for other programs",
         Act.METRICS: "print metrics for Prometheus",

@@ -14,6 +14,7 @@ from backfill_assets.cli.answers import (
     OF_ONE_PARTITION,
     OF_THE_SOURCE,
     By,
+    ByAccount,
     DaysFile,
     EveryFrom,
     EveryTo,
@@ -35,9 +36,11 @@ from backfill_assets.cli.answers import (
     number,
     print_json,
     text,
+    texts,
 )
-from backfill_assets.cli.session import acting_name, opened, surroundings
+from backfill_assets.cli.session import acting_name, opened, person_or_account, surroundings
 from backfill_assets.planning.partitions import DayRange, count_of
+from backfill_assets.report.errors import NotGiven
 
 
 @app.command()
@@ -199,9 +202,30 @@ def locate(
 
 
 @app.command()
-def check(as_json: Json = False) -> None:
-    """Compare the domain with the published tables, and list what would have to be restated."""
+def check(
+    table: Annotated[
+        str | None, argument(metavar="TABLE", help="Measure the accepted rows of this table with its present gates.")
+    ] = None,
+    first: EveryFrom = None,
+    last: EveryTo = None,
+    days_file: DaysFile = None,
+    gate: Annotated[list[str] | None, texts(metavar="GATE", help="Only this gate; again for another one.")] = None,
+    by: ByAccount = "",
+    as_json: Json = False,
+) -> None:
+    """Compare the domain with the published tables; with a TABLE, measure its accepted rows with its present gates."""
     with answering(as_json) as answer:
+        if table is not None:
+            days = days_given(first, last, days_file)
+            with opened(quiet=as_json) as session:
+                from backfill_assets.application.check import check as check_table
+
+                acting = session.acting(person_or_account(by), on=table)
+                found = check_table(session.ws, acting, table, days, gates=gate or ())
+            answer(found, failed=not found.passes)
+            return
+        if first or last or days_file or gate:
+            raise NotGiven(why="no table is named whose rows are checked", add="TABLE")
         from backfill_assets.application import look
 
         with opened(quiet=as_json, begins=True) as session:

@@ -31,6 +31,7 @@ class Point(StrEnum):
     GATE_BEGUN = "gate: the run is GATING"
     GATE_APPENDED = "gate: the results are in the validation table and not in the ledger"
     GATE_RECORDED = "gate: the run is PASSED or BLOCKED"
+    CHECK_APPENDED = "check: the results are in the validation table and not in the ledger"
     SWAP_INTENDED = "swap: the intent is in the ledger, the table is as it was"
     LINEAGE_WRITTEN = "swap: the lineage of the run is in lineage.runs, its table is as it was"
     SWAP_COMMITTED = "swap: the table has changed, the ledger has not acknowledged it"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Any, ClassVar
 from unicodedata import normalize
 
 from pyspark.sql.types import BooleanType, NumericType, StructType
@@ -94,6 +94,9 @@ def name_for(*parts: str) -> str:
 class _Gate:
     """What all gates have, besides their names.
 
+    Every kind says, as `of_accepted`, whether it can be asked of accepted rows alone, as `check` does: without a
+    candidate beside them. There is no default, so that a new kind is not left out by accident.
+
     Attributes:
         blocking: Whether a run that does not pass it cannot be published.
     """
@@ -110,6 +113,7 @@ class _Gate:
 class SchemaMatches(_Gate):
     """The staged files have the declared columns, types and order. Every table has this gate."""
 
+    of_accepted: ClassVar[bool] = True
     name: str = "schema"
     demands: str = "the staged files have exactly the declared columns and types"
 
@@ -118,6 +122,7 @@ class SchemaMatches(_Gate):
 class UniqueKey(_Gate):
     """No two rows of a partition share a key. Without columns: the table's own key."""
 
+    of_accepted: ClassVar[bool] = True
     columns: tuple[str, ...] = ()
     name: str = "unique_key"
 
@@ -130,6 +135,7 @@ class UniqueKey(_Gate):
 class NotNull(_Gate):
     """A column has a value in every row."""
 
+    of_accepted: ClassVar[bool] = True
     column: str
     name: str = ""
 
@@ -149,6 +155,7 @@ class NotNull(_Gate):
 class AcceptedValues(_Gate):
     """A column holds one of the listed values, or null."""
 
+    of_accepted: ClassVar[bool] = True
     column: str
     values: tuple[str, ...]
     name: str = ""
@@ -173,6 +180,7 @@ class AcceptedValues(_Gate):
 class RowExpression(_Gate):
     """A Spark SQL condition that is true for every row; null counts as a violation."""
 
+    of_accepted: ClassVar[bool] = True
     name: str
     condition: str
 
@@ -190,6 +198,7 @@ class RowExpression(_Gate):
 class RowCount(_Gate):
     """The rows of each partition lie within bounds, both inclusive."""
 
+    of_accepted: ClassVar[bool] = True
     at_least: int = 0
     at_most: int | None = None
     name: str = "row_count"
@@ -216,6 +225,7 @@ class ComparedWithAccepted(_Gate):
         max_changed_percent: The most accepted rows, in percent, that may be added, removed or changed.
     """
 
+    of_accepted: ClassVar[bool] = False
     max_removed_percent: int | None = None
     max_changed_percent: int | None = None
     name: str = "compared_with_accepted"
@@ -239,6 +249,7 @@ class ComparedWithAccepted(_Gate):
 class AddsOnly(_Gate):
     """Nothing that is accepted changes. Tables that are published with `append()` have this gate, and no others."""
 
+    of_accepted: ClassVar[bool] = False
     name: str = "adds_only"
     demands: str = "a partition has no accepted version, or exactly the accepted rows"
 
@@ -248,6 +259,7 @@ class Merged(_Gate):
     """The staged rows are exactly the changes, with the accepted rows that the table keeps. Tables that are published
     with `merge()` have this gate, and no others."""
 
+    of_accepted: ClassVar[bool] = False
     name: str = "merged"
     demands: str = (
         "rows that the inputs give no more are removed, or exactly those that the table keeps; a key is changed once, "
@@ -259,6 +271,7 @@ class Merged(_Gate):
 class OutsideScope(_Gate):
     """Rows outside of the scope of a pilot are exactly the accepted ones. Pilots have this gate, and no table."""
 
+    of_accepted: ClassVar[bool] = False
     name: str = "outside_scope"
     demands: str = "rows outside of the scope of the pilot are exactly the accepted ones"
 
@@ -267,6 +280,7 @@ class OutsideScope(_Gate):
 class SameState(_Gate):
     """The first snapshot of a run is the same from one snapshot earlier. Tables that keep state have this gate."""
 
+    of_accepted: ClassVar[bool] = False
     name: str = "same_state"
     demands: str = "the first snapshot of a run is the same when it is computed from one snapshot earlier"
 
@@ -275,6 +289,7 @@ class SameState(_Gate):
 class OnlyExpired(_Gate):
     """Exactly the snapshots go that the table no longer keeps. Runs that let snapshots expire have this gate."""
 
+    of_accepted: ClassVar[bool] = False
     name: str = "only_expired"
     demands: str = (
         "they are exactly the snapshots that the table no longer keeps, as planned, and no open run reads one"
@@ -296,6 +311,7 @@ class WarmUpProof(_Gate):
         extra_days: With how many more days of each input on each side the ends are computed; None for seven.
     """
 
+    of_accepted: ClassVar[bool] = False
     partitions: int | None = None
     extra_days: int | None = None
     name: str = WARM_UP
@@ -325,6 +341,7 @@ class Moved(_Gate):
         at_least: Moves below this amount do not count, whatever their percentage: 2 cases are not twice as bad as 1.
     """
 
+    of_accepted: ClassVar[bool] = False
     measure: str
     by: tuple[str, ...] = ()
     percent: int

@@ -12,7 +12,7 @@ from backfill_assets.domain.safeguards import safeguards_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode
-from backfill_assets.planning.safeguards import COLUMN, GATE
+from backfill_assets.planning.safeguards import COLUMN, GATE, gate_digests
 
 NO_CODE: Mapping[str, str] = {}
 
@@ -43,6 +43,13 @@ def gate_terms(
 
 def _release(gate: Gate) -> str:
     return gate.release if isinstance(gate, Failing) else ""
+
+
+def asked_of_accepted(table: Table) -> Mapping[str, str]:
+    """By name, the digests of the declared gates that can be asked of accepted rows."""
+    asked = {gate.name for gate in table.gates if gate.of_accepted}
+    digests = gate_digests(gate_terms(table), safeguards_of(table))
+    return {name: digest for name, digest in digests.items() if name in asked}
 
 
 def _in_short(terms: Iterable[GateTerm]) -> Sequence[GateTerm]:

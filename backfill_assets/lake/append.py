@@ -198,7 +198,12 @@ VALIDATION_PARTITION = "partition"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRow:
-    """One gate result for queries. Key: run_id, partition, gate, file_set_digest."""
+    """One gate result for queries. Key: run_id, partition, gate, file_set_digest, checked_version.
+
+    Attributes:
+        checked_version: The accepted version that a later check measured; null for what a run measured of its
+            candidate.
+    """
 
     partition: date
     run_id: str
@@ -209,6 +214,7 @@ class ValidationRow:
     observed: str
     file_set_digest: str
     transform_version: str
+    checked_version: int | None = None
 
 
 _VALIDATION_SCHEMA = pa.schema(
@@ -222,12 +228,15 @@ _VALIDATION_SCHEMA = pa.schema(
         ("observed", pa.string()),
         ("file_set_digest", pa.string()),
         ("transform_version", pa.string()),
+        ("checked_version", pa.int32()),
     ]
 )
 
 
-VALIDATION_COLUMNS = tuple(name for name in _VALIDATION_SCHEMA.names if name != "transform_version")
-"""The columns that the ledger has as well."""
+VALIDATION_COLUMNS = tuple(
+    name for name in _VALIDATION_SCHEMA.names if name not in ("transform_version", "checked_version")
+)
+"""The columns that the ledger has as well, and that a table of any release has."""
 
 
 def validation_table(table: str) -> str:

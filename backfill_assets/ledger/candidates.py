@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 
-from sqlalchemy import ColumnElement, bindparam, delete, exists, func, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, exists, func, insert, select, true, update
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import FileSet, document_digest
@@ -38,6 +38,7 @@ from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.samples import append_with_samples
 from backfill_assets.ledger.schema import (
     candidate_partitions,
+    checked_gates,
     chunk_runs,
     events,
     gate_results,
@@ -198,17 +199,27 @@ class CandidateReads(Queries):
         yield from map(rows.gate_result, self._connection.execute(chosen.execution_options(yield_per=PAGE)))
 
     def of_accepted(self, table: str) -> tuple[dict[str, int], tuple[GateResult, ...]]:
-        """What the gates found in the rows that readers of a table see: in how many partitions, and what failed.
+        """What the gates found in the rows that readers of a table see: in how many partitions, and what failed. Where
+        a partition was checked since its run, the check counts.
 
         Cost: one index range per accepted partition, added up in the database; what failed is read.
         """
-        found, held = gate_results, partition_versions
+        found, held, later = gate_results, partition_versions, checked_gates
         seen = (held.c.run_id == found.c.run_id) & (held.c.partition_date == found.c.partition_date)
         accepted = (held.c.table_name == table) & (held.c.state == VersionState.ACCEPTED)
-        counted = select(found.c.gate, func.count()).join(held, seen).where(accepted).group_by(found.c.gate)
-        failed = select(found).join(held, seen).where(accepted, found.c.passed.is_(False))
-        results = self._rows(failed.order_by(found.c.partition_date, found.c.gate))
-        return dict(self._columns(counted)), tuple(map(rows.gate_result, results))
+        same = (later.c.table_name == held.c.table_name) & (later.c.partition_date == held.c.partition_date)
+        is_checked = same & (later.c.version == held.c.version)
+        not_later = ~exists().where(is_checked, later.c.gate == found.c.gate).correlate(held, found)
+        judged: dict[str, int] = {}
+        results: list[GateResult] = []
+        for by, is_seen, counts in ((found, seen, not_later), (later, is_checked, true())):
+            counted = select(by.c.gate, func.count()).join(held, is_seen).where(accepted, counts).group_by(by.c.gate)
+            for gate, count in self._columns(counted):
+                judged[gate] = judged.get(gate, 0) + count
+            columns = [by.c[each.name] for each in found.columns]
+            failed = select(*columns).join(held, is_seen).where(accepted, counts, by.c.passed.is_(False))
+            results += map(rows.gate_result, self._rows(failed))
+        return judged, tuple(sorted(results, key=lambda result: (result.partition, result.gate)))
 
     def passed_gates(self, run_id: str) -> frozenset[PassedGate]:
         """The gates that passed: partition, name, and the digest of the files that were judged.

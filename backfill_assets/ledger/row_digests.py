@@ -42,6 +42,7 @@ PROTECTED: Final[Mapping[Table, tuple[str, ...]]] = {
     schema.publication_changes: ("publication_id",),
     schema.partition_versions: ("publication_id", "month"),
     schema.verifications: ("publication_id",),
+    schema.checked_gates: ("table_name", "month"),
     schema.restatement_sets: ("set_id",),
     schema.set_members: ("set_id",),
     schema.outbox: ("publication_id",),

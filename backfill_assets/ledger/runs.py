@@ -210,7 +210,7 @@ class RunReads(Queries):
             raise errors.LostWork(name=f"run {run_id}", why=why, of={"run_id": run_id, "state": str(row.state)})
 
 
-_NOT_IN_HEADERS = ("attempt", "left_sequence", "priority", "terms")
+_NOT_IN_HEADERS = ("attempt", "gates", "left_sequence", "priority", "terms")
 
 
 @cache
@@ -309,6 +309,7 @@ class RunSteps(Writes):
                 last_partition=max(manifest.partitions),
                 priority=manifest.limits.priority,
                 terms=manifest.terms.document,
+                gates=dict(manifest.gate_digests),
             ),
             of=[run_id],
         )

@@ -43,7 +43,8 @@ class SampleReads(Queries):
             select(samples.c.body).where(
                 samples.c.run_id == run_id,
                 samples.c.kind == SAMPLE_KINDS[kind],
-                samples.c.sequence >= self._measured_at(run_id),
+                # Exactly that event: later ones keep what checks of the published rows found.
+                samples.c.sequence == self._measured_at(run_id),
             )
         )
         return () if body is None else tuple(shown_row(kind, each) for each in json.loads(body.body))

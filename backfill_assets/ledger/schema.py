@@ -45,7 +45,7 @@ from backfill_assets.ledger.states import (
 )
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
 
-HEAD_REVISION = "0004"
+HEAD_REVISION = "0005"
 """The newest revision under `migrations/`; repeated here so that opening an up-to-date ledger need not load Alembic."""
 
 SHA256 = String(64)
@@ -62,6 +62,12 @@ def _measured_file_set() -> tuple[Column[Any], ...]:
         Column("file_count", Integer, nullable=False),
         Column("size_bytes", BigInteger, nullable=False),
     )
+
+
+def _verdict() -> tuple[Column[Any], ...]:
+    """What a gate found."""
+    kinds: Any = {"blocking": Boolean, "passed": Boolean, "digest": SHA256, "finding": Text, "observed": CanonicalJson}
+    return (Column("gate", Text, primary_key=True), *(Column(name, kinds[name], nullable=False) for name in kinds))
 
 
 metadata = MetaData()
@@ -93,6 +99,7 @@ runs = Table(
     Column("priority", Integer, nullable=False),
     Column("terms", CanonicalJson, nullable=False),
     Column("left_sequence", BigInteger),
+    Column("gates", CanonicalJson),
     Index("runs_by_sequence", "added_sequence"),
     Index("runs_by_table", "table_name", "added_sequence"),
     Index("runs_by_table_and_state", "table_name", "state", "mode"),
@@ -104,7 +111,7 @@ runs = Table(
 names the process that stages or gates it: one that was given up for dead has another name, and is refused. `kind`,
 `mode`, `because`, `priority`, `terms` and the first and last partition are the manifest's, repeated so that runs can be
 chosen without reading manifests; an audit compares them. `left_sequence` is the event by which an owner left the
-accepted rows as they are, although the run found others."""
+accepted rows as they are, although the run found others. `gates` digests the manifest's gates, NULL before 0005."""
 
 run_follows = Table(
     "run_follows",
@@ -228,12 +235,7 @@ gate_results = Table(
     metadata,
     Column("run_id", Text, primary_key=True),
     Column("partition_date", Date, primary_key=True),
-    Column("gate", Text, primary_key=True),
-    Column("blocking", Boolean, nullable=False),
-    Column("passed", Boolean, nullable=False),
-    Column("digest", SHA256, nullable=False),
-    Column("finding", Text, nullable=False),
-    Column("observed", CanonicalJson, nullable=False),
+    *_verdict(),
     ForeignKeyConstraint(
         ["run_id", "partition_date"],
         ["candidate_partitions.run_id", "candidate_partitions.partition_date"],
@@ -314,6 +316,21 @@ verifications = Table(
     Index("verifications_by_partition", "partition_date", "version"),
 )
 """Accepted versions that a publication found equal to what it computed, and left where they are (early cutoff)."""
+
+checked_gates = Table(
+    "checked_gates",
+    metadata,
+    Column("table_name", Text, primary_key=True),
+    Column("partition_date", Date, primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    *_verdict(),
+    Column("month", Integer, nullable=False),
+    Column("run_id", Text, ForeignKey("runs.run_id"), nullable=False),
+    Column("term", String(16), nullable=False),
+    Column("checked_at", UtcDateTime, nullable=False),
+    ForeignKeyConstraint(partition_versions.primary_key.columns.keys(), [*partition_versions.primary_key.columns]),
+)
+"""The last check of each gate on accepted versions. `run_id` made the version; `term` digests what the gate demands."""
 
 restatement_sets = Table(
     "restatement_sets",

@@ -18,6 +18,7 @@ from backfill_assets.ledger.approvals import ApprovalWrites
 from backfill_assets.ledger.bases import BasisReads
 from backfill_assets.ledger.candidates import CandidateReads, CandidateWrites
 from backfill_assets.ledger.captures import CaptureReads, CaptureWrites
+from backfill_assets.ledger.checks import CheckReads, CheckWrites
 from backfill_assets.ledger.comparisons import ComparisonReads, ComparisonWrites
 from backfill_assets.ledger.events import EventLog, EventReads, EventWrites
 from backfill_assets.ledger.freezes import FreezeReads, FreezeWrites
@@ -43,6 +44,7 @@ class ReadTransaction:
         runs: What was agreed, and how far it is.
         leases: Which process works on what.
         candidates: What was staged and measured for a run, and what its approver has to comment on.
+        checks: What gates found in accepted rows later, and with which gates these were measured.
         samples: Values of rows that reviewers are shown.
         publications: Swaps that were intended, and what became of them.
         versions: What readers see, and saw before.
@@ -67,6 +69,7 @@ class ReadTransaction:
         self.runs = RunReads(connection)
         self.leases = LeaseReads(connection)
         self.candidates = CandidateReads(connection)
+        self.checks = CheckReads(connection)
         self.samples = SampleReads(connection)
         self.publications = PublicationReads(connection)
         self.versions = VersionReads(connection)
@@ -101,6 +104,7 @@ class WriteTransaction(ReadTransaction):
 
     runs: RunWrites
     candidates: CandidateWrites
+    checks: CheckWrites
     samples: SampleWrites
     publications: PublicationWrites
     versions: VersionWrites
@@ -122,6 +126,7 @@ class WriteTransaction(ReadTransaction):
         self.runs = RunWrites(log)
         self.approvals = ApprovalWrites(log)
         self.candidates = CandidateWrites(log)
+        self.checks = CheckWrites(log)
         self.samples = SampleWrites(log)
         self.publications = PublicationWrites(log)
         self.versions = VersionWrites(log)

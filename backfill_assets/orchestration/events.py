@@ -33,9 +33,10 @@ from backfill_assets.orchestration.event_log import (
 from backfill_assets.orchestration.next_steps import explained_in_dagster, linked
 from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import Grain, count_of, describe
+from backfill_assets.planning.partitions import Grain, Partitions, count_of, describe
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
+from backfill_assets.report.gates_since import check_of, fails_gates
 from backfill_assets.report.measured import changed_columns, outcome_of
 from backfill_assets.report.page import facts
 from backfill_assets.report.page import table as as_table
@@ -136,6 +137,7 @@ def of_readers(ws: Workspace, table: Table, on: Target | None = None) -> Iterato
     with ws.ledger.read() as tx:
         judged, every = tx.candidates.of_accepted(table.name)
         accepted = len(tx.versions.claims(table.name))
+        checked = {each.gate for each in fails_gates(tx, [table])}
     grain, failed_of = table.partition.grain, grouped((result.gate, result) for result in every)
     for gate in table.gates:
         if gate.name not in judged:
@@ -148,13 +150,17 @@ def of_readers(ws: Workspace, table: Table, on: Target | None = None) -> Iterato
             said = f"{len(failed):,} of {count_of(count, grain.noun)} that readers see failed: {days}"
         said += f"; {count_of(accepted - count, grain.noun)} came before this gate" if accepted > count else ""
         newest = failed[-1].run_id if failed else ""
+        where = f"The report: {words_of(do(Act.REPORT, newest))}"
+        if failed and gate.name in checked:
+            partitions = Partitions.of(grain, (result.partition for result in failed))
+            where = f"Found by: {words_of(check_of(table, partitions, [gate.name]))}"
         yield dg.AssetCheckEvaluation(
             asset_key=published_key(table),
             check_name=gate.name,
             passed=not failed,
             severity=_severity(gate.blocking),
             blocking=gate.blocking,
-            description=f"{said}. The report: {words_of(do(Act.REPORT, newest))}" if failed else as_sentence(said),
+            description=f"{said}. {where}" if failed else as_sentence(said),
             metadata={
                 "partitions": count,
                 "failed_partitions": len(failed),

@@ -1,6 +1,7 @@
 """Jobs by which people act in the launchpad: what the commands do, with the same refusals and the same next steps.
 
-There are two, however many tables a domain has: one asks for new rows, and one decides what becomes of them. Each has
+There are three, however many tables a domain has: one asks for new rows, one decides what becomes of them, and one
+measures accepted rows with the gates of today. Each has
 entries of which a launch fills in exactly one, with a small typed configuration that Dagster validates before anything
 starts: days and releases are listed, and names and reasons are required. A name is a claim, as it is on the command
 line (docs/guarantees.md): who may approve what is decided in the ledger, and nothing that is typed here grants more
@@ -32,14 +33,25 @@ from dagster import (
 )
 
 from backfill_assets.application import plan as planning
+from backfill_assets.application.check import check
 from backfill_assets.application.follow import step_after_change
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.people import require_person
-from backfill_assets.domain import DerivedTable
+from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.described import report_link
-from backfill_assets.orchestration.next_steps import DECIDE, EXPIRE, NEXT, PLAN, PLANNED, STALE, in_dagster, linked
+from backfill_assets.orchestration.next_steps import (
+    CHECK,
+    DECIDE,
+    EXPIRE,
+    NEXT,
+    PLAN,
+    PLANNED,
+    STALE,
+    in_dagster,
+    linked,
+)
 from backfill_assets.orchestration.partitions import offered_days
 from backfill_assets.orchestration.recorder import acting_in
 from backfill_assets.orchestration.resources import SESSION, session_of
@@ -49,6 +61,7 @@ from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange, ReversedRange, days_in
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
+from backfill_assets.report.advice.machine import after_rows_check
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.errors import NotTogether
 from backfill_assets.report.markdown import markdown_page
@@ -202,7 +215,7 @@ def _in_order(given: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[st
 
 
 def acting_jobs(ws: Workspace, *, pool: str | None) -> Sequence[JobDefinition]:
-    """The job that asks for new rows, and the one that decides what becomes of them."""
+    """The job that asks for new rows, the one that decides what becomes of them, and the one that measures rows."""
     derived = ws.domain.derived
     days = _days_listed(offered_days(ws).first, ws.clock().date())
     keeping = [table.name for table in derived if table.keep is not None]
@@ -222,6 +235,13 @@ def acting_jobs(ws: Workspace, *, pool: str | None) -> Sequence[JobDefinition]:
             "Ask for new rows: plan a table over days, or everything that is stale, or take up what is planned; stage "
             "and gate it. No row is visible to readers before it is published.",
             asked,
+            pool=pool,
+        ),
+        _job(
+            CHECK,
+            "Measure accepted rows with the gates that their table declares now, as its checks show then. Nothing is "
+            "computed, approved or published.",
+            {table.name: _of_rows(table, days) for table in ws.domain.tables.values()},
             pool=pool,
         ),
         _job(
@@ -305,6 +325,31 @@ def _of_table(table: DerivedTable, days: Enum) -> Entry:
         _planned(launch, planning.plan_table(launch.ws, request), by)
 
     return Entry(description=f"A run of {table.name} over days.", config=config, act=act)
+
+
+def _of_rows(table: Table, days: Enum) -> Entry:
+    config = {
+        "first_day": Field(days, description="The first day whose accepted rows are measured."),
+        "last_day": Field(days, description="The last day; of a monthly table every month that the days touch."),
+        "gates": _optional([str], "Only these gates; by default all that can be asked of accepted rows."),
+        "by": _name("who checks"),
+    }
+
+    def act(launch: _Launch) -> None:
+        by, typed = launch.person("by"), launch.typed
+        launch.about(None, by)
+        days = DayRange.inclusive(typed["first_day"], typed["last_day"])
+        acting = acting_in(launch.context, launch.ws, by)
+        found = check(launch.ws, acting, table.name, days, gates=typed.get("gates", ()))
+        launch.says(markdown_page(page_of(found)))
+        following = [*after_rows_check(found)]
+        launch.ends(None, following[0] if following else None)
+        if not found.passes:
+            said = f"accepted rows of {table.name} fail a gate, or could not be measured; nothing was changed"
+            say_why(launch.context, f"{said}.")
+            raise Failure(f"{said}. Next: {in_dagster(following[0])}", allow_retries=False)
+
+    return Entry(description=f"The accepted rows of {table.name} over days.", config=config, act=act)
 
 
 def _of_what_is_stale(tables: Sequence[str]) -> Entry:

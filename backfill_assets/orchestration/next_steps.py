@@ -24,7 +24,7 @@ from backfill_assets.report.requests import Act, Invocation, NextStep, Option, s
 if TYPE_CHECKING:
     from dagster import DagsterRun
 
-PLAN, DECIDE = tags.prefixed("plan"), tags.prefixed("decide")
+PLAN, DECIDE, CHECK = tags.prefixed("plan"), tags.prefixed("decide"), tags.prefixed("check")
 PLANNED, STALE, EXPIRE = "planned", "stale", "expire"
 """Entries of the job that plans, beside one per derived table."""
 
@@ -52,7 +52,7 @@ class Launchpad:
     job: str
     chosen: str
     about: str
-    entries: Mapping[str, str | bool | Sequence[Mapping[str, str]] | None]
+    entries: Mapping[str, str | bool | Sequence[Mapping[str, str]] | Sequence[str] | None]
 
     @property
     def config(self) -> str:
@@ -92,6 +92,11 @@ def launchpad_of(asked: Invocation) -> Launchpad | None:
             return Launchpad(DECIDE, "recover", "", {"by": None})
         case Act.RECOVER, (name,) if not {"now", "reason"} & given.keys():
             return Launchpad(DECIDE, "recover", name, {"only": name, "by": None})
+        case Act.CHECK, (table,) if {*_ENDS} <= given.keys() <= {*_ENDS, "gate"}:
+            gates = [str(value) for name, value in asked.options if name == "gate"]
+            days = {"first_day": str(given["first"]), "last_day": str(given["last"])}
+            about = f"{days['first_day']}..{days['last_day']}"
+            return Launchpad(CHECK, table, about, {**days, **({"gates": gates} if gates else {}), "by": None})
         case Act.PLAN, () if given.keys() <= {STALE, *LEFT_OPEN} and isinstance(given.get(STALE), str):
             table = str(given[STALE])
             return Launchpad(PLAN, STALE, table, {"table": table, "reason": None, "requester": None})
@@ -99,9 +104,9 @@ def launchpad_of(asked: Invocation) -> Launchpad | None:
             known = {OF_A_PLAN[name]: value for name, value in given.items() if name in OF_A_PLAN}
             firsts, lasts = ([str(day) for name, day in asked.options if name == end] for end in _ENDS)
             ranges = [{"first_day": first, "last_day": last} for first, last in zip(firsts, lasts, strict=True)]
-            days: Mapping[str, Any] = {**ranges[0], **({"more_days": ranges[1:]} if ranges[1:] else {})}
+            planned: Mapping[str, Any] = {**ranges[0], **({"more_days": ranges[1:]} if ranges[1:] else {})}
             about = ", ".join(f"{each['first_day']}..{each['last_day']}" for each in ranges)
-            return Launchpad(PLAN, table, about, {**days, **known, "reason": None, "requester": None})
+            return Launchpad(PLAN, table, about, {**planned, **known, "reason": None, "requester": None})
         case _:
             return None
 

@@ -24,7 +24,7 @@ from backfill_assets.application.subjects import Run
 from backfill_assets.core.errors import Unexpected
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.settings import Settings
-from backfill_assets.domain import SourceTable
+from backfill_assets.domain import SourceTable, Table
 from backfill_assets.ledger.records import Action, PartitionChange, PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
@@ -106,6 +106,9 @@ class DagsterRecorder:
 
     def captured(self, ws: Workspace, source: SourceTable, capture_id: str) -> None:
         report_captures(ws, source, instance=self.instance, again=capture_id)
+
+    def checked(self, ws: Workspace, table: Table) -> None:
+        show_checks(ws, table, instance=self.instance)
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:
         return prune_history(self._settings, as_of=as_of, dry_run=dry_run)

@@ -41,7 +41,7 @@ from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.publish_mode import PUBLISH, REPLACE, PublishMode
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.planning.reasons import Reason
-from backfill_assets.planning.safeguards import AgreedTerms, Safeguard
+from backfill_assets.planning.safeguards import AgreedTerms, Safeguard, gate_digests
 from backfill_assets.planning.windows import parse_window
 
 FORMAT = 1
@@ -210,6 +210,11 @@ class Manifest(DeclaredTerms):
     def terms(self) -> AgreedTerms:
         """What of the declaration its author may not loosen alone."""
         return AgreedTerms(policy=self.policy, name_policy=self.name_policy, safeguards=self.safeguards)
+
+    @property
+    def gate_digests(self) -> Mapping[str, str]:
+        """By name, the digests of its gates: with what its rows are measured."""
+        return gate_digests(self.gates, self.safeguards)
 
     @property
     def pinned(self) -> tuple[PinnedInput, ...]:

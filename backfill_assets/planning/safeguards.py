@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from backfill_assets.core.identity import plain
+from backfill_assets.core.identity import document_digest, plain
+from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.policy import Policy
 
 PUBLISH = "publish"
@@ -102,6 +103,35 @@ def _below(found: float | None, bound: float | None) -> bool:
 
 def _above(found: float | None, bound: float | None) -> bool:
     return bound is not None and (found is None or found > bound)
+
+
+_REQUIRED = "not_null"
+"""The number of a safeguard of a column: 1 for one that is never null."""
+
+_OF_COLUMNS = "SchemaMatches"
+"""The kind of gate that is about required columns."""
+
+
+def gate_digests(terms: Iterable[GateTerm], safeguards: Iterable[Safeguard]) -> Mapping[str, str]:
+    """By name, the digest of everything by which a gate judges: rows that were measured with a gate of another digest
+    were not measured with this one.
+
+    Args:
+        terms: The gates, as agreed or as declared.
+        safeguards: Those beside them: the bounds of gates, and the columns that are never null.
+    """
+    bounds = {each.name: each for each in safeguards}
+    required = sorted(name for name, each in bounds.items() if name.startswith(COLUMN) and each.least.get(_REQUIRED))
+    found: dict[str, str] = {}
+    for term in terms:
+        own = bounds.get(f"{GATE}{term.name}")
+        columns = required if own is not None and own.exactly.get("kind") == _OF_COLUMNS else []
+        document = [plain(term), {} if own is None else own.document, columns]
+        found[term.name] = document_digest(document)[:_DIGITS]
+    return found
+
+
+_DIGITS = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from backfill_assets.planning.partitions import DayRange, Days
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.report.advice.filling import loads, plan_stale
 from backfill_assets.report.advice.left_out import as_recorded
+from backfill_assets.report.gates_since import NotMeasured
 from backfill_assets.report.not_known import NotKnownDocument
 from backfill_assets.report.read_before import ReadBefore
 from backfill_assets.report.requests import Invocation
@@ -26,13 +27,16 @@ class StaleDocument:
             has, and nothing is stale for that.
         read_before: Landed files that were read by an earlier declaration; nothing is stale for that until they are
             read anew.
-        next_steps: What builds it again; a source is loaded range by range.
+        not_measured: Accepted rows that were not measured with gates that were added or changed since; nothing is stale
+            for that either.
+        next_steps: What builds it again; a source is loaded range by range. At last, what measures rows.
     """
 
     is_stale: bool
     tables: tuple[Staleness, ...]
     not_known: tuple[NotKnownDocument, ...] = ()
     read_before: tuple[ReadBefore, ...] = ()
+    not_measured: tuple[NotMeasured, ...] = ()
     next_steps: tuple[Invocation, ...]
 
 
@@ -45,6 +49,7 @@ def stale_document(
     kept: Collection[str] = (),
     unknown: Sequence[NotKnownDocument] = (),
     read_before: Sequence[ReadBefore] = (),
+    not_measured: Sequence[NotMeasured] = (),
 ) -> StaleDocument:
     """What is stale, and what builds it again.
 
@@ -54,6 +59,7 @@ def stale_document(
         kept: The names of tables of which a plan of what is stale replaces no accepted partition.
         unknown: The keys that are not known.
         read_before: Files that were read by an earlier declaration.
+        not_measured: Accepted rows that were not measured with every present gate.
     """
     stale = [staleness for staleness in found if staleness.ranges]
     derived = [staleness for staleness in stale if staleness.table not in sources]
@@ -66,10 +72,12 @@ def stale_document(
         tables=tuple(found),
         not_known=tuple(unknown),
         read_before=tuple(read_before),
+        not_measured=tuple(not_measured),
         next_steps=(
             *(each.again for each in read_before),
             *sources_first,
             *_plans(derived, table, days, kept),
+            *(each.check for each in not_measured),
         ),
     )
 

@@ -19,6 +19,7 @@ from backfill_assets.report.captured_so_far import CapturedSource, captured_sour
 from backfill_assets.report.errors import Undeclared
 from backfill_assets.report.follow import WaitingPublication, waiting_publication
 from backfill_assets.report.frozen import FreezeDocument, freezes
+from backfill_assets.report.gates_since import FailsGate, NotMeasured, fails_gates, not_measured
 from backfill_assets.report.not_known import NotKnownDocument, not_known_of
 from backfill_assets.report.proposed import OpenProposal, open_proposals
 from backfill_assets.report.read_before import ReadBefore, read_before
@@ -72,6 +73,8 @@ class StatusDocument:
         frozen: The partitions that are frozen, and the runs that wait for that.
         not_known: The keys of sources that are not known.
         read_before: Landed files that were read by an earlier declaration.
+        not_measured: Accepted rows that were not measured with gates that were added or changed since.
+        fails_gates: Accepted rows that fail a present gate, as a check has found.
         stuck: Work that sensors have given up until a person clears it.
         problems: Tables (or sets) that could not be looked at, while everything else was.
     """
@@ -90,6 +93,8 @@ class StatusDocument:
     frozen: tuple[FreezeDocument, ...]
     not_known: tuple[NotKnownDocument, ...] = ()
     read_before: tuple[ReadBefore, ...] = ()
+    not_measured: tuple[NotMeasured, ...] = ()
+    fails_gates: tuple[FailsGate, ...] = ()
     stuck: tuple[StuckDocument, ...]
     problems: tuple[Problem, ...]
 
@@ -114,6 +119,8 @@ def status(ws: Workspace) -> StatusDocument:
             frozen=freezes(tx),
             not_known=not_known_of(tx, ws.domain.sources),
             read_before=read_before(tx, ws.domain.sources),
+            not_measured=not_measured(tx, ws.domain.tables.values()),
+            fails_gates=fails_gates(tx, ws.domain.tables.values()),
             stuck=tuple(map(stuck_document, still_stuck(ws, tx))),
             problems=(),
         )

@@ -32,7 +32,6 @@ from backfill_assets.lake.append import (
 from backfill_assets.lake.log_evidence import commit_digests, state_digest
 from backfill_assets.lake.swap import Exchange, SwapOrder, commits, log_entries, set_files
 from backfill_assets.lake.tables import altered_files, live_files, missing_files
-from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -41,7 +40,14 @@ from backfill_assets.planning.partitions import count_of
 from backfill_assets.publication.authority import grounds_to_set, reads_approvers
 from backfill_assets.publication.errors import NothingToSet, NotLikeBefore
 from backfill_assets.transforms.schemas import former_columns, stored_schema
-from backfill_assets.upkeep.audit_evidence import held_results, is_recorded, lacking_results, runs_of_results
+from backfill_assets.upkeep.audit_evidence import (
+    Recorded,
+    held_results,
+    is_recorded,
+    lacking_results,
+    recorded_results,
+    runs_of_results,
+)
 from backfill_assets.upkeep.audit_tables import LANDED, ends_at, kept_versions, recorded_commits
 from backfill_assets.workspace import Workspace
 
@@ -414,7 +420,7 @@ def _lineage(ws: Workspace) -> Sequence[Mapping[str, str]]:
 
 def _results(ws: Workspace, validation: str) -> Sequence[Mapping[str, object]]:
     with ws.ledger.read() as tx:
-        known = _rows_of_results(tx, tx.candidates.every_gate_result(_judged_in(ws, validation)))
+        known = _rows_of_results(tx, recorded_results(tx, _judged_in(ws, validation)))
         found = {_key_of_result(row): row for row in map(fields_of, known)}
         try:
             others = [row for row in held_results(ws, validation) if _key_of_result(row) not in found]
@@ -426,7 +432,8 @@ def _results(ws: Workspace, validation: str) -> Sequence[Mapping[str, object]]:
 
 
 def _key_of_result(row: Mapping[str, object]) -> tuple[object, ...]:
-    return tuple(row[name] for name in ("run_id", "partition", "gate", "file_set_digest"))
+    # A table of an earlier release has no checks, and not the column that tells them.
+    return (*(row[name] for name in ("run_id", "partition", "gate", "file_set_digest")), row.get("checked_version"))
 
 
 def _judged_in(ws: Workspace, validation: str) -> Sequence[str]:
@@ -454,7 +461,11 @@ def _rows_of_runs(
     return rows
 
 
-def _rows_of_results(tx: ReadTransaction, results: Iterable[GateResult]) -> Sequence[ValidationRow]:
-    of_runs = grouped((each.run_id, each) for each in results)
-    judged = {run.run_id: run.manifest for run in tx.runs.named(sorted(of_runs))}
-    return [row for run_id, of in of_runs.items() for row in validation_rows(judged[run_id], of)]
+def _rows_of_results(tx: ReadTransaction, results: Iterable[Recorded]) -> Sequence[ValidationRow]:
+    of_runs = grouped(((each.run_id, version), each) for version, each in results)
+    judged = {run.run_id: run.manifest for run in tx.runs.named(sorted({run_id for run_id, _ in of_runs}))}
+    return [
+        row
+        for (run_id, version), of in of_runs.items()
+        for row in validation_rows(judged[run_id], of, checked_version=version)
+    ]

@@ -78,7 +78,7 @@ def validation_problems(ws: Workspace, tx: ReadTransaction, validation: str, tab
 
     Cost: one pass over the results in the ledger and in the table; memory grows with their number.
     """
-    if not any(True for _ in tx.candidates.every_gate_result(tables)):
+    if not any(True for _ in recorded_results(tx, tables)):
         return
     if not ws.lake.exists(validation):
         yield f"{validation}: the table with the results of gates is gone."
@@ -87,13 +87,27 @@ def validation_problems(ws: Workspace, tx: ReadTransaction, validation: str, tab
         yield f"{validation}: its columns were changed: {gone} are not there."
         return
     lacking, others = _lacking(ws, tx, validation, tables)
-    for name in sorted(f"{each.gate} on {each.partition} of run {each.run_id}" for each in lacking):
+    for name in sorted(f"{each.gate} on {each.partition} of run {each.run_id}" for _, each in lacking):
         yield f"{validation}: the result of {name} is gone, or is not the one in the ledger."
     for run_id in sorted(others - tx.runs.existing(others) - tx.publications.lost_runs()):
         yield f"{validation}: results of run {run_id}, which the ledger does not know."
 
 
-def lacking_results(ws: Workspace, tx: ReadTransaction, table: str) -> Sequence[GateResult]:
+Recorded = tuple[int | None, GateResult]
+"""A gate result, with the accepted version that a later check measured; None for what a run measured."""
+
+
+def recorded_results(tx: ReadTransaction, tables: Iterable[str]) -> Iterator[Recorded]:
+    """Everything that gates found in the runs of some tables, and in later checks of their rows.
+
+    Cost: every gate result of these tables, a page at a time.
+    """
+    named = tuple(tables)
+    yield from ((None, each) for each in tx.candidates.every_gate_result(named))
+    yield from tx.checks.every_result(named)
+
+
+def lacking_results(ws: Workspace, tx: ReadTransaction, table: str) -> Sequence[Recorded]:
     """The gate results of a table that the ledger has, and the table behind `validation/<name>` lacks."""
     return _lacking(ws, tx, validation_table(table), [table])[0]
 
@@ -105,10 +119,10 @@ def runs_of_results(ws: Workspace, table: str) -> frozenset[str]:
 
 def _lacking(
     ws: Workspace, tx: ReadTransaction, validation: str, tables: Collection[str]
-) -> tuple[Sequence[GateResult], frozenset[str]]:
+) -> tuple[Sequence[Recorded], frozenset[str]]:
     """The results that the ledger has and the table lacks; and the runs of the results that only the table has."""
-    lacking = {_of_result(result): result for result in tx.candidates.every_gate_result(tables)}
-    known = {result.run_id for result in lacking.values()}
+    lacking = {_of_result(result): (version, result) for version, result in recorded_results(tx, tables)}
+    known = {result.run_id for _, result in lacking.values()}
     seen: set[str] = set()
     for values in _held(ws, validation):
         lacking.pop(_digest(values), None)

@@ -48,6 +48,18 @@ class SparkStopped(OfRun, OfTable, Because, ContractBroken):
     """Spark stopped while it rebuilt {table}: {why}"""
 
 
+@sentence
+class NothingAccepted(OfTable, MissingInput):
+    """no partition of {table} that was asked for has accepted rows."""
+
+
+@sentence
+class AskedOfCandidates(OfTable, Refused):
+    """gate {gate} of {table} is asked only of candidates: it compares one with the accepted rows."""
+
+    gate: str
+
+
 class Fault(Enum):
     """Why a part of an installation is not sound."""
 

@@ -59,6 +59,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "gates/moves.py observed",
         "gates/judge.py Verdict.observed",
         "ledger/findings.py GateResult.observed",
+        "ledger/checks.py CheckedGate.observed",
     ),
     "the payload of an event: every action has its own, and the chain hashes all of it": (
         "ledger/records.py ApprovalGrounds.parse",

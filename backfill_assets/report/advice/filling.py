@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.ledger.states import StoppedBy
-from backfill_assets.planning.partitions import Days, Grain, compress, days_in
+from backfill_assets.planning.partitions import Days, Grain, Partitions, compress, days_in
 from backfill_assets.report.requests import (
     NAME,
     THEN,
@@ -38,6 +38,15 @@ def how_to_fill(table: str, grain: Grain, partitions: Sequence[date], rejecting:
     if _is_source(table):
         return land_or_declare_empty(table, partitions, rejecting)
     return joined(plans(table, grain, partitions))
+
+
+def restated(table: str, partitions: Partitions) -> NextStep:
+    """What replaces accepted rows that fail a gate; nothing is undone by itself."""
+    if _is_source(table):
+        located = do(Act.LOCATE, table.partition(".")[2], first=partitions.days[0], last=partitions.days[-1])
+        return step("find the files that brought these rows, and land corrected ones: ", located)
+    planned = joined(plans(table, partitions.grain, partitions))
+    return step("correct the transform or its inputs, then plan a restatement: ", planned)
 
 
 def _is_source(table: str) -> bool:

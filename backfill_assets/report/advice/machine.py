@@ -15,9 +15,9 @@ from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.session_settings import ChangedSession
 from backfill_assets.core.spark_server import ForeignServer, NotOfThisMachine, OtherServer
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import compress
+from backfill_assets.planning.partitions import Partitions, compress
 from backfill_assets.report import errors as edge
-from backfill_assets.report.advice.filling import joined, loads
+from backfill_assets.report.advice.filling import joined, loads, restated
 from backfill_assets.report.requests import NAME, WHY, Act, Advice, Following, NextStep, Option, do, publish, step
 from backfill_assets.upkeep import errors as upkeep
 from backfill_assets.upkeep.damage import Amiss, Damage, Lost
@@ -26,6 +26,7 @@ from backfill_assets.upkeep.errors import Fault
 if TYPE_CHECKING:
     from backfill_assets.upkeep.audit import AuditReport
     from backfill_assets.upkeep.check import CheckedTable
+    from backfill_assets.upkeep.check_rows import RowsCheck
 
 FIXED: Mapping[type[BackfillError], Advice] = {
     Unrecorded: step("repair what is named; then ", do(Act.RECOVER), ", which shows in Dagster what is accepted"),
@@ -102,6 +103,10 @@ def advice_on(error: BackfillError, _following: Following) -> Advice | None:
             return f"materialize {' and '.join(before)} for these partitions first"
         case edge.RunInterrupted():
             return error.following
+        case upkeep.NothingAccepted():
+            return step(do(Act.HISTORY, error.table), " lists its publications")
+        case upkeep.AskedOfCandidates():
+            return step("leave it out; ", do(Act.PLAN, _short(error.table), reason=WHY, by=NAME), " asks it")
         case upkeep.ReadAnew() | upkeep.NothingToReproduce() | upkeep.ComputedNothing() | upkeep.NothingToCompare():
             return do(Act.REPORT, error.run_id)
         case upkeep.NotSound():
@@ -241,3 +246,13 @@ def after_check(table: CheckedTable) -> NextStep:
     if table.contract_version is not None:
         return joined(loads(table.table, table.restate or ()))
     return step(do(Act.STALE, table.table), " says whether its inputs and its release still are those of these rows")
+
+
+def after_rows_check(found: RowsCheck) -> Iterator[NextStep]:
+    """What replaces accepted rows that fail a blocking gate, and brings back those that could not be read."""
+    failed = [each.failed for each in found.gates if each.blocking and each.failed]
+    if failed:
+        days = sorted({day for each in failed for day in each})
+        yield restated(found.table, Partitions.of(failed[0].grain, days))
+    if found.not_measurable:
+        yield step(do(Act.AUDIT), " says what is damaged, and what repairs it")

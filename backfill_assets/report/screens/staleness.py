@@ -25,6 +25,7 @@ from backfill_assets.report.page import (
 from backfill_assets.report.screens.landing import not_known_section, read_before_notes
 from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.stale import StaleDocument
+from backfill_assets.report.words.gates_since import not_measured_words
 from backfill_assets.report.words.staleness import stale_words, taken_back_words
 from backfill_assets.staleness.decide import Staleness, StaleRange
 
@@ -57,6 +58,7 @@ def stale_page(document: StaleDocument) -> Page:
         Note(text=f"never built: {', '.join(never)}") if never else None,
         not_known_section(document.not_known),
         *read_before_notes(document.read_before),
+        *(Note(text=not_measured_words(each), tone=Tone.ATTENTION) for each in document.not_measured),
         next_steps(*document.next_steps),
     )
 

@@ -31,6 +31,7 @@ from backfill_assets.report.screens.set_up import server_line
 from backfill_assets.report.screens.shadow import acts_table
 from backfill_assets.report.screens.work import frozen_section
 from backfill_assets.report.status import StatusDocument
+from backfill_assets.report.words.gates_since import fails_words, not_measured_words
 from backfill_assets.report.words.staleness import taken_back_words
 from backfill_assets.report.words.waiting import open_proposal_words, stuck_words, waiting_words
 
@@ -56,6 +57,8 @@ def status_page(status: StatusDocument) -> Page:
                 for each in status.tables
                 if each.taken_back_rows
             ),
+            *(Note(text=fails_words(each), tone=Tone.BAD) for each in status.fails_gates),
+            *(Note(text=not_measured_words(each), tone=Tone.ATTENTION) for each in status.not_measured),
             _STALENESS if any(each.accepted for each in status.tables) else None,
         ),
         section("Runs, newest first", _runs([run for run in status.runs if run.manifest.member_of is None])),
@@ -132,6 +135,8 @@ def _next(status: StatusDocument) -> Iterable[NextStep]:
             if run.record.state not in EVER_PUBLISHED and run.manifest.member_of is None
         ),
         *(each.next_step for each in status.acts),
+        *(each.next_step for each in status.fails_gates),
+        *(step(each.check) for each in status.not_measured),
     ]
     return dict.fromkeys(each for each in steps if each)
 

@@ -87,6 +87,7 @@ def test_every_row_of_an_earlier_revision_is_there_after_the_upgrade(
 def test_a_ledger_of_the_first_revision_says_when_its_records_were_judged(old_ledger: str, clock: Clock) -> None:
     columns = ("judged_at", "taken_as_first", "reading", "rejected_on")
     tamper(old_ledger, *(f"ALTER TABLE imports DROP COLUMN {name}" for name in columns))
+    tamper(old_ledger, "ALTER TABLE runs DROP COLUMN gates", "DROP TABLE checked_gates")
     tamper(old_ledger, "UPDATE alembic_version SET version_num = '0001'")
     before = rows(old_ledger)
     ledger = Ledger.open(old_ledger, clock=clock)
@@ -94,7 +95,9 @@ def test_a_ledger_of_the_first_revision_says_when_its_records_were_judged(old_le
         (record,) = reader.imports.records()
         assert (record.judged_at, record.taken_as_first) == (record.first_seen_at, {})
         assert (record.reading, record.rejected_on) == (None, {})
-        assert [*reader.events.violations(), *reader.row_checks.violations()] == []
+        # Runs of that revision had no digests of their gates; these had, which were taken away.
+        edited = [said for said in reader.row_checks.violations() if not said.startswith("runs of")]
+        assert [*reader.events.violations(), *edited] == []
     ledger.close()
     assert [row.replace(", None, None, None, None)", ")") for row in rows(old_ledger) if row.startswith("imports")] == [
         row for row in before if row.startswith("imports")

@@ -115,6 +115,7 @@ def test_the_jobs_and_the_sensors_that_the_ui_offers(definitions: Definitions) -
     assert {job.name for job in definitions.resolve_all_job_defs()} - {"__ASSET_JOB"} == {
         "backfill_plan",
         "backfill_decide",
+        "backfill_check",
         "backfill_load",
         "backfill_daily_tables",
         "backfill_monthly_tables",
@@ -151,7 +152,7 @@ def test_a_domain_with_more_tables_has_no_more_jobs(tmp_path: Path) -> None:
     small = Settings.from_environment({**given, "BACKFILL_DOMAIN": "backfill_assets_tests.domains.contract"})
     of_large, of_small = ({job.name for job in definitions_of(each).resolve_all_job_defs()} for each in (large, small))
     assert of_large - of_small <= {"backfill_monthly_tables"}
-    assert len(of_small - {"__ASSET_JOB"}) == 8
+    assert len(of_small - {"__ASSET_JOB"}) == 9
 
 
 def test_assets_that_use_spark_share_a_pool_and_publications_do_not_wait_for_it(definitions: Definitions) -> None:

@@ -44,6 +44,7 @@ TAKEN = (
     "stage",
     "recover",
     "plan",
+    "check",
     "decide",
     "load",
     "daily_tables",

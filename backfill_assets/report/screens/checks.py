@@ -1,0 +1,54 @@
+"""Check of accepted rows: what each present gate found in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.advice.machine import after_rows_check
+from backfill_assets.report.page import Block, Note, Page, Tone, next_steps, page, section, table
+from backfill_assets.report.values import as_sentence
+from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets.upkeep.check_rows import GateOnRows, RowsCheck
+
+
+def rows_page(found: RowsCheck) -> Page:
+    """What was measured, what each gate found, and what replaces rows that fail."""
+    noun = "" if found.partitions is None else found.partitions.grain.noun
+    which = "" if found.partitions is None else f": {found.partitions}"
+    rows = [
+        (each.gate, "blocks" if each.blocking else "informs", _outcome(each, noun), each.failed) for each in found.gates
+    ]
+    return page(
+        f"Accepted rows of {found.table}{which}",
+        section("Gates", table(["gate", "failure", "outcome", "failed in"], rows)),
+        *(block for each in found.gates for block in _failed(each)),
+        Note(text=f"asked only of candidates: {', '.join(found.of_candidates)}") if found.of_candidates else None,
+        *(
+            Note(text=as_sentence(f"{each.partitions} could not be measured: {each.why}"), tone=Tone.BAD)
+            for each in found.not_measurable
+        ),
+        Note(text=f"replaced meanwhile, and measured as before: {found.replaced}", tone=Tone.ATTENTION)
+        if found.replaced
+        else None,
+        Note(text="every blocking gate passes, and nothing was changed", tone=Tone.GOOD) if found.passes else None,
+        next_steps(*after_rows_check(found)),
+    )
+
+
+def _outcome(found: GateOnRows, noun: str) -> str:
+    if found.failed is None:
+        return f"passed in {count_of(found.measured, noun)}"
+    return f"failed in {len(found.failed):,} of {count_of(found.measured, noun)}"
+
+
+def _failed(found: GateOnRows) -> Iterator[Block | None]:
+    if found.failed is None:
+        return
+    rows = [(each.partition, each.version, verdict_words(each.result)) for each in found.failures]
+    keys = [(key.partition, ", ".join(f"{name}={value}" for name, value in key.key.items())) for key in found.keys]
+    yield section(
+        f"{found.gate} fails",
+        table(["partition", "version", "found"], rows, numbers=["version"]),
+        table(["partition", "key of a row that fails"], keys),
+    )

@@ -1,0 +1,289 @@
+"""Check of rows: measures accepted rows with the gates that their table declares now, and computes nothing.
+
+What readers see stays as it is, whatever is found. Results are recorded group by group of partitions, each in one
+commit of the table behind `validation/<name>` and one transaction of the ledger: a process that stops leaves whole
+groups, and the same command again adds nothing twice. A result names the version that was measured; where another one
+is accepted meanwhile, that is said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+
+from backfill_assets.candidates.compare import Sides, compare_partitions, groups_of
+from backfill_assets.candidates.evaluate import validation_rows
+from backfill_assets.candidates.rows import lost_partitions, rows_of
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.grouped import grouped
+from backfill_assets.core.identity import FileSet, document_digest
+from backfill_assets.core.progress import Listener, Progress, no_listener
+from backfill_assets.core.spark import require_meaning
+from backfill_assets.domain import Gate, Table, UniqueKey
+from backfill_assets.gates.agreed import asked_of_accepted
+from backfill_assets.gates.judge import Findings, judge
+from backfill_assets.gates.measure import contents
+from backfill_assets.gates.measured import Measured
+from backfill_assets.gates.sample import MOST_KEYS, failing_keys
+from backfill_assets.lake.append import append_validation
+from backfill_assets.lake.tables import problem_of
+from backfill_assets.ledger.checks import CheckedGate
+from backfill_assets.ledger.findings import FailingKey, GateResult
+from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
+from backfill_assets.planning.partitions import Partitions, count_of
+from backfill_assets.transforms.schemas import business_schema, former_columns_of
+from backfill_assets.upkeep.errors import AskedOfCandidates, NothingAccepted
+from backfill_assets.workspace import Workspace
+
+MOST_FAILURES = 20
+"""How many failing partitions of a gate are listed one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateOnRows:
+    """What one gate found in the accepted rows that were checked.
+
+    Attributes:
+        gate: Its name.
+        blocking: Whether its failure would block a run.
+        measured: In how many partitions it was measured.
+        failed: The partitions that do not pass it; null when all do.
+        failures: What it found in the first of them, by partition.
+        keys: Keys of some rows that fail it.
+    """
+
+    gate: str
+    blocking: bool
+    measured: int
+    failed: Partitions | None
+    failures: tuple[CheckedGate, ...]
+    keys: tuple[FailingKey, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotMeasurable:
+    """Accepted partitions that no gate could measure.
+
+    Attributes:
+        partitions: Which ones.
+        why: The reason, of the first of them.
+    """
+
+    partitions: Partitions
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsCheck:
+    """Accepted rows of a table, measured with the gates that it declares now.
+
+    Attributes:
+        table: The table.
+        passes: Whether every blocking gate passed in every partition that was asked for, and all could be measured.
+        partitions: The accepted partitions that were measured; null when none could be.
+        gates: What each gate found, as they are declared.
+        of_candidates: The gates that are asked only of candidates, and were not asked.
+        not_measurable: The accepted partitions that could not be measured, by reason.
+        replaced: Partitions of which another version was accepted while the one before it was measured.
+    """
+
+    table: str
+    passes: bool
+    partitions: Partitions | None
+    gates: tuple[GateOnRows, ...]
+    of_candidates: tuple[str, ...]
+    not_measurable: tuple[NotMeasurable, ...]
+    replaced: Partitions | None
+
+
+@dataclass(kw_only=True)
+class _Checking:
+    """One check: what is measured, and what was found so far."""
+
+    ws: Workspace
+    table: Table
+    gates: tuple[Gate, ...]
+    terms: Mapping[str, str]
+    accepted: Mapping[date, PartitionVersion]
+    by: str
+    found: list[CheckedGate] = field(default_factory=list)
+    keys: list[FailingKey] = field(default_factory=list)
+
+
+def check_rows(
+    ws: Workspace,
+    table: Table,
+    partitions: Sequence[date] | None,
+    *,
+    gates: Collection[str] = (),
+    by: str,
+    listener: Listener = no_listener,
+) -> RowsCheck:
+    """Measures the accepted rows of a table with its present gates, and records what they find.
+
+    Args:
+        table: A source or a derived table.
+        partitions: Those to check; None for all accepted ones.
+        gates: Names of declared gates; none for all that can be asked of accepted rows.
+        by: Who checks.
+
+    Raises:
+        NothingAccepted: None of these partitions has accepted rows.
+        AskedOfCandidates: A gate is named that needs a candidate.
+        WrongSession: The Spark session gives rows another meaning.
+        NotAppended: The results could not be written; nothing of their group was recorded.
+    """
+    wanted = tuple(gate for gate in table.gates if not gates or gate.name in gates)
+    for gate in wanted:
+        if gates and not gate.of_accepted:
+            raise AskedOfCandidates(table=table.name, gate=gate.name)
+    with ws.ledger.read() as tx:
+        accepted = tx.versions.accepted(table.name, partitions)
+    if not accepted:
+        raise NothingAccepted(table=table.name)
+    unreadable = _unreadable(ws, table, accepted)
+    readable = {p: version for p, version in accepted.items() if p not in unreadable}
+    work = _Checking(
+        ws=ws,
+        table=table,
+        gates=tuple(gate for gate in wanted if gate.of_accepted),
+        terms=asked_of_accepted(table),
+        accepted=readable,
+        by=by,
+    )
+
+    def say(line: str) -> None:
+        listener(Progress(step="check", done=done, total=len(readable), line=line, table=table.name))
+
+    done = 0
+    for group in groups_of(readable, {p: version.files for p, version in readable.items()}):
+        say(f"measuring {count_of(len(group), table.partition.grain.noun)} with {count_of(len(work.gates), 'gate')}")
+        _check_group(work, group)
+        done += len(group)
+    say("done")
+    return _checked(work, wanted, unreadable)
+
+
+def _unreadable(ws: Workspace, table: Table, accepted: Mapping[date, PartitionVersion]) -> Mapping[date, str]:
+    """Why accepted versions cannot be measured, by partition."""
+    if (former := former_columns_of(ws.lake, table)) is not None:
+        why = f"{table.name} was written in other columns than it declares now: {former.differing}"
+        return {p: why for p, version in accepted.items() if version.files.files}
+    lost = lost_partitions(ws, table, accepted, repairs=True)
+    return {p: problem_of(ws.lake, table.name, version.files) or "" for p, version in lost.items()}
+
+
+def _check_group(work: _Checking, group: Sequence[date]) -> None:
+    """Measures, appends and records some partitions."""
+    ws, table = work.ws, work.table
+    versions = {partition: work.accepted[partition] for partition in group}
+    results = judge(work.gates, map(_as_candidate, versions.values()), Findings(measured=_measured(work, versions)))
+    keys = _keys(work, versions, results)
+    found = [
+        CheckedGate.of(
+            result, table=table.name, version=versions[result.partition].version, term=work.terms[result.gate]
+        )
+        for result in results
+    ]
+    with ws.ledger.read() as tx:
+        new = tx.checks.not_known(table.name, found)
+    if new:
+        _append(work, new)
+        ws.reached(Point.CHECK_APPENDED)
+        with ws.ledger.write() as tx:
+            tx.checks.record(table.name, new, actor=work.by, keys=keys)
+    work.found += found
+    work.keys += keys
+
+
+def _as_candidate(version: PartitionVersion) -> CandidatePartition:
+    """An accepted version as gates judge a candidate: of the run that made it."""
+    return CandidatePartition(
+        run_id=version.run_id, partition=version.partition, files=version.files, rows=version.rows
+    )
+
+
+def _measured(work: _Checking, versions: Mapping[date, PartitionVersion]) -> Mapping[date, Measured]:
+    """The measurements of accepted rows as readers see them; partitions without rows are absent."""
+    ws, table = work.ws, work.table
+    files = {p: version.files for p, version in versions.items() if version.files.files}
+    if not files:
+        return {}
+    require_meaning(ws.spark())
+    measured = dict(contents(rows_of(ws, table, files.values()), table, schema=business_schema(table)))
+    if any(isinstance(gate, UniqueKey) for gate in work.gates):
+        by_key = compare_partitions(Sides(ws=ws, table=table, staged=files, accepted={}))
+        measured = {p: replace(each, surplus=by_key[p].surplus if p in by_key else 0) for p, each in measured.items()}
+    return measured
+
+
+def _keys(
+    work: _Checking, versions: Mapping[date, PartitionVersion], results: Sequence[GateResult]
+) -> tuple[FailingKey, ...]:
+    """Keys of some rows that fail a gate, as long as no earlier group has shown as many."""
+    shown = Counter(key.gate for key in work.keys)
+    failed = [result for result in results if not result.passed and shown[result.gate] < MOST_KEYS]
+    if not failed:
+        return ()
+    files = [versions[p].files for p in sorted({result.partition for result in failed})]
+    found = failing_keys(rows_of(work.ws, work.table, _with_rows(files)), work.table, failed, lambda _: ())
+    return tuple(key for key in found if shown[key.gate] < MOST_KEYS)
+
+
+def _with_rows(files: Iterable[FileSet]) -> Sequence[FileSet]:
+    return [each for each in files if each.files]
+
+
+def _append(work: _Checking, found: Sequence[CheckedGate]) -> None:
+    """Appends results to the table behind `validation/<name>`, once however often it is tried."""
+    by_run = grouped(((each.run_id, each.version), each.result) for each in found)
+    with work.ws.ledger.read() as tx:
+        manifests = {run.run_id: run.manifest for run in tx.runs.named(sorted({run_id for run_id, _ in by_run}))}
+    rows = [
+        row
+        for (run_id, version), results in by_run.items()
+        for row in validation_rows(manifests[run_id], results, checked_version=version)
+    ]
+    measured = [
+        [each.partition.isoformat(), each.version, each.gate, each.term, each.passed, each.finding, dict(each.observed)]
+        for each in found
+    ]
+    digest = document_digest([work.table.name, measured])[:16]
+    append_validation(work.ws.lake, work.table.name, rows, app_id=f"check:{digest}")
+
+
+def _checked(work: _Checking, wanted: Iterable[Gate], unreadable: Mapping[date, str]) -> RowsCheck:
+    grain, table = work.table.partition.grain, work.table.name
+    with work.ws.ledger.read() as tx:
+        now = tx.versions.claims(table, sorted(work.accepted))
+    of_gate = grouped((each.gate, each) for each in work.found)
+    keys = grouped((key.gate, key) for key in work.keys)
+    gates = []
+    for gate in work.gates:
+        found = of_gate.get(gate.name, [])
+        failures = sorted((each for each in found if not each.passed), key=lambda each: each.partition)
+        gates.append(
+            GateOnRows(
+                gate=gate.name,
+                blocking=gate.blocking,
+                measured=len(found),
+                failed=Partitions.of(grain, [each.partition for each in failures]) if failures else None,
+                failures=tuple(failures[:MOST_FAILURES]),
+                keys=tuple(keys.get(gate.name, ())),
+            )
+        )
+    why = grouped((said, partition) for partition, said in unreadable.items())
+    replaced = [p for p, version in work.accepted.items() if p not in now or now[p].version != version.version]
+    return RowsCheck(
+        table=table,
+        passes=not unreadable and not any(each.blocking and each.failed for each in gates),
+        partitions=Partitions.of(grain, work.accepted) if work.accepted else None,
+        gates=tuple(gates),
+        of_candidates=tuple(gate.name for gate in wanted if not gate.of_accepted),
+        not_measurable=tuple(
+            NotMeasurable(partitions=Partitions.of(grain, days), why=said) for said, days in why.items()
+        ),
+        replaced=Partitions.of(grain, replaced) if replaced else None,
+    )
