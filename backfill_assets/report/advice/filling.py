@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,8 @@ def restated(table: str, partitions: Partitions) -> NextStep:
     if _is_source(table):
         located = do(Act.LOCATE, table.partition(".")[2], first=partitions.days[0], last=partitions.days[-1])
         return step("find the files that brought these rows, and land corrected ones: ", located)
-    planned = joined(plans(table, partitions.grain, partitions))
+    # By its whole name, which the launchpad of Dagster has as an entry.
+    planned = joined([replace(each, of=(table,)) for each in plans(table, partitions.grain, partitions)])
     return step("correct the transform or its inputs, then plan a restatement: ", planned)
 
 

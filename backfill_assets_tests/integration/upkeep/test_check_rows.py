@@ -53,7 +53,7 @@ def with_gates(shop: Shop, *more: Gate, of: str = RECENT, without: Sequence[str]
     """The shop, of which a table declares other gates from now on, under the same code."""
 
     def changed(table: T) -> T:
-        kept = tuple(gate for gate in table.gates if gate.name not in without)
+        kept: tuple[Gate, ...] = tuple(gate for gate in table.gates if gate.name not in without)
         return replace(table, gates=(*kept, *more)) if table.name == of else table
 
     known: dict[str, Table] = {source.name: changed(source) for source in shop.ws.domain.sources}
@@ -126,9 +126,9 @@ def test_a_gate_that_is_new_is_named_without_making_rows_stale_and_a_check_measu
     assert lacking(shop) == {}
     (fails,) = failing(shop)
     assert (fails.gate, fails.blocking, fails.partitions.days) == ("small", True, tuple(OUTPUT))
-    assert "backfill plan recent_sales" in words_of(fails.next_step)
+    assert f"backfill plan {RECENT}" in words_of(fails.next_step)
     page = html_file(page_of(checked))
-    assert "2026-01-03" in page and "shop=only" in page and "backfill plan recent_sales" in page
+    assert "2026-01-03" in page and "shop=only" in page and f"backfill plan {RECENT}" in page
     assert audit(shop.ws).problems == ()
     # Without the gate nothing is said of it any more, and with it again what was found.
     assert failing(with_gates(shop, without=["small"])) == ()
@@ -149,7 +149,7 @@ def test_the_same_check_again_adds_nothing(shop: Shop) -> None:
         assert (tx.events.head(), len(held(shop))) == (head, sampled)
 
 
-def stopping(ws: Workspace, act: Callable[[], None]) -> Workspace:
+def stopping(ws: Workspace, act: Callable[[], object]) -> Workspace:
     """The workspace, in which something happens once results are appended, before the ledger has them."""
 
     def reached(point: Point) -> None:
@@ -182,7 +182,7 @@ def test_a_process_that_is_killed_before_the_ledger_knows_leaves_nothing_half_an
 def test_a_version_that_is_replaced_meanwhile_is_the_one_that_is_named(shop: Shop) -> None:
     shop = with_gates(shop, SMALL)
     run_id = shop.ready()
-    checked = check(stopping(shop.ws, lambda: shop.publish(run_id) and None), EVE, RECENT, OUTPUT, gates=["small"])
+    checked = check(stopping(shop.ws, lambda: shop.publish(run_id)), EVE, RECENT, OUTPUT, gates=["small"])
     assert checked.replaced is not None
     assert checked.replaced.days == tuple(OUTPUT)
     assert {each.version for each in gate_of(checked, "small").failures} == {1}

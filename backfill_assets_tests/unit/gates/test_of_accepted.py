@@ -42,7 +42,7 @@ def digest(gate: Gate) -> str:
 def test_another_demand_bound_or_consequence_makes_it_another_gate() -> None:
     same = digest(expression("g", "amount > 0"))
     assert digest(expression("g", "amount > 0")) == same
-    others = [
+    others: list[Gate] = [
         expression("g", "amount > 1"),
         expression("g", "amount > 0", blocking=False),
         row_count(at_least=1, name="g"),
@@ -52,7 +52,7 @@ def test_another_demand_bound_or_consequence_makes_it_another_gate() -> None:
         accepted("shop", ["a", "b"], name="g"),
         not_null("shop", name="g"),
     ]
-    assert len({same, *map(digest, others)}) == 1 + len(others)
+    assert len({same, *(digest(each) for each in others)}) == 1 + len(others)
 
 
 def test_a_column_that_becomes_required_makes_the_gate_of_the_columns_another_one_and_an_optional_one_does_not() -> (

@@ -39,6 +39,7 @@ ASKED = [
     do(Act.PLAN, SILVER, **DAYS, reason=WHY, by=NAME),
     do(Act.PLAN, SILVER, references="as-recorded", **DAYS, reason=WHY, by=NAME),
     do(Act.PLAN, SILVER, with_dependents=True, **DAYS, reason=WHY, by=NAME),
+    do(Act.CHECK, SILVER, **DAYS).also(("gate", "unique_key"), ("gate", "sla_states")),
     do(Act.PLAN, SILVER, days=days_in(days_named(day) for day in ("2025-07", "2025-09-01", "2025-09-02", "2025-10"))),
 ]
 
