@@ -71,7 +71,7 @@ def stale(ws: Workspace, table: str | None, days: Days | None) -> StaleDocument:
         sources = [each for each in ws.domain.sources if read is None or each.name in read]
         unknown, earlier = not_known_of(tx, sources), read_before(tx, sources)
         chosen = [ws.domain.tables[name]] if name else ws.domain.tables.values()
-        since = not_measured(tx, chosen, days)
+        since = not_measured(ws, tx, chosen, days)
     return stale_document(
         found,
         table=name,

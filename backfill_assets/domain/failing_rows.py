@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, overload
+from typing import Any, ClassVar, overload
 
 from pyspark.sql import DataFrame
 
@@ -52,6 +52,7 @@ class Failing:
             the code of an author; empty for any other.
     """
 
+    of_accepted: ClassVar[bool] = True
     name: str
     demands: str
     rows: FailingFunction | None = None

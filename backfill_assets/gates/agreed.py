@@ -45,10 +45,14 @@ def _release(gate: Gate) -> str:
     return gate.release if isinstance(gate, Failing) else ""
 
 
-def asked_of_accepted(table: Table) -> Mapping[str, str]:
-    """By name, the digests of the declared gates that can be asked of accepted rows."""
+def asked_of_accepted(table: Table, code: Mapping[str, str]) -> Mapping[str, str]:
+    """By name, the digests of the declared gates that can be asked of accepted rows.
+
+    Args:
+        code: As of `gate_terms`.
+    """
     asked = {gate.name for gate in table.gates if gate.of_accepted}
-    digests = gate_digests(gate_terms(table), safeguards_of(table))
+    digests = gate_digests(gate_terms(table, code=code), safeguards_of(table))
     return {name: digest for name, digest in digests.items() if name in asked}
 
 

@@ -137,7 +137,7 @@ def of_readers(ws: Workspace, table: Table, on: Target | None = None) -> Iterato
     with ws.ledger.read() as tx:
         judged, every = tx.candidates.of_accepted(table.name)
         accepted = len(tx.versions.claims(table.name))
-        checked = {each.gate for each in fails_gates(tx, [table])}
+        checked = {each.gate for each in fails_gates(ws, tx, [table])}
     grain, failed_of = table.partition.grain, grouped((result.gate, result) for result in every)
     for gate in table.gates:
         if gate.name not in judged:

@@ -126,7 +126,7 @@ def gate_digests(terms: Iterable[GateTerm], safeguards: Iterable[Safeguard]) -> 
     for term in terms:
         own = bounds.get(f"{GATE}{term.name}")
         columns = required if own is not None and own.exactly.get("kind") == _OF_COLUMNS else []
-        document = [plain(term), {} if own is None else own.document, columns]
+        document = [term.document, {} if own is None else own.document, columns]
         found[term.name] = document_digest(document)[:_DIGITS]
     return found
 

@@ -5,16 +5,17 @@ Nothing is stale for either. What measures the rows is a check, and what replace
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from backfill_assets.core.grouped import grouped
-from backfill_assets.domain import Table
+from backfill_assets.domain import Failing, Table
 from backfill_assets.gates.agreed import asked_of_accepted
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, Days, Partitions, days_of
 from backfill_assets.report.advice.filling import restated
 from backfill_assets.report.requests import Act, Invocation, NextStep, do
+from backfill_assets.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,15 @@ class FailsGate:
     next_step: NextStep
 
 
-def not_measured(tx: ReadTransaction, tables: Iterable[Table], days: Days | None = None) -> tuple[NotMeasured, ...]:
+def _present(ws: Workspace, table: Table) -> Mapping[str, str]:
+    """The digests of the gates that are asked of accepted rows now; code is only read where a gate is a function."""
+    has_code = any(isinstance(gate, Failing) for gate in table.gates)
+    return asked_of_accepted(table, ws.code.gate_digests(table) if has_code else {})
+
+
+def not_measured(
+    ws: Workspace, tx: ReadTransaction, tables: Iterable[Table], days: Days | None = None
+) -> tuple[NotMeasured, ...]:
     """The accepted rows that were not measured with every present gate, by table.
 
     Args:
@@ -64,7 +73,7 @@ def not_measured(tx: ReadTransaction, tables: Iterable[Table], days: Days | None
         grain = table.partition.grain
         asked = {
             gate: [p for p in partitions if days is None or _is_among(days_of(grain, p), days)]
-            for gate, partitions in tx.checks.not_measured(table.name, asked_of_accepted(table)).items()
+            for gate, partitions in tx.checks.not_measured(table.name, _present(ws, table)).items()
         }
         lacking = {gate: partitions for gate, partitions in asked.items() if partitions}
         if lacking:
@@ -85,11 +94,11 @@ def check_of(table: Table, partitions: Partitions, gates: Sequence[str]) -> Invo
     return do(Act.CHECK, table.name, first=first, last=last).also(*(("gate", gate) for gate in gates))
 
 
-def fails_gates(tx: ReadTransaction, tables: Iterable[Table]) -> tuple[FailsGate, ...]:
+def fails_gates(ws: Workspace, tx: ReadTransaction, tables: Iterable[Table]) -> tuple[FailsGate, ...]:
     """The accepted rows that fail a present gate, by table and gate."""
     found = []
     for table in tables:
-        failing = tx.checks.failing(table.name, asked_of_accepted(table))
+        failing = tx.checks.failing(table.name, _present(ws, table))
         for gate, some in grouped((each.gate, each) for each in failing).items():
             partitions = Partitions.of(table.partition.grain, (each.partition for each in some))
             found.append(

@@ -119,8 +119,8 @@ def status(ws: Workspace) -> StatusDocument:
             frozen=freezes(tx),
             not_known=not_known_of(tx, ws.domain.sources),
             read_before=read_before(tx, ws.domain.sources),
-            not_measured=not_measured(tx, ws.domain.tables.values()),
-            fails_gates=fails_gates(tx, ws.domain.tables.values()),
+            not_measured=not_measured(ws, tx, ws.domain.tables.values()),
+            fails_gates=fails_gates(ws, tx, ws.domain.tables.values()),
             stuck=tuple(map(stuck_document, still_stuck(ws, tx))),
             problems=(),
         )

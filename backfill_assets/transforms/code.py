@@ -108,6 +108,10 @@ class DomainCode:
         own = (gate for gate in table.gates if isinstance(gate, Failing) and not gate.release)
         return {gate.name: self.of_gate(gate) for gate in own}
 
+    def gate_digests(self, table: Table) -> Mapping[str, str]:
+        """The digests of that code, by the names of the gates."""
+        return {name: code.digest for name, code in self.of_gates(table).items()}
+
     def of_gate(self, gate: Failing) -> Code:
         """The code of a gate, with that by which references are read that it names."""
         if gate.rows is None:

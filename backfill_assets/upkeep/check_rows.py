@@ -12,17 +12,24 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
+
+from pyspark.sql import DataFrame
 
 from backfill_assets.candidates.compare import Sides, compare_partitions, groups_of
+from backfill_assets.candidates.compute import pinned_inputs
 from backfill_assets.candidates.evaluate import validation_rows
+from backfill_assets.candidates.failing_rows import Measuring, called_gates, counted, examples
 from backfill_assets.candidates.rows import lost_partitions, rows_of
 from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import FileSet, document_digest
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.spark import require_meaning
-from backfill_assets.domain import Gate, Table, UniqueKey
+from backfill_assets.domain import DerivedTable, Failing, Gate, Table, UniqueKey
 from backfill_assets.gates.agreed import asked_of_accepted
+from backfill_assets.gates.failing_rows import FailingRows
 from backfill_assets.gates.judge import Findings, judge
 from backfill_assets.gates.measure import contents
 from backfill_assets.gates.measured import Measured
@@ -32,9 +39,10 @@ from backfill_assets.lake.tables import problem_of
 from backfill_assets.ledger.checks import CheckedGate
 from backfill_assets.ledger.findings import FailingKey, GateResult
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions, count_of
 from backfill_assets.transforms.schemas import business_schema, former_columns_of
-from backfill_assets.upkeep.errors import AskedOfCandidates, NothingAccepted
+from backfill_assets.upkeep.errors import AskedOfCandidates, NothingAccepted, NotReadThen
 from backfill_assets.workspace import Workspace
 
 MOST_FAILURES = 20
@@ -64,14 +72,16 @@ class GateOnRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotMeasurable:
-    """Accepted partitions that no gate could measure.
+    """Accepted partitions that could not be measured.
 
     Attributes:
         partitions: Which ones.
+        gates: With which gates.
         why: The reason, of the first of them.
     """
 
     partitions: Partitions
+    gates: tuple[str, ...]
     why: str
 
 
@@ -81,11 +91,11 @@ class RowsCheck:
 
     Attributes:
         table: The table.
-        passes: Whether every blocking gate passed in every partition that was asked for, and all could be measured.
+        passes: Whether every blocking gate passed in every partition that was asked for, and could be measured there.
         partitions: The accepted partitions that were measured; null when none could be.
         gates: What each gate found, as they are declared.
         of_candidates: The gates that are asked only of candidates, and were not asked.
-        not_measurable: The accepted partitions that could not be measured, by reason.
+        not_measurable: The accepted partitions that could not be measured with some gates, by reason.
         replaced: Partitions of which another version was accepted while the one before it was measured.
     """
 
@@ -100,7 +110,13 @@ class RowsCheck:
 
 @dataclass(kw_only=True)
 class _Checking:
-    """One check: what is measured, and what was found so far."""
+    """One check: what is measured, and what was found so far.
+
+    Attributes:
+        terms: The digests of the gates by name.
+        code: The digests of the author's code that measures gates, by name.
+        unmeasured: Why a gate could not measure a partition.
+    """
 
     ws: Workspace
     table: Table
@@ -108,8 +124,10 @@ class _Checking:
     terms: Mapping[str, str]
     accepted: Mapping[date, PartitionVersion]
     by: str
+    code: Mapping[str, str]
     found: list[CheckedGate] = field(default_factory=list)
     keys: list[FailingKey] = field(default_factory=list)
+    unmeasured: dict[tuple[str, date], str] = field(default_factory=dict)
 
 
 def check_rows(
@@ -143,16 +161,18 @@ def check_rows(
         accepted = tx.versions.accepted(table.name, partitions)
     if not accepted:
         raise NothingAccepted(table=table.name)
-    unreadable = _unreadable(ws, table, accepted)
+    unreadable, code = _unreadable(ws, table, accepted), ws.code.gate_digests(table)
     readable = {p: version for p, version in accepted.items() if p not in unreadable}
     work = _Checking(
         ws=ws,
         table=table,
         gates=tuple(gate for gate in wanted if gate.of_accepted),
-        terms=asked_of_accepted(table),
+        terms=asked_of_accepted(table, code),
+        code=code,
         accepted=readable,
         by=by,
     )
+    work.unmeasured |= {(gate.name, p): why for gate in work.gates for p, why in unreadable.items()}
 
     def say(line: str) -> None:
         listener(Progress(step="check", done=done, total=len(readable), line=line, table=table.name))
@@ -163,7 +183,7 @@ def check_rows(
         _check_group(work, group)
         done += len(group)
     say("done")
-    return _checked(work, wanted, unreadable)
+    return _checked(work, wanted)
 
 
 def _unreadable(ws: Workspace, table: Table, accepted: Mapping[date, PartitionVersion]) -> Mapping[date, str]:
@@ -179,8 +199,10 @@ def _check_group(work: _Checking, group: Sequence[date]) -> None:
     """Measures, appends and records some partitions."""
     ws, table = work.ws, work.table
     versions = {partition: work.accepted[partition] for partition in group}
-    results = judge(work.gates, map(_as_candidate, versions.values()), Findings(measured=_measured(work, versions)))
-    keys = _keys(work, versions, results)
+    measured, (failing, own_keys) = _measured(work, versions), _failing_rows(work, versions)
+    judged = judge(work.gates, map(_as_candidate, versions.values()), Findings(measured=measured, failing=failing))
+    results = [each for each in judged if (each.gate, each.partition) not in work.unmeasured]
+    keys = (*_keys(work, versions, results), *own_keys)
     found = [
         CheckedGate.of(
             result, table=table.name, version=versions[result.partition].version, term=work.terms[result.gate]
@@ -219,6 +241,57 @@ def _measured(work: _Checking, versions: Mapping[date, PartitionVersion]) -> Map
     return measured
 
 
+def _failing_rows(
+    work: _Checking, versions: Mapping[date, PartitionVersion]
+) -> tuple[Mapping[str, FailingRows], Sequence[FailingKey]]:
+    """What gates on rows that fail find, and some of the rows. Where they read inputs or references, these are the ones
+    that the run pinned which made the rows; where retention has removed them, that is kept as the reason."""
+    gates = [gate for gate in work.gates if isinstance(gate, Failing)]
+    counts: dict[str, dict[date, int]] = {gate.name: {} for gate in gates}
+    keys: list[FailingKey] = []
+    for run_id, days in grouped((v.run_id, p) for p, v in versions.items()).items() if gates else ():
+        with work.ws.ledger.read() as tx:
+            manifest = tx.runs.get(run_id).manifest
+        for gate in gates:
+            asked = _asked(work, gate, manifest, {p: versions[p].files for p in days})
+            try:
+                called = called_gates(asked)
+                found = counted(asked, called)[gate.name].rows
+                shown = sum(key.gate == gate.name for key in (*work.keys, *keys))
+                if found and shown < MOST_KEYS:
+                    keys += examples(asked, called, {gate.name: sorted(found)})[: MOST_KEYS - shown]
+            except MissingInput as error:
+                work.unmeasured |= dict.fromkeys(((gate.name, p) for p in days), error.message)
+                continue
+            counts[gate.name] |= found
+    return {name: FailingRows(rows=found) for name, found in counts.items()}, keys
+
+
+def _asked(work: _Checking, gate: Failing, manifest: Manifest, files: Mapping[date, FileSet]) -> Measuring:
+    """A gate with accepted rows as the candidate, beside themselves and what they were computed from."""
+    ws, table = work.ws, work.table
+    pinned = pinned_inputs(ws, manifest, table) if isinstance(table, DerivedTable) else {}
+
+    def rows() -> DataFrame:
+        return rows_of(ws, table, _with_rows(files.values()))
+
+    def not_read(name: str) -> DataFrame:
+        raise NotReadThen(run_id=manifest.run_id, table=table.name, argument=name)
+
+    declared = table.inputs if isinstance(table, DerivedTable) else {}
+    return Measuring(
+        ws=ws,
+        table=table,
+        gates=[gate],
+        partitions=tuple(sorted(files)),
+        candidate=rows,
+        accepted=rows,
+        inputs={name: pinned.get(name) or partial(not_read, name) for name in declared},
+        references=manifest.references,
+        code=work.code,
+    )
+
+
 def _keys(
     work: _Checking, versions: Mapping[date, PartitionVersion], results: Sequence[GateResult]
 ) -> tuple[FailingKey, ...]:
@@ -254,7 +327,7 @@ def _append(work: _Checking, found: Sequence[CheckedGate]) -> None:
     append_validation(work.ws.lake, work.table.name, rows, app_id=f"check:{digest}")
 
 
-def _checked(work: _Checking, wanted: Iterable[Gate], unreadable: Mapping[date, str]) -> RowsCheck:
+def _checked(work: _Checking, wanted: Iterable[Gate]) -> RowsCheck:
     grain, table = work.table.partition.grain, work.table.name
     with work.ws.ledger.read() as tx:
         now = tx.versions.claims(table, sorted(work.accepted))
@@ -274,16 +347,22 @@ def _checked(work: _Checking, wanted: Iterable[Gate], unreadable: Mapping[date, 
                 keys=tuple(keys.get(gate.name, ())),
             )
         )
-    why = grouped((said, partition) for partition, said in unreadable.items())
+    why = grouped((said, (gate, partition)) for (gate, partition), said in work.unmeasured.items())
+    unmeasured = {gate for gate, _ in work.unmeasured}
     replaced = [p for p, version in work.accepted.items() if p not in now or now[p].version != version.version]
     return RowsCheck(
         table=table,
-        passes=not unreadable and not any(each.blocking and each.failed for each in gates),
+        passes=not any(each.blocking and (each.failed or each.gate in unmeasured) for each in gates),
         partitions=Partitions.of(grain, work.accepted) if work.accepted else None,
         gates=tuple(gates),
         of_candidates=tuple(gate.name for gate in wanted if not gate.of_accepted),
         not_measurable=tuple(
-            NotMeasurable(partitions=Partitions.of(grain, days), why=said) for said, days in why.items()
+            NotMeasurable(
+                partitions=Partitions.of(grain, (partition for _, partition in some)),
+                gates=tuple(gate.name for gate in work.gates if gate.name in dict(some)),
+                why=said,
+            )
+            for said, some in why.items()
         ),
         replaced=Partitions.of(grain, replaced) if replaced else None,
     )

@@ -60,6 +60,13 @@ class AskedOfCandidates(OfTable, Refused):
     gate: str
 
 
+@sentence
+class NotReadThen(OfRun, OfTable, MissingInput):
+    """run {run_id} did not read {argument} for {table}, so that a gate on it cannot be asked of its rows."""
+
+    argument: str
+
+
 class Fault(Enum):
     """Why a part of an installation is not sound."""
 

@@ -105,6 +105,8 @@ def advice_on(error: BackfillError, _following: Following) -> Advice | None:
             return error.following
         case upkeep.NothingAccepted():
             return step(do(Act.HISTORY, error.table), " lists its publications")
+        case upkeep.NotReadThen():
+            return step("compute the rows again: ", do(Act.PLAN, _short(error.table), reason=WHY, by=NAME))
         case upkeep.AskedOfCandidates():
             return step("leave it out; ", do(Act.PLAN, _short(error.table), reason=WHY, by=NAME), " asks it")
         case upkeep.ReadAnew() | upkeep.NothingToReproduce() | upkeep.ComputedNothing() | upkeep.NothingToCompare():

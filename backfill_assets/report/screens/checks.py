@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from backfill_assets.planning.partitions import count_of
+from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report.advice.machine import after_rows_check
 from backfill_assets.report.page import Block, Note, Page, Tone, next_steps, page, section, table
+from backfill_assets.report.screens.shown_rows import keys_table
 from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.verdicts import verdict_words
-from backfill_assets.upkeep.check_rows import GateOnRows, RowsCheck
+from backfill_assets.upkeep.check_rows import GateOnRows, NotMeasurable, RowsCheck
 
 
 def rows_page(found: RowsCheck) -> Page:
     """What was measured, what each gate found, and what replaces rows that fail."""
-    noun = "" if found.partitions is None else found.partitions.grain.noun
+    grain = Grain.DAILY if found.partitions is None else found.partitions.grain
     which = "" if found.partitions is None else f": {found.partitions}"
     rows = [
-        (each.gate, "blocks" if each.blocking else "informs", _outcome(each, noun), each.failed) for each in found.gates
+        (each.gate, "blocks" if each.blocking else "informs", _outcome(each, grain.noun), each.failed)
+        for each in found.gates
     ]
     return page(
         f"Accepted rows of {found.table}{which}",
         section("Gates", table(["gate", "failure", "outcome", "failed in"], rows)),
-        *(block for each in found.gates for block in _failed(each)),
+        *(block for each in found.gates for block in _failed(each, grain)),
         Note(text=f"asked only of candidates: {', '.join(found.of_candidates)}") if found.of_candidates else None,
-        *(
-            Note(text=as_sentence(f"{each.partitions} could not be measured: {each.why}"), tone=Tone.BAD)
-            for each in found.not_measurable
-        ),
+        *(Note(text=as_sentence(_not_measured(each)), tone=Tone.BAD) for each in found.not_measurable),
         Note(text=f"replaced meanwhile, and measured as before: {found.replaced}", tone=Tone.ATTENTION)
         if found.replaced
         else None,
@@ -42,13 +41,15 @@ def _outcome(found: GateOnRows, noun: str) -> str:
     return f"failed in {len(found.failed):,} of {count_of(found.measured, noun)}"
 
 
-def _failed(found: GateOnRows) -> Iterator[Block | None]:
+def _not_measured(found: NotMeasurable) -> str:
+    return f"{found.partitions} could not be measured with {', '.join(found.gates)}: {found.why}"
+
+
+def _failed(found: GateOnRows, grain: Grain) -> Iterator[Block | None]:
     if found.failed is None:
         return
-    rows = [(each.partition, each.version, verdict_words(each.result)) for each in found.failures]
-    keys = [(key.partition, ", ".join(f"{name}={value}" for name, value in key.key.items())) for key in found.keys]
-    yield section(
-        f"{found.gate} fails",
-        table(["partition", "version", "found"], rows, numbers=["version"]),
-        table(["partition", "key of a row that fails"], keys),
-    )
+    rows = [
+        (partition_text(grain, each.partition), each.version, verdict_words(each.result)) for each in found.failures
+    ]
+    yield section(f"{found.gate} fails", table(["partition", "version", "found"], rows, numbers=["version"]))
+    yield section(f"Keys of rows that fail {found.gate}", keys_table(found.keys, grain), of_rows=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.ledger.findings import FailingKey, SampledRow
-from backfill_assets.planning.partitions import partition_text
+from backfill_assets.planning.partitions import Grain, partition_text
 from backfill_assets.report.measured import PROOF
 from backfill_assets.report.page import Section, Table, Tone, Toned, Value, section, table, words
 from backfill_assets.report.report import RunReport
@@ -49,7 +49,12 @@ def rows_that_fail(report: RunReport, *, of: str = "") -> Iterable[Section | Non
         sides = ("as staged", "with more input") if gate == PROOF else ("as accepted", "as staged")
         title = f"{gate} failed: rows that differ" if of else f"Rows that differ where {gate} failed"
         yield section(f"{titled}{title}", sample_table(rows, sides=sides), of_rows=True)
-    named = [row for row in report.failing_keys if row.gate not in compared]
+    failing = keys_table([row for row in report.failing_keys if row.gate not in compared], grain)
+    yield section(f"{titled}keys of rows that fail" if of else "Keys of rows that fail", failing, of_rows=True)
+
+
+def keys_table(named: Sequence[FailingKey], grain: Grain) -> Table:
+    """Keys of rows that fail gates, with what was expected and found where a gate says it."""
     said = [name for name in ("expected", "found") if any(getattr(row, name) is not None for row in named)]
     keys = [
         (
@@ -60,8 +65,7 @@ def rows_that_fail(report: RunReport, *, of: str = "") -> Iterable[Section | Non
         )
         for row in named
     ]
-    failing = table(["gate", "partition", "key", *said], keys, whole=["gate", "partition"])
-    yield section(f"{titled}keys of rows that fail" if of else "Keys of rows that fail", failing, of_rows=True)
+    return table(["gate", "partition", "key", *said], keys, whole=["gate", "partition"])
 
 
 def _side(values: Mapping[str, str | None] | None, name: str) -> str:

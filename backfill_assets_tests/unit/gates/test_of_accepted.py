@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from backfill_assets.domain import DerivedTable, Gate, accepted, expression, not_null, row_count
+from backfill_assets.domain import DerivedTable, Gate, accepted, expression, failing, not_null, row_count
 from backfill_assets.gates.agreed import asked_of_accepted
 from backfill_assets_tests.domains.example import DOMAIN
 
@@ -36,7 +36,7 @@ def test_gates_that_compare_with_accepted_rows_are_asked_only_of_candidates() ->
 
 
 def digest(gate: Gate) -> str:
-    return asked_of_accepted(replace(TABLE, gates=(*TABLE.gates, gate)))[gate.name]
+    return asked_of_accepted(replace(TABLE, gates=(*TABLE.gates, gate)), {})[gate.name]
 
 
 def test_another_demand_bound_or_consequence_makes_it_another_gate() -> None:
@@ -55,12 +55,18 @@ def test_another_demand_bound_or_consequence_makes_it_another_gate() -> None:
     assert len({same, *(digest(each) for each in others)}) == 1 + len(others)
 
 
+def test_other_code_of_a_function_makes_it_another_gate_even_where_its_words_stay() -> None:
+    table = replace(TABLE, gates=(*TABLE.gates, failing("g", sql="SELECT day FROM candidate")))
+    first, again, other = (asked_of_accepted(table, {"g": code})["g"] for code in ("a" * 64, "a" * 64, "b" * 64))
+    assert first == again != other
+
+
 def test_a_column_that_becomes_required_makes_the_gate_of_the_columns_another_one_and_an_optional_one_does_not() -> (
     None
 ):
     def schema(*more: StructField) -> str:
-        return asked_of_accepted(replace(TABLE, schema=StructType([*TABLE.schema.fields, *more])))["schema"]
+        return asked_of_accepted(replace(TABLE, schema=StructType([*TABLE.schema.fields, *more])), {})["schema"]
 
-    before = asked_of_accepted(TABLE)["schema"]
+    before = asked_of_accepted(TABLE, {})["schema"]
     assert schema(StructField("note", StringType(), nullable=True)) == before
     assert schema(StructField("count", LongType(), nullable=False)) != before
