@@ -22,6 +22,7 @@ from backfill_assets.ledger.checks import GATES_CHECKED
 from backfill_assets.ledger.findings import FailingKey
 from backfill_assets.main import app
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.report.advice.machine import after_rows_check
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.gates_since import FailsGate, NotMeasured, fails_gates, not_measured
 from backfill_assets.report.html import html_file
@@ -128,7 +129,9 @@ def test_a_gate_that_is_new_is_named_without_making_rows_stale_and_a_check_measu
     assert (fails.gate, fails.blocking, fails.partitions.days) == ("small", True, tuple(OUTPUT))
     assert f"backfill plan {RECENT}" in words_of(fails.next_step)
     page = html_file(page_of(checked))
-    assert "2026-01-03, only" in page and f"backfill plan {RECENT}" in page
+    assert "small fails" in page and "Keys of rows that fail small" in page
+    (following,) = after_rows_check(checked)
+    assert f"backfill plan {RECENT}" in words_of(following)
     assert audit(shop.ws).problems == ()
     # Without the gate nothing is said of it any more, and with it again what was found.
     assert failing(with_gates(shop, without=["small"])) == ()
