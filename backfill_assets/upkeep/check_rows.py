@@ -28,7 +28,7 @@ from backfill_assets.core.identity import FileSet, document_digest
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.spark import require_meaning
 from backfill_assets.domain import DerivedTable, Failing, Gate, Table, UniqueKey
-from backfill_assets.gates.agreed import asked_of_accepted
+from backfill_assets.gates.agreed import asked_of_accepted, gate_terms
 from backfill_assets.gates.failing_rows import FailingRows
 from backfill_assets.gates.judge import Findings, judge
 from backfill_assets.gates.measure import contents
@@ -114,7 +114,7 @@ class _Checking:
 
     Attributes:
         terms: The digests of the gates by name.
-        code: The digests of the author's code that measures gates, by name.
+        code: The digests of the code that measures gates, by name.
         unmeasured: Why a gate could not measure a partition.
     """
 
@@ -161,14 +161,14 @@ def check_rows(
         accepted = tx.versions.accepted(table.name, partitions)
     if not accepted:
         raise NothingAccepted(table=table.name)
-    unreadable, code = _unreadable(ws, table, accepted), ws.code.gate_digests(table)
+    unreadable, own = _unreadable(ws, table, accepted), ws.code.gate_digests(table)
     readable = {p: version for p, version in accepted.items() if p not in unreadable}
     work = _Checking(
         ws=ws,
         table=table,
         gates=tuple(gate for gate in wanted if gate.of_accepted),
-        terms=asked_of_accepted(table, code),
-        code=code,
+        terms=asked_of_accepted(table, own),
+        code={term.name: term.code for term in gate_terms(table, code=own)},
         accepted=readable,
         by=by,
     )
