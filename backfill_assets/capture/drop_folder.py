@@ -19,8 +19,8 @@ from backfill_assets.capture.expected_files import NOTHING, Expected
 from backfill_assets.core.wording import visible
 
 LANDED = "landed"
-MANIFESTS = (".manifest.json", ".manifest.csv")
-"""What the names of manifests end in."""
+MANIFESTS = ("manifest.json", "manifest.csv")
+"""The names of manifests, in any case; or what they end in, behind a point."""
 SETTLED_AFTER = timedelta(seconds=60)
 """A file is not taken before it has been left alone for so long."""
 
@@ -58,11 +58,17 @@ class DroppedFile:
     @property
     def is_manifest(self) -> bool:
         """Whether it says what a delivery is, and holds no records."""
-        return self.path.name.endswith(MANIFESTS)
+        return is_manifest(self.path.name)
 
     def is_settled(self, at: datetime) -> bool:
         """Whether it can be landed, and has been left alone for long enough."""
         return not self.unfit and self.changed_at <= at - SETTLED_AFTER
+
+
+def is_manifest(name: str) -> bool:
+    """Whether a file of this name says what a delivery is."""
+    lower = name.lower()
+    return lower in MANIFESTS or lower.endswith(tuple(f".{each}" for each in MANIFESTS))
 
 
 def dropped_files(drop: Path, sources: Iterable[str]) -> tuple[DroppedFile, ...]:

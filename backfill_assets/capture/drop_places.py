@@ -23,11 +23,11 @@ from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.deliveries import in_deliveries
 from backfill_assets.capture.drop_folder import (
     LANDED,
-    MANIFESTS,
     SETTLED_AFTER,
     DroppedFile,
     dropped_files,
     is_finished,
+    is_manifest,
     put_aside,
 )
 from backfill_assets.capture.errors import NoFile
@@ -179,7 +179,7 @@ class SftpPlace:
         return self._files
 
     def _is_meant(self, entry: FolderEntry) -> bool:
-        is_ours = entry.name.endswith(MANIFESTS) or self._declared.is_meant(entry.name)
+        is_ours = is_manifest(entry.name) or self._declared.is_meant(entry.name)
         return is_ours and is_finished(entry.name) and not entry.is_folder
 
     def _subject(self, entry: FolderEntry) -> str:

@@ -114,9 +114,8 @@ def read_manifest(path: Path) -> tuple[Expected, ...]:
         if path.stat().st_size > _MOST_BYTES:
             raise _no_manifest(name, "is larger than a manifest can be (64 MiB)")
         text = path.read_text("utf-8-sig")
-        entries = (
-            list(csv.DictReader(io.StringIO(text, newline=""), strict=True)) if path.suffix == ".csv" else _listed(text)
-        )
+        is_csv = path.suffix.lower() == ".csv"
+        entries = list(csv.DictReader(io.StringIO(text, newline=""), strict=True)) if is_csv else _listed(text)
     except OSError as error:
         raise _no_manifest(name, f"cannot be read: {str(error.strerror).lower()}") from error
     except (ValueError, RecursionError, csv.Error) as error:

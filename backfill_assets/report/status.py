@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from backfill_assets.core.errors import Problem, Problems
 from backfill_assets.core.spark import found_server
-from backfill_assets.domain import DerivedTable
+from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.lake.errors import NoTable
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord, SetRecord
@@ -29,6 +31,8 @@ from backfill_assets.report.server import ServerDocument, server_document
 from backfill_assets.report.stuck import StuckDocument, stuck_document
 from backfill_assets.report.table_acts import ActDocument, open_acts
 from backfill_assets.workspace import Workspace
+
+T = TypeVar("T")
 
 _MOST_SETS = 5
 _NEWEST = 20
@@ -119,8 +123,8 @@ def status(ws: Workspace) -> StatusDocument:
             frozen=freezes(tx),
             not_known=not_known_of(tx, ws.domain.sources),
             read_before=read_before(tx, ws.domain.sources),
-            not_measured=not_measured(ws, tx, ws.domain.tables.values()),
-            fails_gates=fails_gates(ws, tx, ws.domain.tables.values()),
+            not_measured=_of_tables(not_measured, ws, tx, problems),
+            fails_gates=_of_tables(fails_gates, ws, tx, problems),
             stuck=tuple(map(stuck_document, still_stuck(ws, tx))),
             problems=(),
         )
@@ -128,6 +132,20 @@ def status(ws: Workspace) -> StatusDocument:
         with problems.noted(name):
             _require_in_order(ws, name)
     return replace(found, problems=tuple(problems.found))
+
+
+def _of_tables(
+    ask: Callable[[Workspace, ReadTransaction, Iterable[Table]], Iterable[T]],
+    ws: Workspace,
+    tx: ReadTransaction,
+    problems: Problems,
+) -> tuple[T, ...]:
+    """What is known of each table, without those whose gates cannot be read, as where the code of one is gone."""
+    found: list[T] = []
+    for table in ws.domain.tables.values():
+        with problems.noted(table.name):
+            found += ask(ws, tx, [table])
+    return tuple(found)
 
 
 def _runs(tx: ReadTransaction, problems: Problems) -> tuple[RunRecord, ...]:

@@ -13,6 +13,8 @@ from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 
+from backfill_assets.application.check import check
+from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.core.crash_points import Point
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import ApprovalState, ImportState, RunState, SetState
@@ -304,6 +306,15 @@ def _vacuum(ws: Workspace, _: Notes) -> None:
     operations.vacuum(ws, by="ops")
 
 
+def _check(ws: Workspace, _: Notes) -> None:
+    check(ws, Acting(by="eve", recorder=Unrecorded()), RECENT)
+
+
+def _checked(shop: Shop, notes: Notes) -> None:
+    _check(shop.ws, notes)
+    published(shop, notes)
+
+
 _run = partial(Scenario, home="published", finish=published)
 _set = partial(Scenario, home="month")
 
@@ -324,6 +335,7 @@ SCENARIOS = {
         _run(name="resume", prepare=_half_staged, act=_stage, needs_spark=True),
         _run(name="stage what is cancelled", prepare=_planned, act=_stage, finish=_cancelled, needs_spark=True),
         _run(name="gate", prepare=_staged, act=_gate, needs_spark=True),
+        _run(name="check", prepare=_visible, act=_check, finish=_checked, needs_spark=True),
         _run(name="publish", prepare=_ready, act=_publish),
         _run(name="publish what is cancelled", prepare=_ready, act=_publish, finish=_cancelled),
         _set(name="publish a set that is cancelled", prepare=_ready_set, act=_publish_set, finish=_cancelled_set),

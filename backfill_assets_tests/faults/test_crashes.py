@@ -29,6 +29,7 @@ SOMEWHERE = (
     ("land again as declared", Point.LAND_DECODED),
     ("land again as declared", Point.LAND_CONFORMED),
     ("stage", Point.STAGE_FILES_WRITTEN),
+    ("check", Point.CHECK_APPENDED),
     ("land an extract", Point.LAND_STATED),
     ("land an extract", Point.LAND_BEGUN),
     ("withdraw", Point.LAND_STATED),

@@ -192,6 +192,12 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/publication/test_expiry.py"
         "::test_a_late_event_is_restated_from_the_kept_snapshot_before_it_and_what_has_expired_stays_so",
     ),
+    "47": (
+        "integration/upkeep/test_check_rows.py"
+        "::test_a_gate_that_is_new_is_named_without_making_rows_stale_and_a_check_measures_them",
+        "integration/ledger/test_checks.py"
+        "::test_a_version_was_measured_with_the_gates_of_its_run_and_of_later_checks_of_it",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""

@@ -72,6 +72,27 @@ def test_a_delivery_waits_until_all_its_files_are_there(folder: tuple[Settings, 
     assert (only.path, only.unfit) == (manifest, "day.manifest.json is neither JSON nor CSV with a header.")
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("MANIFEST.json", '["a.jsonl", "b.jsonl"]'),
+        ("manifest.csv", "name,records\na.jsonl,1\nb.jsonl,1\n"),
+        ("Day.Manifest.CSV", "file,size\na.jsonl,3\nb.jsonl,3\n"),
+    ],
+)
+def test_a_manifest_is_known_by_its_name_in_any_case(folder: tuple[Settings, Path], name: str, text: str) -> None:
+    settings, sales = folder
+    put(sales, "a.jsonl")
+    put(sales, "my-manifest.jsonl")  # a file with records, whose name only looks like it
+    put(sales, name, text)
+    at = later(minutes=5)
+    assert names(listed(settings, at)) == ["my-manifest.jsonl"]
+    put(sales, "b.jsonl")
+    found = listed(settings, at)
+    assert {each.path.name for each in found if each.delivery == f"sales/{name}"} == {"a.jsonl", "b.jsonl", name}
+    assert {each.unfit for each in found} == {""}
+
+
 def test_a_delivery_that_stays_incomplete_is_for_a_person(folder: tuple[Settings, Path]) -> None:
     settings, sales = folder
     put(sales, "a.jsonl")

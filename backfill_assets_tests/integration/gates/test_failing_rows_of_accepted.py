@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from pyspark.sql import functions as sf
 
 from backfill_assets.application.check import check
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.domain import failing
+from backfill_assets.domain import TransformContext, daily, derived_table, failing, warm_up_proof
 from backfill_assets.report.gates_since import not_measured
 from backfill_assets.testing import DomainKit
 from backfill_assets.upkeep.check_rows import RowsCheck
@@ -92,3 +93,37 @@ def test_rows_whose_inputs_are_gone_cannot_be_measured_with_a_gate_on_them_and_t
     assert (lost.gates, len(lost.partitions), checked.passes) == (("as_ordered",), 3, False)
     assert {each.gate: each.measured for each in checked.gates}.items() >= {"as_ordered": 0, "is_itself": 3}.items()
     assert lacking(kit) == ("as_ordered",)
+
+
+@derived_table(
+    name=TABLE,
+    inputs={"orders": judged.orders, "customers": judged.customers},
+    key=("day", "order_id"),
+    partition=daily("day"),
+    schema=judged.order_totals.schema,
+    version="2.0.0",
+    gates=(
+        failing(
+            "known",
+            sql="SELECT t.day, t.order_id FROM candidate t LEFT ANTI JOIN customers c ON c.customer_id = t.customer_id",
+        ),
+        warm_up_proof(partitions=0),
+    ),
+)
+def of_customers(orders: DataFrame, customers: DataFrame, ctx: TransformContext) -> DataFrame:
+    """The active orders of a day. Grain: one row per day and order."""
+    known = orders.join(customers, "customer_id", "left_semi").withColumn("day", sf.col("ordered_on"))
+    return known.withColumn("number", sf.lit(1).cast("long")).select(*judged.order_totals.schema.fieldNames())
+
+
+def test_a_gate_on_an_input_that_the_run_of_the_rows_did_not_read_cannot_be_asked_of_them(
+    opens: Opens, tmp_path: Path
+) -> None:
+    opens().close()
+    domain = replace(judged.DOMAIN, derived=(of_customers,))
+    kit = judged.opened(domain, tmp_path / "home")
+    checked = check(kit.ws, EVE, TABLE)
+    (lost,) = checked.not_measurable
+    assert (lost.gates, len(lost.partitions), checked.passes) == (("known",), 3, False)
+    assert "did not read customers" in lost.why
+    assert lacking(kit) == ("known",)

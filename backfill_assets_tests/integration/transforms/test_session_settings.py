@@ -13,6 +13,8 @@ import pytest
 from dagster import DagsterInvalidConfigError
 from pyspark.sql import DataFrame, SparkSession
 
+from backfill_assets.application.check import check
+from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.candidates import compute
 from backfill_assets.core import session_settings
 from backfill_assets.core.errors import ContractBroken, WrongSession
@@ -63,6 +65,7 @@ def test_a_session_that_was_there_before_is_refused_before_anything_is_computed(
         lambda: operations.stage(ws, before, actor="ana"),
         lambda: operations.gate(ws, published.run_id, actor="ana"),
         lambda: operations.reproduce(ws, published.run_id, by="ana"),
+        lambda: check(ws, Acting(by="ana", recorder=Unrecorded()), RECENT),
     ):
         with pytest.raises(WrongSession) as refusal:
             act()

@@ -166,6 +166,7 @@ class Killed(Exception):
     """The process is gone."""
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_before_the_ledger_knows_leaves_nothing_half_and_goes_on(shop: Shop) -> None:
     shop = with_gates(shop, SMALL)
 
@@ -182,6 +183,7 @@ def test_a_process_that_is_killed_before_the_ledger_knows_leaves_nothing_half_an
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_version_that_is_replaced_meanwhile_is_the_one_that_is_named(shop: Shop) -> None:
     shop = with_gates(shop, SMALL)
     run_id = shop.ready()
@@ -197,6 +199,7 @@ def test_a_version_that_is_replaced_meanwhile_is_the_one_that_is_named(shop: Sho
     assert [each.gate for each in failing(shop)] == ["small"]
 
 
+@pytest.mark.long
 def test_rows_that_a_later_run_found_equal_were_measured_with_its_gates(shop: Shop) -> None:
     shop = with_gates(shop, ONLY)
     assert lacking(shop) == {RECENT: ("accepted_shop",)}
@@ -208,10 +211,17 @@ def test_rows_that_a_later_run_found_equal_were_measured_with_its_gates(shop: Sh
     assert lacking(shop) == {}
 
 
-def test_a_file_that_is_gone_is_said_in_one_sentence_and_the_others_are_measured(shop: Shop) -> None:
+@pytest.mark.parametrize("harm", ["gone", "other bytes"])
+def test_a_file_that_is_gone_or_damaged_is_said_in_one_sentence_and_the_others_are_measured(
+    shop: Shop, harm: str
+) -> None:
     with shop.ws.ledger.read() as tx:
         (file,) = tx.versions.accepted(RECENT)[date(2026, 1, 5)].files.files
-    (folder_of(shop.ws.lake, RECENT) / file.path).unlink()
+    place = folder_of(shop.ws.lake, RECENT) / file.path
+    content = place.read_bytes()
+    place.unlink()
+    if harm == "other bytes":
+        place.write_bytes(bytes([*content[:-20], content[-20] ^ 1, *content[-19:]]))
     shop = with_gates(shop, ONLY)
     checked = check(shop.ws, EVE, RECENT)
     (lost,) = checked.not_measurable
