@@ -33,6 +33,7 @@ from backfill_assets.candidates.piloting import Pilot
 from backfill_assets.candidates.prove import prove
 from backfill_assets.candidates.rows import accepted_checksums, lost_partitions, recorded_checksums, rows_of
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
+from backfill_assets.candidates.usual import NOT_ASKED, AsUsual, BothSides, as_usual
 from backfill_assets.core.columns import differing_columns
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.grouped import grouped
@@ -43,7 +44,14 @@ from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.spark import processor_clock
 from backfill_assets.domain import Breakdown, DerivedTable, Failing, Gate, Table, WarmUpProof
 from backfill_assets.gates.agreed import gates_of, require_agreed_gates
-from backfill_assets.gates.broken_down import Cells, break_down, breakdown_of, declared_by, row_changes
+from backfill_assets.gates.broken_down import (
+    Cells,
+    break_down,
+    breakdown_of,
+    cells_to_keep,
+    declared_by,
+    row_changes,
+)
 from backfill_assets.gates.judge import Findings, StateAgain, Verdict, judge
 from backfill_assets.gates.measure import compare, contents
 from backfill_assets.gates.measured import Measured, MergedPartition, PilotedPartition, equal_partitions
@@ -58,7 +66,6 @@ from backfill_assets.ledger.findings import (
     FailingKey,
     Finding,
     GateResult,
-    PartitionCells,
     RowChanges,
     SampledRow,
 )
@@ -104,6 +111,7 @@ class Gating:
         found: What its stages have found so far, which the gates judge.
         sample: Some rows that would change, before and after.
         called: The rows that fail gates, as their functions described them, by the names of the gates.
+        usual: What was found of the usual.
         took_ms: How long its stages took, by name.
         began: When it began, by a clock that never goes back.
         clock: The processor time since then.
@@ -122,6 +130,7 @@ class Gating:
     found: Findings
     sample: tuple[SampledRow, ...] = ()
     called: Called = field(default_factory=dict)
+    usual: AsUsual = NOT_ASKED
     took_ms: dict[str, int] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
     evaluated: Evaluated | None = None
@@ -274,10 +283,13 @@ def _measured(work: Gating) -> Findings:
     measured = _with_lost(work, compare(found, before, compare_partitions(sides), table), equal)
     derived = table if isinstance(table, DerivedTable) else None
     cells: tuple[BreakdownCell, ...] = ()
+    then: Cells = {}
     if breakdown is not None:
         after = {partition: each.cells for partition, each in found.items()}
         then = _accepted_cells(work, {partition: after[partition] for partition in equal}, before, breakdown)
         cells = break_down(then, after, breakdown, new=work.found.new)
+    both = BothSides(staged=found, accepted=work.accepted, cells=then)
+    work.usual = as_usual(ws, work.manifest, table, work.gates, both)
     return Findings(
         new=work.found.new,
         measured=measured,
@@ -287,6 +299,7 @@ def _measured(work: Gating) -> Findings:
         merged=_measured_merge(work, derived) if derived and publish.merges else {},
         piloted=_measured_pilot(work, derived) if derived and publish.scope is not None else {},
         again=_state_again(work, derived, measured) if derived and derived.state is not None else None,
+        usual=work.usual.verdicts,
     )
 
 
@@ -434,7 +447,8 @@ def _record(work: Gating, *, actor: str) -> None:
     )
     ws.reached(Point.GATE_APPENDED)
     failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
-    found, by_partition = work.found, _partition_cells(work)
+    found = work.found
+    by_partition = cells_to_keep(work.table, work.staged_files, {p: each.cells for p, each in found.measured.items()})
     work.took_ms[ALL_GATES] = round((time.monotonic() - work.began) * 1000)
     with ws.ledger.write() as tx:
         tx.candidates.record_gates(
@@ -443,7 +457,7 @@ def _record(work: Gating, *, actor: str) -> None:
             evaluated.results,
             actor=actor,
             attempt=work.attempt,
-            samples=(evaluated.sample, evaluated.failing, found.cells, by_partition, found.changes),
+            samples=(evaluated.sample, evaluated.failing, found.cells, by_partition, found.changes, work.usual.points),
             took_ms=work.took_ms,
             core_ms=round(work.clock.core_seconds() * 1000),
         )
@@ -496,19 +510,6 @@ def _compared(work: Gating) -> Sequence[CandidatePartition]:
         )
         for partition, candidate in work.candidates.items()
     ]
-
-
-def _partition_cells(work: Gating) -> tuple[PartitionCells, ...]:
-    """The cells of the staged partitions, with what they are cells of."""
-    breakdown = breakdown_of(work.table)
-    if breakdown is None:
-        return ()
-    declared = declared_by(breakdown)
-    return tuple(
-        PartitionCells(partition=p, files=work.staged_files[p].digest, declared=declared, cells=each.cells)
-        for p, each in work.found.measured.items()
-        if each.cells
-    )
 
 
 def _attempt(candidates: Iterable[CandidatePartition], results: Iterable[GateResult]) -> str:

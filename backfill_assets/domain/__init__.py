@@ -50,6 +50,7 @@ from backfill_assets.domain.gates import (
     SameState,
     SchemaMatches,
     UniqueKey,
+    Usual,
     WarmUpProof,
     accepted,
     compared,
@@ -81,6 +82,7 @@ from backfill_assets.domain.tables import (
     reads,
     reads_self,
 )
+from backfill_assets.domain.usual import Past, months, rows, usual, weeks
 from backfill_assets.domain.written import seconds
 from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.partitions import DayRange, Grain
@@ -143,6 +145,7 @@ __all__ = [
     "OutsideScope",
     "PageNumber",
     "Partitioning",
+    "Past",
     "Policy",
     "PostgresTable",
     "PublishMode",
@@ -164,6 +167,7 @@ __all__ = [
     "Transform",
     "TransformContext",
     "UniqueKey",
+    "Usual",
     "WarmUpProof",
     "Window",
     "Xlsx",
@@ -179,6 +183,7 @@ __all__ = [
     "lifts",
     "merge",
     "monthly",
+    "months",
     "moved",
     "not_null",
     "phases",
@@ -186,9 +191,12 @@ __all__ = [
     "reads_self",
     "replace",
     "row_count",
+    "rows",
     "seconds",
     "tolerance",
     "unique_key",
+    "usual",
     "versioned",
     "warm_up_proof",
+    "weeks",
 ]

@@ -7,13 +7,19 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.domain.declarations import SHORT_NAME, Declared, require_columns, wrong
-from backfill_assets.domain.gates import Moved, columns_in, require_kind
+from backfill_assets.domain.declarations import SHORT_NAME, Declared, Partitioning, require_columns, wrong
+from backfill_assets.domain.gates import Moved, Usual, columns_in, require_kind
+from backfill_assets.planning.partitions import Grain
 
 ROWS = "rows"
 """The measure that every breakdown has: how many rows there are."""
 
 MOST_DIMENSIONS = 4
+
+LEAST_HISTORY = 4
+"""Of fewer partitions it cannot be said how far they usually are from each other."""
+
+DAYS_OF_A_WEEK, _SHORTEST_MONTH = 7, 28
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,16 +98,22 @@ def check_tolerance(table: Declared, found: Tolerance, breakdown: Breakdown | No
     """Refuses a tolerance that is none, has no owner, or is of a measure that cannot be."""
     if not isinstance(found.owner, str) or not found.owner.strip():
         raise wrong(table, f"its tolerance is owned by {found.owner!r:.60}, which is not a group of approvers")
-    _check_moved(table, found, breakdown, "its tolerance")
+    _require_measure(table, found, breakdown, "its tolerance")
+    _check_moved(table, found, "its tolerance")
     if not (found.percent or found.at_least):
         raise wrong(table, "it tolerates 0 % from 0, which allows no difference")
 
 
-def check_breakdown(table: Declared, breakdown: Breakdown | None, *, partition: str) -> None:
+def check_breakdown(table: Declared, breakdown: Breakdown | None, *, partition: Partitioning) -> None:
     """Refuses dimensions and measures that cannot be, and gates on others than these."""
     for gate in table.gates:
         if isinstance(gate, Moved):
-            _check_moved(table, gate, breakdown, f"gate {gate.name}")
+            _require_measure(table, gate, breakdown, f"gate {gate.name}")
+            _check_moved(table, gate, f"gate {gate.name}")
+        if isinstance(gate, Usual):
+            if gate.measure != ROWS or gate.by:
+                _require_measure(table, gate, breakdown, f"gate {gate.name}")
+            _check_usual(table, gate, partition.grain)
     if breakdown is None:
         return
     if not isinstance(breakdown.by, tuple) or not isinstance(breakdown.measures, Mapping):
@@ -109,8 +121,10 @@ def check_breakdown(table: Declared, breakdown: Breakdown | None, *, partition: 
     require_columns(table, breakdown.by, "a dimension of its breakdown")
     if len(set(breakdown.by)) != len(breakdown.by) or len(breakdown.by) > MOST_DIMENSIONS:
         raise wrong(table, f"its breakdown has more than {MOST_DIMENSIONS} dimensions, or one twice")
-    if partition in breakdown.by:
-        raise wrong(table, f"its breakdown is by month in any case, so not by its partition column {partition!r}")
+    if partition.column in breakdown.by:
+        raise wrong(
+            table, f"its breakdown is by month in any case, so not by its partition column {partition.column!r}"
+        )
     for name, measured in breakdown.measures.items():
         if not isinstance(name, str) or not SHORT_NAME.fullmatch(name) or name == ROWS:
             raise wrong(table, f"a measure is named with lower-case letters, digits and _, and not {ROWS!r}: {name!r}")
@@ -127,7 +141,7 @@ def check_measures(table: Declared, breakdown: Breakdown | None) -> None:
         require_kind(measured, f"{table.name}: measure {name}", table.schema, counts=True)
 
 
-def _check_moved(table: Declared, gate: Moved | Tolerance, breakdown: Breakdown | None, named: str) -> None:
+def _require_measure(table: Declared, gate: Moved | Usual | Tolerance, breakdown: Breakdown | None, named: str) -> None:
     """Of a gate, or of a tolerance, which is on a measure as well."""
     if breakdown is None:
         raise wrong(table, f"{named} needs a breakdown, which only a derived table can declare")
@@ -135,5 +149,31 @@ def _check_moved(table: Declared, gate: Moved | Tolerance, breakdown: Breakdown 
         raise wrong(table, f"{named} is on {gate.measure!r}, and the measures are {', '.join(breakdown.names)}")
     if foreign := [column for column in gate.by if column not in breakdown.by]:
         raise wrong(table, f"{named} is by {foreign[0]!r}, which is not a dimension of its breakdown")
+
+
+def _check_moved(table: Declared, gate: Moved | Tolerance, named: str) -> None:
     if not 0 <= gate.percent <= 1_000_000 or gate.at_least < 0:
         raise wrong(table, f"{named} allows {gate.percent} % from {gate.at_least}, which cannot be")
+
+
+def _check_usual(table: Declared, gate: Usual, grain: Grain) -> None:
+    """Refuses bounds that cannot be, days of a monthly table, and too few partitions to compare with."""
+    if not 0 < gate.most <= 1_000 or gate.at_least < 0:
+        raise wrong(
+            table, f"gate {gate.name} allows {gate.most:g} times the usual from {gate.at_least}, which cannot be"
+        )
+    if grain is Grain.MONTHLY and (gate.same or not gate.months):
+        raise wrong(table, f"gate {gate.name} compares months: write against=months(12), same=None")
+    most = gate.months
+    if grain is Grain.DAILY:
+        days = gate.days or _SHORTEST_MONTH * gate.months
+        most = days // DAYS_OF_A_WEEK if gate.same else days
+    if not LEAST_HISTORY <= gate.fewest <= most:
+        raise wrong(
+            table,
+            f"gate {gate.name} compares with at most {most} partitions, and only from {gate.fewest} on: compare "
+            f"further back, with against=, or declare fewest= between {LEAST_HISTORY} and {most}"
+            if most >= LEAST_HISTORY
+            else f"gate {gate.name} compares with at most {most} partitions, and {LEAST_HISTORY} are the fewest: "
+            "compare further back, with against=",
+        )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 from unicodedata import normalize
 
 from pyspark.sql.types import BooleanType, NumericType, StructType
@@ -367,6 +367,65 @@ class Moved(_Gate):
         return self.by
 
 
+Then = Literal["block", "comment", "warn"]
+"""What becomes of a run with a partition that is far from the usual."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usual(_Gate):
+    """A measure of each partition is about what it was in the accepted partitions before it. Written with `usual(...)`.
+
+    Attributes:
+        measure: A measure of the table's breakdown, or `rows`.
+        by: The dimensions by which it is compared; none for the whole partition.
+        days: How many days back it is compared; 0 where `months` says it.
+        months: How many months back it is compared; 0 where `days` says it.
+        same: Whether only the same weekdays are compared.
+        most: How many times the usual distance from the usual value it may be away from it.
+        then: What becomes of a run with a partition that is further away.
+        at_least: Distances from the usual value below this amount do not count.
+        fewest: With fewer accepted partitions than these to compare with, nothing is far from the usual.
+    """
+
+    of_accepted: ClassVar[bool] = False
+
+    measure: str
+    by: tuple[str, ...] = ()
+    days: int = 0
+    months: int = 0
+    same: Literal["weekday"] | None = None
+    most: float
+    then: Then = "comment"
+    at_least: int = 0
+    fewest: int
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        derived = name_for("usual", self.measure, *(["by", *self.by] if self.by else []))
+        object.__setattr__(self, "name", self.name or derived)
+        object.__setattr__(self, "blocking", self.then == "block")
+
+    @property
+    def against(self) -> str:
+        """How far back it is compared, and with which partitions."""
+        back = count_of(self.months, "month") if self.months else count_of(self.days, "day")
+        return f"the same weekday in the {back} before" if self.same else f"the {back} before"
+
+    @property
+    def demands(self) -> str:
+        by = f", by {' and '.join(self.by)}," if self.by else ""
+        small = f" or by less than {self.at_least:,}" if self.at_least else ""
+        more = {"block": "blocks", "comment": "needs a comment of the approver", "warn": "is a warning"}
+        return (
+            f"{self.measure} of a partition{by} differs from {self.against} by at most {self.most:g} times the usual "
+            f"distance{small}, where {self.fewest} or more are accepted; more {more[self.then]}"
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.by
+
+
 Gate = (
     SchemaMatches
     | UniqueKey
@@ -383,6 +442,7 @@ Gate = (
     | WarmUpProof
     | Moved
     | Failing
+    | Usual
 )
 
 

@@ -12,6 +12,7 @@ from backfill_assets.domain.gates import (
     Gate,
     Moved,
     RowCount,
+    Usual,
     WarmUpProof,
 )
 from backfill_assets.domain.operations import Ties, UnknownKeys
@@ -53,6 +54,15 @@ def _gate(gate: Gate, measures: Mapping[str, str]) -> Safeguard:
             most = {"percent": gate.percent, "at_least": gate.at_least}
             exactly |= _measure(gate.measure, measures)
             return Safeguard(name=name, least={"blocking": blocking}, most=most, exactly=exactly)
+        case Usual():
+            least = {"blocking": blocking, "asks": float(gate.then != "warn")}
+            allowed = {"most": gate.most, "at_least": float(gate.at_least), "fewest": float(gate.fewest)}
+            exactly |= {
+                "by": canonical_json(list(gate.by)),
+                "against": gate.against,
+                **_measure(gate.measure, measures),
+            }
+            return Safeguard(name=name, least=least, most=allowed, exactly=exactly)
         case WarmUpProof():
             # None is seven days.
             least = {"blocking": blocking, "partitions": float(gate.asked), "extra_days": float(gate.extra_days or 7)}

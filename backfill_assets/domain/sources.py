@@ -249,7 +249,7 @@ class SourceTable:
             raise wrong(self, mistake)
         check_replay(self, self.replay)
         object.__setattr__(self, "gates", complete_gates(self, self.gates))
-        check_breakdown(self, None, partition=self.partition.column)
+        check_breakdown(self, None, partition=self.partition)
         object.__setattr__(self, "lift", normalized(self.lift))
         check_versions(self)
         if self.earlier:

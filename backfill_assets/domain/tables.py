@@ -311,7 +311,7 @@ class DerivedTable:
         object.__setattr__(
             self, "gates", complete_gates(self, self.gates, proves=proves, publish=self.publish, state=self.state)
         )
-        check_breakdown(self, self.breakdown, partition=self.partition.column)
+        check_breakdown(self, self.breakdown, partition=self.partition)
         if self.tolerance is not None:
             if self.state is not None or self.publish.merges:
                 raise wrong(self, "it reads its own accepted rows: a tolerated difference would stay in later ones")

@@ -15,14 +15,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, DecimalType, DoubleType, FloatType, IntegralType, LongType
 
-from backfill_assets.core.identity import document_digest
+from backfill_assets.core.identity import FileSet, document_digest
 from backfill_assets.domain import Breakdown, DerivedTable, Table, Tolerance
 from backfill_assets.domain.breakdown import ROWS
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.gates.comparison import key_columns
 from backfill_assets.lake.checksums import LOW_32_BITS, SUMS
 from backfill_assets.lake.row_values import texts
-from backfill_assets.ledger.findings import BreakdownCell, PartitionCell, RowChanges
+from backfill_assets.ledger.findings import BreakdownCell, PartitionCell, PartitionCells, RowChanges
 
 MOST_CELLS = 2_000
 """More combinations of month and dimensions than these are kept by month alone."""
@@ -152,6 +152,19 @@ def row_changes(
 
 Cells = Mapping[date, Sequence[PartitionCell]]
 """Of partitions that have rows."""
+
+
+def cells_to_keep(table: Table, files: Mapping[date, FileSet], found: Cells) -> tuple[PartitionCells, ...]:
+    """The cells of staged partitions, with what they are cells of; none of a table without a breakdown."""
+    breakdown = breakdown_of(table)
+    if breakdown is None:
+        return ()
+    declared = declared_by(breakdown)
+    return tuple(
+        PartitionCells(partition=p, files=files[p].digest, declared=declared, cells=tuple(cells))
+        for p, cells in found.items()
+        if cells
+    )
 
 
 def break_down(

@@ -25,6 +25,7 @@ from backfill_assets.domain import (
     SchemaMatches,
     Tolerance,
     UniqueKey,
+    Usual,
     WarmUpProof,
 )
 from backfill_assets.gates.failing_rows import FailingRows
@@ -76,6 +77,7 @@ class Findings:
         expiring: What speaks against letting a snapshot expire, by partition.
         again: The first snapshot, computed from one snapshot earlier; None for a table without state, or a cold start.
         failing: How many rows fail gates on rows that fail, by the names of the gates.
+        usual: By gate, whether each partition is as usual.
     """
 
     measured: Mapping[date, Measured] = field(default_factory=dict)
@@ -89,6 +91,7 @@ class Findings:
     expiring: Mapping[date, ExpiringPartition] = field(default_factory=dict)
     again: StateAgain | None = None
     failing: Mapping[str, FailingRows] = field(default_factory=dict)
+    usual: Mapping[str, Mapping[date, Verdict]] = field(default_factory=dict)
 
 
 def judge(gates: Sequence[Gate], candidates: Iterable[CandidatePartition], found: Findings) -> tuple[GateResult, ...]:
@@ -156,6 +159,10 @@ def _verdict(gate: Gate, partition: date, known: Findings) -> Verdict:
             return moved_verdict(gate, partition, known.cells, is_new=partition in known.new)
         case Failing():
             return _failing_rows(gate, partition, found.rows, known.failing.get(gate.name))
+        case Usual():
+            # As above: what was not compared is not as usual.
+            lacking = Verdict(passed=False, finding=Finding.NOT_MEASURED, observed={"demands": gate.demands})
+            return known.usual.get(gate.name, {}).get(partition, lacking)
     assert_never(gate)
 
 
@@ -356,11 +363,14 @@ def _groups(
     for cell in cells:
         group = tuple(cell.by[name] for name in gate.by)
         before, after = found.get(group, (Decimal(0), Decimal(0)))
-        found[group] = (before + _amount(cell.before[gate.measure]), after + _amount(cell.after[gate.measure]))
+        found[group] = (
+            before + finite_or_nan(cell.before[gate.measure]),
+            after + finite_or_nan(cell.after[gate.measure]),
+        )
     return found
 
 
-def _amount(text: str) -> Decimal:
+def finite_or_nan(text: str) -> Decimal:
     """A sum; NaN for infinite ones, because opposite infinities cannot be added up."""
     found = Decimal(text)
     return found if found.is_finite() else Decimal("NaN")

@@ -39,6 +39,7 @@ from backfill_assets.domain import (
     SourceTable,
     Table,
     UniqueKey,
+    Usual,
     WarmUpProof,
 )
 from backfill_assets.domain.operations import OPERATION
@@ -185,6 +186,7 @@ def violation(gate: Gate, table: Table) -> Column | None:
             | WarmUpProof()
             | Moved()
             | Failing()
+            | Usual()
         ):
             return None
 

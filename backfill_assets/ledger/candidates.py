@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, exists, func, insert, s
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import FileSet, document_digest
+from backfill_assets.core.people import POLICY
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import LostWork, NotWhatWasStaged, UnfitState
 from backfill_assets.ledger.events import (
@@ -29,7 +30,7 @@ from backfill_assets.ledger.events import (
     core_seconds_of_chunks,
     seconds_of_gates,
 )
-from backfill_assets.ledger.findings import NEEDS_COMMENT, GateResult, PassedGate, SampleRow
+from backfill_assets.ledger.findings import FAR, NEEDS_COMMENT, Finding, GateResult, PassedGate, SampleRow
 from backfill_assets.ledger.provenance import inputs_of, provenance_of
 from backfill_assets.ledger.queries import PAGE, Queries, batches
 from backfill_assets.ledger.recorded_text import first_few
@@ -37,6 +38,7 @@ from backfill_assets.ledger.records import LOST, CandidatePartition, ChunkRecord
 from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.samples import append_with_samples
 from backfill_assets.ledger.schema import (
+    approvals,
     candidate_partitions,
     checked_gates,
     chunk_runs,
@@ -253,6 +255,26 @@ class CandidateReads(Queries):
         chosen = select(found).where(found.c.run_id == run_id, found.c.passed.is_(False), found.c.blocking.is_(False))
         results = map(rows.gate_result, self._rows(chosen.order_by(found.c.partition_date, found.c.gate)))
         return tuple(result for result in results if result.observed.get(NEEDS_COMMENT))
+
+    def far_from_usual(self, table: str, gate: str, partitions: Iterable[date]) -> dict[date, tuple[str, bool]]:
+        """Accepted partitions that a gate on the usual found far from it: on which side, which is empty where it
+        compares groups, and whether a person approved them.
+
+        Cost: one index range per accepted partition.
+        """
+        found, held = gate_results, partition_versions
+        seen = (held.c.run_id == found.c.run_id) & (held.c.partition_date == found.c.partition_date)
+        chosen = (
+            select(found.c.partition_date, found.c.observed, approvals.c.approved_by)
+            .join(held, seen)
+            .join(approvals, approvals.c.run_id == found.c.run_id)
+            .where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED, found.c.gate == gate)
+            .where(found.c.finding.in_((Finding.FAR_FROM_USUAL, Finding.FAR_AS_ACCEPTED)))
+        )
+        return {
+            row.partition_date: (row.observed.get(FAR, ""), not (row.approved_by or POLICY).startswith(POLICY))
+            for row in self._rows_with(chosen, found.c.partition_date, sorted(partitions))
+        }
 
     def unanswered(self, run_id: str) -> tuple[GateResult, ...]:
         """The same, unless the last approval of the run has commented on exactly these results.

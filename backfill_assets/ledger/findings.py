@@ -146,6 +146,37 @@ class PartitionCells:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsualPoint:
+    """A measure of one partition, or of one group in it, beside what is usual. Grain: gate, partition, group.
+
+    Attributes:
+        gate: The gate.
+        partition: A partition of the run, or an accepted one before it.
+        by: The dimensions of the group as text; empty for the whole partition.
+        value: The measure, as text.
+        usual: The usual value; null of accepted partitions, and where too few are there to compare with.
+        low: The least that is not far from it, or null.
+        high: The most that is not far from it, or null.
+        far: `low` or `high` where it is far from the usual, or was accepted although it was; else empty.
+        compared: With how many accepted partitions it was compared.
+        is_tested: Whether it is a partition of the run.
+        stays: Whether the accepted rows that it would replace have the same measure.
+    """
+
+    gate: str
+    partition: date
+    by: Values
+    value: str
+    usual: str | None = None
+    low: str | None = None
+    high: str | None = None
+    far: str = ""
+    compared: int = 0
+    is_tested: bool = False
+    stays: bool = False
+
+
 class Finding(StrEnum):
     """What a gate found in a partition. Only a gate that failed finds what names a mistake.
 
@@ -187,6 +218,10 @@ class Finding(StrEnum):
     NO_ROWS_FAIL = "NO_ROWS_FAIL"
     ROWS_FAIL = "ROWS_FAIL"
     NOT_MEASURED = "NOT_MEASURED"
+    AS_USUAL = "AS_USUAL"
+    LITTLE_HISTORY = "LITTLE_HISTORY"
+    FAR_AS_ACCEPTED = "FAR_AS_ACCEPTED"
+    FAR_FROM_USUAL = "FAR_FROM_USUAL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +257,10 @@ NEEDS_COMMENT = "needs_comment"
 """What a gate observes, beside its counts, when the approver of the run has to write a comment about it."""
 
 
+FAR, FAR_GROUPS = "far", "far_groups"
+"""What a gate on the usual observes of a partition that is far from it: on which side, or in how many groups."""
+
+
 class SampleKind(StrEnum):
     """What the rows of a sample show."""
 
@@ -230,9 +269,10 @@ class SampleKind(StrEnum):
     BREAKDOWN = "BREAKDOWN"
     PARTITION_CELLS = "PARTITION_CELLS"
     ROW_CHANGES = "ROW_CHANGES"
+    USUAL = "USUAL"
 
 
-ShownRow: TypeAlias = SampledRow | FailingKey | BreakdownCell | RowChanges
+ShownRow: TypeAlias = SampledRow | FailingKey | BreakdownCell | RowChanges | UsualPoint
 SampleRow: TypeAlias = ShownRow | PartitionCells
 """Values of rows. They are kept where they can be erased, and nowhere else in the ledger."""
 
@@ -242,6 +282,7 @@ SAMPLE_KINDS: Mapping[type[object], SampleKind] = {
     BreakdownCell: SampleKind.BREAKDOWN,
     PartitionCells: SampleKind.PARTITION_CELLS,
     RowChanges: SampleKind.ROW_CHANGES,
+    UsualPoint: SampleKind.USUAL,
 }
 
 Shown = TypeVar("Shown", bound=ShownRow)

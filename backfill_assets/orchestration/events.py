@@ -91,11 +91,26 @@ def evaluations(
             blocking=result.blocking,
             partition=key,
             description=as_sentence(verdict_words(result)),
-            metadata={"violations": violations(result)}
+            metadata={"violations": violations(result), **_beside_usual(result)}
             if result.passed or failed[result.gate] > MOST_FAILED_ROWS
-            else {"violations": violations(result), **_observed(result), **_linked(result, links)},
+            else {
+                "violations": violations(result),
+                **_beside_usual(result),
+                **_observed(result),
+                **_linked(result, links),
+            },
             target_materialization_data=on.get(key),
         )
+
+
+_BESIDE_USUAL = ("value", "usual", "low", "high")
+
+
+def _beside_usual(result: GateResult) -> Mapping[str, float]:
+    """Of a gate on the usual, what a partition has, what is usual, and between which values; nothing of other gates."""
+    if not all(name in result.observed for name in _BESIDE_USUAL):
+        return {}
+    return {name: float(result.observed[name]) for name in _BESIDE_USUAL}
 
 
 def summaries(

@@ -48,6 +48,9 @@ class Form(StrEnum):
     BESIDE = "beside"
     """Columns over time, those of one time beside each other."""
 
+    WITHIN = "within"
+    """Bars over time from a base of their own, drawn over each other: a band, and what lies inside of it or not."""
+
     BARS = "bars"
     """Bars from left to right, one in each lane."""
 
@@ -58,6 +61,9 @@ class Form(StrEnum):
     """Instants, in lanes."""
 
 
+_UPWARDS = (Form.STACKED, Form.BESIDE, Form.WITHIN)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
     """A value that is drawn.
@@ -65,7 +71,8 @@ class Mark:
     Attributes:
         style: Its colour, by the class of the style sheet that the legend explains.
         title: What it says when it is pointed at.
-        value: How long it is.
+        value: How long it is, or where it ends.
+        base: Where it begins, of values that are drawn over each other.
         at: Its time: one of the times of the plot; of a point, an instant of ISO 8601 in UTC.
         row: The panel or the lane that it is in.
         address: Where it leads to.
@@ -74,6 +81,7 @@ class Mark:
     style: str
     title: str
     value: float = 0
+    base: float = 0
     at: str = ""
     row: str = ""
     address: str | None = None
@@ -176,12 +184,13 @@ def specification(plot: Plot, texts: _Texts) -> dict[str, Any]:
             "mark": f"mark-{number}",
             "style": mark.style,
             "value": mark.value,
+            **({"base": mark.base} if plot.form is Form.WITHIN else {}),
             "at": mark.at if plot.form is Form.POINTS else texts(mark.at),
             "row": texts(mark.row),
         }
         for number, mark in enumerate(plot.marks)
     ]
-    shape, encoding = _over_time(plot, texts) if plot.form in (Form.STACKED, Form.BESIDE) else _in_lanes(plot, texts)
+    shape, encoding = _over_time(plot, texts) if plot.form in _UPWARDS else _in_lanes(plot, texts)
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
         "data": {"values": values},
@@ -209,6 +218,9 @@ def _over_time(plot: Plot, texts: _Texts) -> tuple[dict[str, Any], dict[str, Any
     }
     if plot.form is Form.BESIDE:
         encoding["xOffset"] = {"field": "style", "sort": None}
+    if plot.form is Form.WITHIN:
+        encoding["y"]["scale"] = {"zero": False}
+        encoding["y2"] = {"field": "base"}
     if has_panels:
         encoding["row"] = {"field": "row", "sort": None, "header": {"labelOrient": "top", "labelAnchor": "start"}}
         encoding["y"]["axis"]["title"] = None
@@ -251,7 +263,7 @@ def _in_lanes(plot: Plot, texts: _Texts) -> tuple[dict[str, Any], dict[str, Any]
                 "scale": {"domain": ["publish", "rollback"], "range": ["triangle-up", "triangle-down"]},
                 "legend": None,
             }
-        case Form.STACKED | Form.BESIDE:
+        case Form.STACKED | Form.BESIDE | Form.WITHIN:
             raise ValueError("columns stand in panels")
         case _:
             assert_never(plot.form)
@@ -332,7 +344,7 @@ def _cleaned(svg: str, plot: Plot, texts: _Texts) -> Markup:
     root = ElementTree.fromstring(svg)  # noqa: S314 - Vega wrote it in this process, without texts of others
     (frame,) = (each for each in root if each.get("transform"))
     left = float(re.findall(r"[-\d.]+", frame.get("transform", ""))[0])
-    start = left - (_LEFT if plot.form in (Form.STACKED, Form.BESIDE) else _RIGHT)
+    start = left - (_LEFT if plot.form in _UPWARDS else _RIGHT)
     shape = Markup('<svg class="plot" viewBox="{:.10g} 0 {} {}" role="{}" aria-label="{}"><desc>{}</desc>{}</svg>')
     role = "group" if any(mark.address for mark in plot.marks) else "img"
     shapes = _element(frame, plot, texts)

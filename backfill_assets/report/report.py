@@ -12,7 +12,15 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.core.session_settings import Versions, staged_versions
 from backfill_assets.domain import Breakdown, DerivedTable
 from backfill_assets.gates.moves import Moves
-from backfill_assets.ledger.findings import BreakdownCell, FailingKey, Finding, GateResult, SampledRow, Values
+from backfill_assets.ledger.findings import (
+    BreakdownCell,
+    FailingKey,
+    Finding,
+    GateResult,
+    SampledRow,
+    UsualPoint,
+    Values,
+)
 from backfill_assets.ledger.records import ApprovalGrounds, ChunkRecord, EventRecord, RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -59,6 +67,7 @@ from backfill_assets.report.releases import (
     replaced_releases,
 )
 from backfill_assets.report.runs import RunSummary, SetDocument, run_summary, set_document
+from backfill_assets.report.usual import UsualSeries, usual_series
 from backfill_assets.workspace import Workspace
 
 
@@ -146,6 +155,7 @@ class RunReport:
         state_moves: From which value to which the rows that differ have moved, in columns whose values a gate lists; of
             restated partitions.
         gates: The result of each gate.
+        usual: What gates on the usual compared, by measure and group; empty without such a gate, and once it is erased.
         sample: Some rows that move; empty once they are erased.
         failing_keys: Keys of some rows that fail a gate; empty once they are erased.
         samples_erased: Who erased these rows; null when they were not erased.
@@ -188,6 +198,7 @@ class RunReport:
     changed_columns: Mapping[str, int]
     state_moves: tuple[StateMove, ...]
     gates: tuple[GateSummary, ...]
+    usual: tuple[UsualSeries, ...] = ()
     sample: tuple[SampledRow, ...]
     failing_keys: tuple[FailingKey, ...]
     samples_erased: SampleErasure | None
@@ -274,6 +285,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         changed_columns=changed_columns(results),
         state_moves=state_moves(results, {part.partition for part in partitions if part.new}),
         gates=gates,
+        usual=usual_series(tx.samples.latest(run.run_id, UsualPoint), results),
         sample=tx.samples.latest(run.run_id, SampledRow),
         failing_keys=tx.samples.latest(run.run_id, FailingKey),
         samples_erased=SampleErasure(by=erased.actor, at=erased.at, reason=erased.payload["reason"])

@@ -63,17 +63,21 @@ from backfill_assets.domain import (
     lifts,
     merge,
     monthly,
+    months,
     moved,
     not_null,
     phases,
     reads,
     reads_self,
     row_count,
+    rows,
     seconds,
     tolerance,
     unique_key,
+    usual,
     versioned,
     warm_up_proof,
+    weeks,
 )
 from backfill_assets.domain.domain import check_expressions
 from backfill_assets_tests.support.declared import DAILY, EVENTS, derived, domain, same_arguments, source
@@ -224,6 +228,10 @@ DECLARED: Mapping[str, tuple[Callable[..., object], Any]] = {
     "moved": gate(moved, measure="rows", percent=1),
     "warm_up_proof": gate(warm_up_proof),
     "complete": within(over_events, complete, of="events", key="event_id"),
+    "usual": gate(usual, measure="rows"),
+    "rows": (lambda **_: use_table(gates=(usual(rows()),)), rows),
+    "weeks": within(lambda each: use_table(gates=(usual("rows", against=each),)), weeks, count=8),
+    "months": within(lambda each: use_table(gates=(usual("rows", against=each),)), months, count=12),
     "failing": (failing_by, failing),
     "reads": within(lambda each: use_table(inputs={"events": each}), reads, table=source()),
     "reads_self": within(

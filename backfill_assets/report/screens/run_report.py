@@ -76,6 +76,7 @@ from backfill_assets.report.screens.review import (
 )
 from backfill_assets.report.screens.runs import partitions_of, run_facts, set_facts, set_files, state_of
 from backfill_assets.report.screens.shown_rows import rows_that_fail, sample_table
+from backfill_assets.report.screens.usual import usual_section
 from backfill_assets.report.values import as_sentence, cost_words, mebibytes, number_text, text_of
 from backfill_assets.report.words.plans import alternative_words, publish_words, references_described
 from backfill_assets.report.words.stages import policy_words, stage_words
@@ -88,8 +89,7 @@ _MOST_PARTITIONS = 400
 _MOST_NAMED = 3
 """How many runs of a set its title names."""
 
-_MOST_MOVED = 40
-_MOST_ROWS = 24
+_MOST_MOVED, _MOST_ROWS = 40, 24
 _LEAST_SHARE, _MOST_SHARE = Decimal("0.0005"), Decimal(10_000)
 """Smaller and larger changes are not said in percent."""
 
@@ -226,6 +226,7 @@ def _details(report: RunReport) -> Sequence[Block | None]:
         *figures,
         _reach(report),
         section("Gates", *_gates(report)),
+        usual_section(report.run.manifest.output.grain, report.usual),
         rejected_section(report.rejected),
         not_known_section(report.not_known),
         *rows_that_fail(report),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
 from typing import Any, assert_never
 
 from backfill_assets.gates.judge import Verdict, exceeds
-from backfill_assets.ledger.findings import Finding, GateResult
+from backfill_assets.ledger.findings import FAR, FAR_GROUPS, Finding, GateResult
 from backfill_assets.planning.partitions import Grain, count_of, days_between, describe
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.report.words.stages import NOTHING_THERE, more_days_words
@@ -97,6 +98,13 @@ def verdict_words(result: GateResult | Verdict) -> str:
             return f"{count_of(seen['failing_rows'], 'row')} {verb}: {seen['demands']}"
         case Finding.NOT_MEASURED:
             return f"it was not measured: {seen['demands']}"
+        case Finding.LITTLE_HISTORY:
+            there = f"{seen['compared']:,} of {seen['fewest']:,} accepted partitions"
+            return f"little history: {there} are there to compare {seen['measure']} with"
+        case Finding.AS_USUAL | Finding.FAR_FROM_USUAL:
+            return _usual_words(seen)
+        case Finding.FAR_AS_ACCEPTED:
+            return f"{_usual_words(seen)}, as the accepted rows are that it would replace"
     assert_never(result.finding)
 
 
@@ -175,6 +183,29 @@ def _moved_words(result: GateResult | Verdict) -> str:
         f"cannot be compared in {incomparable:,}{'' if far else f' of {where}'}, where a sum is not a finite number"
     )
     return f"{measure} {moved}, and {lacking}" if far else f"{measure} {lacking}"
+
+
+def _usual_words(seen: Mapping[str, Any]) -> str:
+    measure = seen["measure"]
+    if "groups" in seen:
+        groups, little = count_of(seen["groups"], "group"), seen["little_groups"]
+        far = f"{measure} is far from the usual in {seen[FAR_GROUPS]:,} of {groups}"
+        said = far if seen[FAR_GROUPS] else f"{measure} is as usual in {groups}"
+        return f"{said}; {little:,} with little history" if little else said
+    usual, low, high = (number_words(seen[name]) for name in ("usual", "low", "high"))
+    value, side = number_words(seen["value"]), seen.get(FAR)
+    if value == "NaN":
+        return f"{measure} cannot be compared: it is not a finite number, where {usual} is usual"
+    if not side:
+        return f"{measure}: {value}, where {usual} is usual, between {low} and {high}"
+    where = "below" if side == "low" else "above"
+    return f"{measure}: {value} is far {where} the usual {usual}, which is between {low} and {high}"
+
+
+def number_words(text: str) -> str:
+    """A number that was recorded as text, with its thousands apart."""
+    number = Decimal(text)
+    return f"{number:,f}" if number.is_finite() else str(number)
 
 
 def said_of(results: Iterable[GateResult]) -> str:

@@ -104,6 +104,26 @@ def test_a_ledger_of_the_first_revision_says_when_its_records_were_judged(old_le
     ]
 
 
+def test_an_earlier_ledger_keeps_its_samples_and_has_room_for_those_of_the_usual(old_ledger: str, clock: Clock) -> None:
+    allowed = "kind IN ('CHANGED_ROWS', 'FAILING_KEYS', 'BREAKDOWN', 'PARTITION_CELLS', 'ROW_CHANGES')"
+    if old_ledger.startswith("sqlite"):
+        as_before = "CREATE TABLE before AS SELECT * FROM samples"
+        columns = "sequence BIGINT, kind VARCHAR(16), run_id TEXT, salt TEXT, body TEXT, PRIMARY KEY (sequence, kind)"
+        made = f"CREATE TABLE samples ({columns}, CONSTRAINT sample_kind CHECK ({allowed}))"
+        put_back = ("INSERT INTO samples SELECT * FROM before", "DROP TABLE before")
+        tamper(old_ledger, as_before, "DROP TABLE samples", made, *put_back)
+    else:
+        tamper(old_ledger, "ALTER TABLE samples DROP CONSTRAINT sample_kind")
+        tamper(old_ledger, f"ALTER TABLE samples ADD CONSTRAINT sample_kind CHECK ({allowed})")
+    tamper(old_ledger, "UPDATE alembic_version SET version_num = '0005'")
+    before = rows(old_ledger)
+    Ledger.open(old_ledger, clock=clock).close()
+    assert rows(old_ledger) == before
+    copied = "INSERT INTO samples SELECT sequence, 'USUAL', run_id, salt, body FROM samples LIMIT 1"
+    tamper(old_ledger, copied)
+    assert len(rows(old_ledger)) == len(before) + 1
+
+
 def test_an_upgraded_ledger_is_carried_on(old_ledger: str, release: Release, clock: Clock) -> None:
     release(ADD_A_COLUMN)
     ledger = Ledger.open(old_ledger, clock=clock)

@@ -32,6 +32,7 @@ SCHEMAS = {
     "0003": "b735d445e5bb0ee69a37dc11ba480ce664aee70b78460b1bf213f140af8f7cf2",
     "0004": "e7b22cc498e70cd380075184d8a8f90763f22e6afe5eb92dabc207cfbcad3eb7",
     "0005": "c509f6b44e2933e414e6915ccaa9998f1bfb330a3549ca36eb7f67013142f507",
+    "0006": "f333202de0457c5766ad874378500cd60016269b0b6c6d8f405e87ea99fdf813",
 }
 """The digest of the schema of each revision. After a release no digest changes: another schema is another revision."""
 

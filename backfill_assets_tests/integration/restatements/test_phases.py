@@ -14,6 +14,7 @@ from rich.console import Console
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.sensor_work import approved
 from backfill_assets.application.subjects import Run
+from backfill_assets.candidates.usual import restated
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused
@@ -52,6 +53,14 @@ def state(hand: Hand, set_id: str) -> SetState:
 def runs_of(hand: Hand, set_id: str) -> list[str]:
     with hand.ws.ledger.read() as tx:
         return [member.run_id for member in tx.sets.get(set_id).manifest.members]
+
+
+def test_no_phase_is_compared_with_days_that_another_phase_restates(hand: Hand) -> None:
+    first, *_ = runs_of(hand, hand.phased(*PARTS))
+    with hand.ws.ledger.read() as tx:
+        manifest = tx.runs.get(first).manifest
+        assert restated(tx, manifest) == {FIRST, SECOND, THIRD}
+        assert restated(tx, replace(manifest, member_of=None)) == {FIRST}
 
 
 def approved_set(hand: Hand, phases: Phases = Phases()) -> str:  # noqa: B008 - it is frozen

@@ -7,8 +7,12 @@ import pytest
 from backfill_assets.domain import (
     Breakdown,
     merge,
+    monthly,
     moved,
+    rows,
     tolerance,
+    usual,
+    weeks,
 )
 from backfill_assets.domain.breakdown import check_measures
 from backfill_assets_tests.support.declared import (
@@ -66,6 +70,32 @@ MISTAKES: Mistakes = {
     "an expectation below nothing": (
         lambda: derived(source(), breakdown=Breakdown(), gates=(moved("rows", percent=-1),)),
         "silver.daily: gate moved_rows allows -1 % from 0, which cannot be",
+    ),
+    "the usual of no measure": (
+        lambda: derived(source(), breakdown=Breakdown(), gates=(usual("many"),)),
+        "silver.daily: gate usual_many is on 'many', and the measures are rows",
+    ),
+    "the usual by no dimension": (
+        lambda: derived(source(), gates=(usual(rows(), by=("state",)),)),
+        "silver.daily: gate usual_rows_by_state needs a breakdown, which only a derived table can declare",
+    ),
+    "the usual of less than nothing": (
+        lambda: source(gates=(usual(rows(), most=0),)),
+        "bronze.events: gate usual_rows allows 0 times the usual from 0, which cannot be",
+    ),
+    "the usual of months by weekday": (
+        lambda: derived(source(), partition=monthly("day"), gates=(usual(rows()),)),
+        "silver.daily: gate usual_rows compares months: write against=months(12), same=None",
+    ),
+    "the usual of too few": (
+        lambda: source(gates=(usual(rows(), against=weeks(3)),)),
+        "bronze.events: gate usual_rows compares with at most 3 partitions, and 4 are the fewest: compare further "
+        "back, with against=",
+    ),
+    "the usual of fewer than are needed": (
+        lambda: source(gates=(usual(rows(), fewest=9),)),
+        "bronze.events: gate usual_rows compares with at most 8 partitions, and only from 9 on: compare further back, "
+        "with against=, or declare fewest= between 4 and 8",
     ),
     "a tolerance without a breakdown": (
         lambda: derived(source(), tolerance=tolerance("rows", percent=5, owner="finance")),

@@ -30,6 +30,7 @@ from backfill_assets.domain import (
     phases,
     row_count,
     tolerance,
+    usual,
     versioned,
     warm_up_proof,
 )
@@ -45,6 +46,7 @@ GATES: Mapping[str, tuple[Gate, ...]] = {
     "compared_with_accepted": (compared(max_removed_percent=1, max_changed_percent=5),),
     "moved_rows": (moved("rows", percent=5, at_least=10),),
     "moved_rows_by_state": (moved("rows", by=("state",), percent=5),),
+    "usual_rows": (usual("rows", then="comment", at_least=10),),
     "warm_up": (warm_up_proof(partitions=5, extra_days=7),),
 }
 
@@ -101,6 +103,11 @@ def test_a_gate_that_is_gone_or_only_informs_is_looser(name: str) -> None:
         ("moved_rows", moved("rows", percent=6, at_least=10)),
         ("moved_rows", moved("rows", percent=5, at_least=11)),
         ("moved_rows_by_state", moved("rows", percent=5)),
+        ("usual_rows", usual("rows", then="comment", at_least=11)),
+        ("usual_rows", usual("rows", then="comment", at_least=10, most=4.5)),
+        ("usual_rows", usual("rows", then="comment", at_least=10, fewest=6)),
+        ("usual_rows", usual("rows", then="warn", at_least=10)),
+        ("usual_rows", usual("rows", then="comment", at_least=10, same=None)),
         ("warm_up", warm_up_proof(partitions=4, extra_days=7)),
         ("warm_up", warm_up_proof(partitions=5, extra_days=6)),
     ],
@@ -116,6 +123,7 @@ def test_a_gate_with_a_wider_bound_is_looser(name: str, looser: Gate) -> None:
         ("accepted_state", accepted("state", ["new"])),
         ("compared_with_accepted", compared(max_removed_percent=0, max_changed_percent=5)),
         ("moved_rows", moved("rows", percent=4, at_least=0)),
+        ("usual_rows", usual("rows", then="block", most=3, fewest=4)),
         ("warm_up", warm_up_proof(partitions=6, extra_days=8)),
     ],
 )
@@ -149,6 +157,7 @@ V1 = replace(TABLE, name="silver.v", publish=versioned(of="silver.t", clean_days
         ("column day", TABLE, replace(TABLE, schema=_schema(day=True), gates=TABLE.gates)),
         ("column amount", replace(TABLE, schema=_schema(amount=False)), TABLE),
         ("gate moved_paid", measured("amount", moved("paid", percent=5)), measured("0", moved("paid", percent=5))),
+        ("gate usual_paid", measured("amount", usual("paid")), measured("0", usual("paid"))),
         ("tolerance", replace(measured("amount"), tolerance=PAID), replace(measured("0"), tolerance=PAID)),
         ("publish", TABLE, replace(TABLE, publish=append())),
         ("publish", replace(TABLE, publish=append()), TABLE),
@@ -176,7 +185,7 @@ def test_a_declaration_that_permits_more_is_looser_and_one_that_permits_less_is_
 ) -> None:
     assert name in loosened(strict, loose)
     assert loosened(strict, strict) == loosened(loose, loose) == ()
-    if name not in ("publish", "tolerance", "cut over", "gate moved_paid"):
+    if name not in ("publish", "tolerance", "cut over", "gate moved_paid", "gate usual_paid"):
         assert loosened(loose, strict) == ()
 
 

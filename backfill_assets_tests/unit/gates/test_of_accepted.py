@@ -21,6 +21,7 @@ NEEDS_A_CANDIDATE = {
     "OnlyExpired",
     "OutsideScope",
     "SameState",
+    "Usual",
     "WarmUpProof",
 }
 KINDS = sorted(get_args(Gate), key=lambda kind: kind.__name__)

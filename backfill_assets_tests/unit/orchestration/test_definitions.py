@@ -292,6 +292,33 @@ def test_a_failed_check_links_to_the_report_and_the_desk_and_a_passed_one_does_n
     assert failed.metadata["rows that fail"].value == "http://desk.example/reports/bf-1"
 
 
+def test_a_check_of_the_usual_has_the_value_and_the_band_as_numbers() -> None:
+    observed = {"measure": "rows", "value": "5", "usual": "100", "low": "64", "high": "144.5", "far": "low"}
+    found = {
+        passed: evaluations(
+            AssetKey("validation"),
+            [
+                GateResult(
+                    run_id="bf-1",
+                    partition=date(2025, 1, 1),
+                    gate="usual_rows",
+                    blocking=False,
+                    passed=passed,
+                    digest="d",
+                    finding=Finding.AS_USUAL if passed else Finding.FAR_FROM_USUAL,
+                    observed=observed,
+                )
+            ],
+            {},
+            links={},
+        )
+        for passed in (True, False)
+    }
+    for (each,) in found.values():
+        numbers = {name: each.metadata[name].value for name in ("value", "usual", "low", "high")}
+        assert numbers == {"value": 5, "usual": 100, "low": 64, "high": 144.5}
+
+
 @pytest.mark.parametrize(
     ("observed", "named"),
     [

@@ -30,6 +30,7 @@ from backfill_assets.upkeep.retention import LeftAlone, Why
 DAY = date(2006, 7, 1)
 MORE = {"rates": {"days_back": 7, "days_ahead": 0}}
 COUNTS = {"added": 1, "removed": 2, "changed": 3, "unchanged": 4, "accepted_rows": 9, "rows": 8}
+BESIDE_USUAL = {"measure": "rows", "value": "90", "usual": "100", "low": "64", "high": "144"}
 OBSERVED: dict[Finding, dict[str, Any]] = {
     Finding.OTHER_COLUMNS: {"file": "part-0", "differing": "day is missing"},
     Finding.UNREADABLE: {"reader": "gold.x", "why": "it fails"},
@@ -55,6 +56,10 @@ OBSERVED: dict[Finding, dict[str, Any]] = {
     Finding.DIFFERENT_ELSEWHERE: {"shown_by": "2006-07-01"},
     Finding.UNUSABLE_ELSEWHERE: {"shown_by": "2006-07-01"},
     Finding.TOO_MANY_GROUPS: {"measure": "amount"},
+    Finding.AS_USUAL: BESIDE_USUAL,
+    Finding.LITTLE_HISTORY: {"measure": "rows", "compared": 3, "fewest": 5},
+    Finding.FAR_AS_ACCEPTED: {**BESIDE_USUAL, "value": "5", "far": "low"},
+    Finding.FAR_FROM_USUAL: {**BESIDE_USUAL, "value": "500", "far": "high"},
     Finding.WITHIN_LIMIT: {"measure": "amount", "percent": 5, "month": "2006-07", "groups": 3, "moved_groups": 0},
     Finding.MOVED: {"measure": "amount", "percent": 5, "month": "2006-07", "groups": 3, "moved_groups": 1},
     Finding.NO_ROWS_FAIL: {"rows": 9, "failing_rows": 0, "demands": "every order is there"},
