@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
 
+from backfill_assets.application.asked_keys import asked_keys
 from backfill_assets.application.parts import stages
 from backfill_assets.application.repair import AsRecorded, Repair, lost_versions, repair_of
 from backfill_assets.application.terms import gate_code, present_terms, terms_of
@@ -79,6 +80,8 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
     (proposed,) = affordable([proposed], request.max_cost, ws.settings.tariff)
     with ws.ledger.write() as tx:
         tx.runs.add(proposed.manifest, actor=request.by, expected_core_seconds=proposed.estimate.core_seconds)
+        if request.shown:
+            tx.samples.ask(proposed.manifest.run_id, request.shown, by=request.by)
     return proposed
 
 
@@ -161,17 +164,21 @@ def _require_pilot(tx: ReadTransaction, table: DerivedTable, scope: Scope, parti
 
 
 def plan_table(
-    ws: Workspace, request: PlanRequest, asked: AskedPhases | None = None, *, name: str | None = None
+    ws: Workspace, request: PlanRequest, asked: AskedPhases | None = None, *, name: str | None = None, show: str = ""
 ) -> Plan | PlannedSet:
     """Plans a run over a table, or the phases that are asked for, or else declared by the table.
 
     Args:
         asked: The phases; one is a plan as a whole, whatever the table declares.
         name: What to call the set of phases.
+        show: A CSV file of keys, or a reference with keys, whose rows the report of each run shows; empty for none.
 
     Raises:
-        Refused: What `plan` and `plan_phases` refuse.
+        Refused: What `plan` and `plan_phases` refuse, or keys that are none of the table.
     """
+    if show:
+        table = ws.domain.derived_table(request.table, days=request.days)
+        request = replace(request, shown=asked_keys(ws, table, show))
     phases = asked
     if asked is None and request.mode not in NEVER_PUBLISHED and not _repairs_lost(ws, request):
         phases = ws.domain.derived_table(request.table, days=request.days).phases
@@ -267,7 +274,7 @@ def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name
         if each.left_out
     )
     rebuild = Rebuild(table=table.name, grain=node.grain, partitions=partitions)
-    return write_set(ws, manifest, plans, (rebuild,), left_out)
+    return write_set(ws, manifest, plans, (rebuild,), left_out, shown=request.shown)
 
 
 def _has_expired(plan: Plan) -> bool:

@@ -16,6 +16,7 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame
 
+from backfill_assets.candidates.asked_rows import rows_asked_for
 from backfill_assets.candidates.compare import Sides, compare_partitions, sample_partitions
 from backfill_assets.candidates.compute import (
     derived_rows,
@@ -268,7 +269,7 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
             work.found = replace(work.found, failing=counted(asked, work.called))
             # A function can assign names of its module, or change what they hold.
             require_agreed_gates(work.manifest, work.table, _code_of_gates(work.ws, work.table))
-    work.sample = _sample(work)
+    work.sample = (*_sample(work), *rows_asked_for(work.ws, work.manifest, work.sides))
 
 
 def _measured(work: Gating) -> Findings:

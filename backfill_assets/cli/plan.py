@@ -143,6 +143,14 @@ def plan(
         list[str] | None, texts(help="A pilot: only these rows change, all others stay as accepted.")
     ] = None,
     but: Annotated[list[str] | None, texts(help="All rows but these change: the rest of a pilot.")] = None,
+    show: Annotated[
+        str,
+        text(
+            metavar="KEYS",
+            help="Disputed cases: a CSV file of keys, or a reference with `keys`, whose rows the report shows before "
+            "and after, equal ones too. Its first line names the columns of the key; the partition's may be left out.",
+        ),
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Show the inputs and the partitions to replace, step by step, and write the DRAFT manifest that `run` executes."""
@@ -181,6 +189,12 @@ def plan(
         request: PlanRequest | SetRequest | None = None
         in_phases = _phases(phases, phase_by, hold, each=approve_each)
         scope = _scope(where or [], but or [])
+        _refuse(
+            show and (expire or because or stale or with_dependents),
+            why="the keys of --show are of one table, whose rows are computed",
+            leave="--show",
+            instead="plan that table alone",
+        )
         _refuse(
             changed_code and not stale,
             why="--changed-code selects stale partitions, so it goes with --stale only",
@@ -254,7 +268,7 @@ def plan(
                 case SetRequest():
                     planned = planning.plan_set(session.ws, request)
                 case PlanRequest():
-                    planned = planning.plan_table(session.ws, request, in_phases, name=name)
+                    planned = planning.plan_table(session.ws, request, in_phases, name=name, show=show.strip())
             document = planning.described(session.ws, planned)
         answer(document)
 

@@ -301,6 +301,22 @@ def text_rows_of(found: pa.Table | pa.RecordBatch) -> Sequence[Texts]:
     return _texts_of(found)
 
 
+def typed_keys(columns: Sequence[str], keys: Sequence[Sequence[str]], schema: pa.Schema) -> pa.Table:
+    """Keys that a person typed, with the types that their columns have in a schema.
+
+    Raises:
+        NoValueOfKey: A value is not of its column's type.
+    """
+    import pyarrow as pa
+
+    kinds = [schema.field(name).type for name in columns]
+    values = [
+        pa.array([_value(name, key[place], kind).as_py() for key in keys], kind)
+        for place, (name, kind) in enumerate(zip(columns, kinds, strict=True))
+    ]
+    return pa.table(values, names=list(columns))
+
+
 def typed_rows_of(found: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Rows of Arrow with the types of a schema, in the order of its columns.
 

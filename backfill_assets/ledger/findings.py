@@ -24,12 +24,15 @@ class SampledRow:
         key: The columns that identify it, the partition first, as text.
         before: Its other columns as text in the accepted rows; null for an added row.
         after: The same in the new rows; null for a removed row.
+        is_asked: Whether it is shown because a person asked for its key when the run was planned; then it may be equal
+            on both sides, or on none of them, and is counted in the first partition of the run.
     """
 
     partition: date
     key: Values
     before: Values | None
     after: Values | None
+    is_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import Select, delete, func, insert, select
 
 from backfill_assets.core.identity import canonical_json, plain
 from backfill_assets.ledger import rows
@@ -23,8 +23,10 @@ from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.schema import events, samples
+from backfill_assets.planning.asked_keys import AskedKeys
 
 ERASED = "samples_erased"
+ASKED = "keys_asked"
 MEASURED = ("gates_recorded", "candidates_cleared")
 """What begins anew what a run's samples show."""
 
@@ -48,6 +50,17 @@ class SampleReads(Queries):
             )
         )
         return () if body is None else tuple(shown_row(kind, each) for each in json.loads(body.body))
+
+    def asked_keys(self, run_id: str) -> AskedKeys | None:
+        """The keys that were asked for when a run was planned; None where none were, or they were erased.
+
+        Cost: the events of the run, by index, and one row.
+        """
+        row = self._row(select(samples).where(samples.c.run_id == run_id, samples.c.sequence.in_(_asked_at(run_id))))
+        if row is None:
+            return None
+        body = json.loads(row.body)
+        return AskedKeys(columns=tuple(body["columns"]), keys=tuple(map(tuple, body["keys"])), salt=row.salt)
 
     def partition_cells(self, run_ids: Iterable[str]) -> tuple[PartitionCells, ...]:
         """The measures of each partition of runs; none where a table declares none, or they were erased.
@@ -79,6 +92,16 @@ class SampleReads(Queries):
 class SampleWrites(SampleReads, Writes):
     """The samples of runs, and their erasure."""
 
+    def ask(self, run_id: str, asked: AskedKeys, *, by: str) -> None:
+        """Keeps the keys whose rows the report of a run that was just planned will show.
+
+        Cost: one row and one event.
+        """
+        body = canonical_json({"columns": list(asked.columns), "keys": [list(key) for key in asked.keys]})
+        kept = {"sequence": self._log.next_sequence, "run_id": run_id, "kind": SampleKind.CHANGED_ROWS}
+        self._log.write(insert(samples), [{**kept, "salt": asked.salt, "body": body}], of=[run_id])
+        self._log.append(Event("samples", run_id, ASKED, actor=by, payload={"keys": len(asked.keys)}))
+
     def erase(self, *run_ids: str, by: str, reason: str) -> int:
         """Deletes every value of rows that the ledger holds of these runs, and records of each who did and why.
 
@@ -106,6 +129,11 @@ class SampleWrites(SampleReads, Writes):
         payload = {"reason": why, "erased": [[row.sequence, str(row.kind)] for row in found]}
         self._log.append(Event("samples", run_id, ERASED, actor=eraser, payload=payload))
         return len(found)
+
+
+def _asked_at(run_id: str) -> Select[tuple[int]]:
+    """The event that recorded which keys were asked for: its sample has keys and no rows."""
+    return select(events.c.sequence).where(events.c.entity_id == run_id, events.c.action == ASKED)
 
 
 def append_with_samples(log: EventLog, event: Event, run_id: str, kept: Iterable[Sequence[SampleRow]]) -> None:

@@ -297,6 +297,11 @@ def _of_table(table: DerivedTable, days: Enum) -> Entry:
         **(of_references if table.references else {}),
         "mode": _optional(MODES, "How the run may be published; `backfill` by default."),
         "with_dependents": _optional(bool, "Also what depends on it, as one set by the present releases."),
+        "show": _optional(
+            str,
+            "Disputed cases: a CSV file of keys on this machine, or a reference with `keys`, whose rows the report "
+            "shows before and after.",
+        ),
     }
 
     def act(launch: _Launch) -> None:
@@ -311,8 +316,12 @@ def _of_table(table: DerivedTable, days: Enum) -> Entry:
             "mode": typed.get("mode", Mode.BACKFILL),
             "references": asked_references(typed.get("references"), typed.get("reference", [])),
         }
-        version = typed.get("transform_version")
+        version, show = typed.get("transform_version"), launch.text("show")
         if typed.get("with_dependents", False):
+            if show:
+                raise NotTogether(
+                    why="the keys to show are of one table", leave="with_dependents", instead="leave show out"
+                )
             if version is not None:
                 raise NotTogether(
                     why="a set rebuilds tables with their present transforms",
@@ -322,7 +331,7 @@ def _of_table(table: DerivedTable, days: Enum) -> Entry:
             _planned(launch, planning.plan_set(launch.ws, SetRequest(**asked, with_dependents=True)), by)
             return
         request = PlanRequest(**asked, transform_version=version)
-        _planned(launch, planning.plan_table(launch.ws, request), by)
+        _planned(launch, planning.plan_table(launch.ws, request, show=show), by)
 
     return Entry(description=f"A run of {table.name} over days.", config=config, act=act)
 

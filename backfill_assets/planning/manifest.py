@@ -17,6 +17,7 @@ from backfill_assets.core.columns import EVIDENCE_OF_RUN, PUBLISHED_AT, RUN_ID, 
 from backfill_assets.core.identity import canonical_json, document_digest, plain, sha256_text
 from backfill_assets.core.tariff import Cost
 from backfill_assets.core.what_ran import COMMIT, DISTRIBUTIONS, IMAGE, TREE
+from backfill_assets.planning.asked_keys import PinnedKeys
 from backfill_assets.planning.graph import TableInput, TableNode
 from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.manifest_parts import (
@@ -127,6 +128,7 @@ class Manifest(DeclaredTerms):
         proof: What the warm-up gate computes again; None for source tables and tables that opted out.
         member_of: The restatement set that the run is part of.
         declared_empty: For a source table, days on which nothing happened, as the requester states.
+        shown: The keys whose rows its report shows, because a person asked for them; None where nobody did.
         unknown: Keys of its sources that were not known when it was planned, where publication waits for them: what it
             reads of their days is what was there before.
     """
@@ -154,6 +156,7 @@ class Manifest(DeclaredTerms):
     proof: Proof | None = None
     member_of: str | None = None
     declared_empty: tuple[date, ...] = ()
+    shown: PinnedKeys | None = None
     unknown: tuple[KeysUnknown, ...] = ()
 
     @cached_property
@@ -187,6 +190,7 @@ class Manifest(DeclaredTerms):
             ),
             **({"columns": plain(self.columns)} if self.columns else {}),
             **({"changed": plain(self.changed)} if self.changed else {}),
+            **({"shown": plain(self.shown)} if self.shown else {}),
             **({"unknown": plain(self.unknown)} if self.unknown else {}),
             "imports": list(self.imports),
             "references": plain(self.references),
@@ -295,6 +299,7 @@ class Manifest(DeclaredTerms):
             ),
             columns=tuple(ColumnChange(**each) for each in document.get("columns", ())),
             changed=tuple(map(Reason.parse, document.get("changed", ()))),
+            shown=PinnedKeys(**document["shown"]) if "shown" in document else None,
             unknown=tuple(
                 KeysUnknown(**{**each, "days": tuple(map(date.fromisoformat, each["days"]))})
                 for each in document.get("unknown", ())

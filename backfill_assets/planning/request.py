@@ -17,6 +17,7 @@ from math import ceil
 
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.core.tariff import Tariff
+from backfill_assets.planning.asked_keys import AskedKeys
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.chunks import chunk_sizes, chunks_of
 from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, InputsExpired, NeverPublished
@@ -87,6 +88,7 @@ class PlanRequest:
         partial: Whether only those of the days are planned whose inputs are there, where others lack some.
         max_cost: The most that it may be expected to cost; None for no limit.
         scope: The rows that a pilot changes; None for whole partitions.
+        shown: The keys whose rows the report of the run shows; None for none.
     """
 
     table: str
@@ -103,6 +105,7 @@ class PlanRequest:
     partial: bool = False
     max_cost: Decimal | None = None
     scope: Scope | None = None
+    shown: AskedKeys | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -547,6 +550,7 @@ def manifest_of(
         configuration=configuration_of(node),
         publish=node.publish,
         member_of=request.member_of,
+        shown=request.shown.pinned if request.shown else None,
         **{each.name: getattr(terms, each.name) for each in fields(DeclaredTerms)},
     )
 

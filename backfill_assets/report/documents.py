@@ -35,7 +35,7 @@ SHOWN: Mapping[str, Mapping[str, str]] = {
     "planning.manifest.Manifest": _shown(
         "member_of=set_id digest=manifest_digest run_id table grain kind mode reason requested_by requested_at "
         "transform transform_version notes code_digest code_modules references reference_semantics policy gates limits "
-        "supersedes columns changed output"
+        "supersedes columns changed shown output"
     ),
     "ledger.records.RunRecord": _shown(
         "manifest= lease=at_work state approval approved_by approved_at updated_at note"

@@ -67,6 +67,7 @@ from backfill_assets.report.releases import (
     replaced_releases,
 )
 from backfill_assets.report.runs import RunSummary, SetDocument, run_summary, set_document
+from backfill_assets.report.shown_keys import ShownKey, shown_keys
 from backfill_assets.report.usual import UsualSeries, usual_series
 from backfill_assets.workspace import Workspace
 
@@ -157,6 +158,8 @@ class RunReport:
         gates: The result of each gate.
         usual: What gates on the usual compared, by measure and group; empty without such a gate, and once it is erased.
         sample: Some rows that move; empty once they are erased.
+        shown: The rows of the keys that were asked for when it was planned; empty once they are erased; null before the
+            gates, and where none were asked for.
         failing_keys: Keys of some rows that fail a gate; empty once they are erased.
         samples_erased: Who erased these rows; null when they were not erased.
         dependents: What its publication makes stale downstream, table by table.
@@ -200,6 +203,7 @@ class RunReport:
     gates: tuple[GateSummary, ...]
     usual: tuple[UsualSeries, ...] = ()
     sample: tuple[SampledRow, ...]
+    shown: tuple[ShownKey, ...] | None = None
     failing_keys: tuple[FailingKey, ...]
     samples_erased: SampleErasure | None
     dependents: tuple[DependentMoves, ...]
@@ -244,7 +248,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     events = tuple(tx.events.entries(entity_id=run.run_id))
     approvals = [event for event in events if is_approval(event)]
     approved = approvals[-1] if approvals and run.approval is ApprovalState.APPROVED else None
-    erased = tx.samples.erased(run.run_id)
+    erased, sampled = tx.samples.erased(run.run_id), tx.samples.latest(run.run_id, SampledRow)
     staged = tx.candidates.of_run(run.run_id)
     chunks = tx.candidates.chunks(run.run_id)
     partitions = partition_moves(results, staged)
@@ -286,7 +290,8 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         state_moves=state_moves(results, {part.partition for part in partitions if part.new}),
         gates=gates,
         usual=usual_series(tx.samples.latest(run.run_id, UsualPoint), results),
-        sample=tx.samples.latest(run.run_id, SampledRow),
+        sample=tuple(row for row in sampled if not row.is_asked),
+        shown=shown_keys(run.manifest, sampled) if run.manifest.shown and partitions else None,
         failing_keys=tx.samples.latest(run.run_id, FailingKey),
         samples_erased=SampleErasure(by=erased.actor, at=erased.at, reason=erased.payload["reason"])
         if erased

@@ -14,6 +14,7 @@ from functools import partial
 from backfill_assets.landing.days import rejecting
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import WriteTransaction
+from backfill_assets.planning.asked_keys import AskedKeys
 from backfill_assets.planning.chosen_references import require_used
 from backfill_assets.planning.impact import KEEP_NOTHING, Rebuild, impact, never_built
 from backfill_assets.planning.partitions import DayRange, days_of
@@ -149,14 +150,21 @@ def write_set(
     rebuilds: tuple[Rebuild, ...],
     left_out: tuple[LeftOut, ...] = (),
     proposal: Proposal | None = None,
+    shown: AskedKeys | None = None,
 ) -> PlannedSet:
-    """Writes the manifests of planned runs and of their set in one transaction."""
+    """Writes the manifests of planned runs and of their set in one transaction.
+
+    Args:
+        shown: The keys whose rows the report of each run shows.
+    """
     actor = proposal.actor if proposal else manifest.requested_by
     with ws.ledger.write() as tx:
         if proposal:
             proposal.first(tx, manifest.set_id)
         for plan in plans:
             tx.runs.add(plan.manifest, actor=actor, expected_core_seconds=plan.estimate.core_seconds)
+            if shown:
+                tx.samples.ask(plan.manifest.run_id, shown, by=actor)
         tx.sets.add(manifest, actor=actor)
         asked = every(demand_of(ws, tx, tx.runs.get(plan.manifest.run_id)) for plan in plans)
     manifests, of = [plan.manifest for plan in plans], manifest.set_id

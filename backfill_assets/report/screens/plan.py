@@ -98,6 +98,7 @@ def plan_page(plan: PlanDocument) -> Page:
             ("expected", _expected(run.estimate)),
             ("cost", cost_line(plan.cost, unmeasured_tables([run]))),
             ("references", references_described(manifest.references)),
+            ("report shows", f"the rows of {count_of(manifest.shown.count, 'key')}" if manifest.shown else None),
             ("limits", _limits(manifest.limits)),
             ("code", ", ".join(manifest.code_modules)),
             ("manifest", _draft(manifest.digest)),

@@ -75,7 +75,7 @@ from backfill_assets.report.screens.review import (
     review_of_set,
 )
 from backfill_assets.report.screens.runs import partitions_of, run_facts, set_facts, set_files, state_of
-from backfill_assets.report.screens.shown_rows import rows_that_fail, sample_table
+from backfill_assets.report.screens.shown_rows import asked_rows, rows_that_fail, sample_table
 from backfill_assets.report.screens.usual import usual_section
 from backfill_assets.report.values import as_sentence, cost_words, mebibytes, number_text, text_of
 from backfill_assets.report.words.plans import alternative_words, publish_words, references_described
@@ -155,6 +155,7 @@ def set_page(report: SetReport, now: datetime | None = None) -> Page:
             for each in report.reports
             if each.breakdown and each.totals
         ),
+        *(asked_rows(each, of=report.title_of(each)) for each in report.reports),
         *(_sample(each, of=report.title_of(each)) for each in report.reports),
         *(each for run in report.reports for each in rows_that_fail(run, of=report.title_of(run))),
         rejected_section(report.rejected),
@@ -173,7 +174,8 @@ def set_page(report: SetReport, now: datetime | None = None) -> Page:
 
 def _of_one_run(report: RunReport, review: Review) -> tuple[Block, ...]:
     # Its measures and its rows before and after are beside those of the other runs; their files are often the same.
-    rest = replace(report, breakdown=None, sample=(), samples_erased=None, failing_keys=(), left_behind=(), rejected=())
+    rest = replace(report, breakdown=None, sample=(), shown=None, samples_erased=None, failing_keys=())
+    rest = replace(rest, left_behind=(), rejected=())
     return present([*_review(review, report.level, None), *_details(rest)])
 
 
@@ -215,7 +217,8 @@ def _details(report: RunReport) -> Sequence[Block | None]:
             section("Totals", *_totals(report, report.totals)),
             _breakdown(report.breakdown) if report.breakdown else None,
         ]
-        rows = [section("Rows that move", *_rows_that_move(report)), _states(report), _sample(report)]
+        moving = section("Rows that move", *_rows_that_move(report))
+        rows = [asked_rows(report), moving, _states(report), _sample(report)]
     no_notes = "The author wrote no notes." if report.code_changes else ""
     return [
         *_borders(report),

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.ledger.findings import FailingKey, SampledRow
-from backfill_assets.planning.partitions import Grain, partition_text
+from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report.measured import PROOF
-from backfill_assets.report.page import Section, Table, Tone, Toned, Value, section, table, words
+from backfill_assets.report.page import Note, Section, Table, Tone, Toned, Value, section, table, words
 from backfill_assets.report.report import RunReport
+from backfill_assets.report.shown_keys import ShownKey, WhereShown
 from backfill_assets.report.values import key_text
 
 _MOST_ROWS = 24
@@ -37,6 +38,54 @@ def _sampled(row: SampledRow | FailingKey) -> Iterable[Sequence[Value]]:
     for place, name in enumerate(names):
         sides = (_side(row.before, name), _side(row.after, name))
         yield (named if place == 0 else "", name, *sides)
+    if not names:
+        yield (named, "", "", "")
+
+
+def asked_rows(report: RunReport, *, of: str = "") -> Section | None:
+    """The rows of the keys that were asked for when the run was planned, equal ones too."""
+    pinned, title = report.run.manifest.shown, f"{of}: rows that were asked for" if of else "Rows that were asked for"
+    if pinned is None or report.shown is None or report.samples_erased:
+        return None
+    if not report.shown:
+        return section(title, Note(text="The keys were erased, and their rows with them."))
+    counts = [(where, sum(each.where is where for each in report.shown)) for where in WhereShown]
+    said = ", ".join(f"{count:,} {_WHERE[where]}" for where, count in counts if count)
+    lines = [(place, line) for place, each in enumerate(report.shown) for line in _asked(each)]
+    first = {place: at for at, (place, _) in reversed([*enumerate(lines)])}
+    return section(
+        title,
+        Note(text=f"{count_of(pinned.count, 'key')}: {said}.", tone=Tone.SOFT),
+        table(
+            ["row", "column", "before", "after"],
+            [line for _, line in lines],
+            most=_MOST_ASKED,
+            continued=(at for at, (place, _) in enumerate(lines) if first[place] != at),
+        ),
+        of_rows=True,
+    )
+
+
+_MOST_ASKED = 100
+_WHERE = {
+    WhereShown.ADDED: "added",
+    WhereShown.REMOVED: "removed",
+    WhereShown.CHANGED: "changed",
+    WhereShown.EQUAL: "equal",
+    WhereShown.OTHER_PARTITION: "of partitions that the run does not compute",
+    WhereShown.NOWHERE: "in no partition of the run, before or after",
+}
+
+
+def _asked(shown: ShownKey) -> Iterable[Sequence[Value]]:
+    """The lines of a key: the columns that differ, all of them where none does, and why there is none."""
+    before, after = shown.before or {}, shown.after or {}
+    named = words(key_text(shown.key), Toned(value=f" {_WHERE[shown.where]}", tone=Tone.SOFT))
+    names = list({**before, **after})
+    if shown.where is WhereShown.CHANGED:
+        names = [name for name in names if before.get(name) != after.get(name)] or names
+    for place, name in enumerate(names):
+        yield (named if place == 0 else "", name, _side(shown.before, name), _side(shown.after, name))
     if not names:
         yield (named, "", "", "")
 

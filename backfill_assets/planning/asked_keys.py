@@ -1,0 +1,45 @@
+"""Asked keys: the rows that a person wants to see in the report of a run, named by their keys before it is computed.
+
+A manifest has their number and a digest; the keys themselves are values of rows, and kept where they can be erased.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from backfill_assets.core.identity import document_digest
+
+MOST_KEYS = 5_000
+"""The most keys that can be asked for: a person reads the rows, one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedKeys:
+    """What a manifest has of the keys that were asked for.
+
+    Attributes:
+        count: How many they are.
+        digest: sha256 over a random number, which is kept with the keys, and the keys.
+    """
+
+    count: int
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedKeys:
+    """Keys of rows.
+
+    Attributes:
+        columns: Columns of the key.
+        keys: Values of these columns, as text.
+        salt: A random number, which is erased with the keys: without it, their digest proves no guess.
+    """
+
+    columns: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+    salt: str
+
+    @property
+    def pinned(self) -> PinnedKeys:
+        return PinnedKeys(count=len(self.keys), digest=document_digest([self.salt, self.columns, self.keys]))
