@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.core.clock import Clock
-from backfill_assets.core.settings import PROJECT_ROOT, Settings
+from backfill_assets.core.settings import EXAMPLE_REFERENCE, PROJECT_ROOT, Settings
 from backfill_assets.core.spark import open_spark
 from backfill_assets.testing import QUICK_SPARK
 from backfill_assets_tests.support import long_tests
@@ -95,3 +95,12 @@ def traffic_fines() -> Path:
     if not TRAFFIC_FINES.exists():
         pytest.skip(f"the traffic fines are not at {TRAFFIC_FINES}")
     return TRAFFIC_FINES
+
+
+@pytest.fixture(scope="session")
+def fines_reference(traffic_fines: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The reference files of the traffic fines, and who may approve by the example's policy."""
+    folder = tmp_path_factory.mktemp("reference")
+    for path in (*(traffic_fines / "reference").iterdir(), EXAMPLE_REFERENCE / "approvers.yaml"):
+        (folder / path.name).write_bytes(path.read_bytes())
+    return folder

@@ -61,6 +61,7 @@ from backfill_assets.domain.gates import (
     unique_key,
     warm_up_proof,
 )
+from backfill_assets.domain.gates_by_reference import control_totals, golden, known_rows, totals
 from backfill_assets.domain.gates_of_keys import complete
 from backfill_assets.domain.operations import (
     DEBEZIUM_COLUMNS,
@@ -175,11 +176,14 @@ __all__ = [
     "append",
     "compared",
     "complete",
+    "control_totals",
     "daily",
     "days",
     "derived_table",
     "expression",
     "failing",
+    "golden",
+    "known_rows",
     "lifts",
     "merge",
     "monthly",
@@ -194,6 +198,7 @@ __all__ = [
     "rows",
     "seconds",
     "tolerance",
+    "totals",
     "unique_key",
     "usual",
     "versioned",

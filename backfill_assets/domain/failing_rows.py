@@ -50,6 +50,8 @@ class Failing:
         over: What it is over: by the name of a frame, columns or expressions of SQL over its rows.
         release: Of a gate of this project, such as `complete`, its kind and the release of its function, in place of
             the code of an author; empty for any other.
+        then: Of a function that returns other rows than those that fail: what makes these of them, which takes the
+            context, the candidate and what was returned.
     """
 
     of_accepted: ClassVar[bool] = True
@@ -61,6 +63,7 @@ class Failing:
     takes: tuple[str, ...] = ()
     over: tuple[Over, ...] = ()
     release: str = ""
+    then: Callable[..., DataFrame] | None = None
     blocking: bool = True
 
     @property
@@ -75,7 +78,8 @@ class Failing:
         Raises:
             InvalidDeclaration: Its query is not one query of SQL.
         """
-        return tables_in(self.sql, self.name) if self.sql else self.takes
+        own = tables_in(self.sql, self.name) if self.sql else self.takes
+        return tuple(dict.fromkeys((*own, *((CONTEXT, CANDIDATE) if self.then else ()))))
 
 
 @overload
@@ -144,7 +148,7 @@ def _first_sentence(function: FailingFunction) -> str:
 
 
 def _arguments(name: str, function: FailingFunction) -> tuple[str, ...]:
-    if not callable(function):
+    if not callable(function) or isinstance(function, type):
         raise InvalidDeclaration(f"gate {name} is given {shown(function)} where a function is declared.")
     found = inspect.signature(function).parameters.values()
     for each in found:

@@ -6,6 +6,7 @@ A change of what one finds is a new release of it, which manifests pin in place 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import reduce
 from operator import and_
 
@@ -16,7 +17,16 @@ from backfill_assets.core.columns import in_sql
 from backfill_assets.core.declaring import declared
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.context import GateContext
-from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Over
+from backfill_assets.domain.failing_rows import (
+    CANDIDATE,
+    CONTEXT,
+    EXPECTED,
+    FOUND,
+    Failing,
+    FailingFunction,
+    Over,
+    failing,
+)
 from backfill_assets.domain.gates import name_for
 
 A_ROW, NO_ROW = "a row", "no row"
@@ -24,23 +34,40 @@ A_ROW, NO_ROW = "a row", "no row"
 
 @declared
 def complete(
-    *, of: str, key: str | tuple[str, ...], where: str = "", on: str = "", blocking: bool = True, name: str = ""
+    *,
+    of: str | FailingFunction,
+    key: str | tuple[str, ...],
+    where: str = "",
+    on: str = "",
+    references: Iterable[str] = (),
+    blocking: bool = True,
+    name: str = "",
 ) -> Failing:
     """No key of an input is missing: each of its rows has a row with the same key in its partition of the table.
 
+    Where an input does not have the rows that have to be there, a function computes them: it takes what the function of
+    `failing` takes, and returns rows with the partition column and the key.
+
     Args:
-        of: The input, by its argument.
+        of: The input, by its argument; or a function that returns the rows that have to be there.
         key: The columns that name a row, which both have.
         where: The rows of the input that count, as a condition of Spark SQL; all by default.
         on: The day on which a row of the input has to be there, as an expression of Spark SQL over it; by default the
             day, or the month, of its partition.
+        references: Names of the references that a function finds in `ctx.references`.
         blocking: Whether a run that does not pass cannot be published.
-        name: The name of the gate; by default `complete_` and the input.
+        name: The name of the gate; by default `complete_` and the input, or the name of the function.
 
     Raises:
-        InvalidDeclaration: It names no column.
+        InvalidDeclaration: It names no column, or a function and what is asked of an input.
     """
     columns = columns_named("complete", key)
+    if not isinstance(of, str):
+        if where or on:
+            raise InvalidDeclaration("complete(...) has a function, which says itself what counts, and on which day.")
+        return _complete_by(of, columns, references=references, blocking=blocking, name=name)
+    if references:
+        raise InvalidDeclaration("complete(...) names references, which only a function can read.")
 
     def rows(ctx: GateContext, candidate: DataFrame, **read: DataFrame) -> DataFrame:
         wanted = read[of].where(where) if where else read[of]
@@ -63,6 +90,27 @@ def complete(
         ),
         release="complete 1",
         blocking=blocking,
+    )
+
+
+def _complete_by(
+    function: FailingFunction, columns: tuple[str, ...], *, references: Iterable[str], blocking: bool, name: str
+) -> Failing:
+    """The same of rows that a function of an author returns."""
+
+    def lacking(ctx: GateContext, candidate: DataFrame, returned: DataFrame) -> DataFrame:
+        asked = returned.select(ctx.partition, *(column for column in columns if column != ctx.partition)).distinct()
+        rows = without(asked, candidate, asked.columns)
+        return rows.select("*", F.lit(A_ROW).alias(EXPECTED), F.lit(NO_ROW).alias(FOUND))
+
+    gate = failing(name, rows=function, references=references, blocking=blocking)
+    named = gate.name if name else name_for("complete", gate.name)
+    return replace(
+        gate,
+        name=named,
+        demands=f"every {' and '.join(columns)} of {gate.name} is there",
+        over=tuple(Over(frame=CANDIDATE, sql=in_sql(column)) for column in columns),
+        then=lacking,
     )
 
 

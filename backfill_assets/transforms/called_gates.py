@@ -15,7 +15,7 @@ from pyspark.sql.types import DateType, StructType
 
 from backfill_assets.domain import Failing, GateContext, Table
 from backfill_assets.domain.errors import CodeBroken
-from backfill_assets.domain.failing_rows import CONTEXT, EXPECTED, FOUND, Frames, query_of
+from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Frames, query_of
 from backfill_assets.transforms.apply import called
 from backfill_assets.transforms.definitions import Sources
 from backfill_assets.transforms.spark_plan import require_determined_plan
@@ -52,7 +52,12 @@ def called_gate(gate: Failing, table: Table, frames: Frames, ctx: GateContext, s
     named = gate_of(gate, table)
     given: dict[str, Any] = {name: ctx if name == CONTEXT else frames[name] for name in gate.named}
     function = partial(_selected, gate.sql, ctx.spark) if gate.rows is None else gate.rows
-    rows, found = called(named, function, given, ctx.spark, sources)
+    taken = given if gate.then is None else {name: given[name] for name in gate.takes}
+    rows, found = called(named, function, taken, ctx.spark, sources)
+    if gate.then is not None:
+        rows, found = called(
+            named, partial(gate.then, returned=rows), {"ctx": ctx, "candidate": frames[CANDIDATE]}, ctx.spark, sources
+        )
     if problem := _wrong_shape(found, table):
         raise CodeBroken(code=named, problem=f"returned rows {problem}")
     return FailingFrame(

@@ -143,11 +143,11 @@ def events(traffic_fines: Path, part: Part, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def ws(
-    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, traffic_fines: Path, events: Path
+    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, fines_reference: Path, events: Path
 ) -> Iterator[Workspace]:
     environment = {
         "BACKFILL_HOME": str(tmp_path_factory.mktemp("fines")),
-        "BACKFILL_REFERENCE": str(traffic_fines / "reference"),
+        "BACKFILL_REFERENCE": str(fines_reference),
         **SPARK_ENVIRONMENT,
     }
     opened = Workspace.open(

@@ -142,10 +142,10 @@ def restated(ws: Workspace) -> PlannedSet:
 
 @pytest.mark.long
 def test_a_year_of_the_log_is_replaced_by_an_extract_that_lacks_moves_and_adds_some_of_it(
-    spark: SparkSession, traffic_fines: Path, tmp_path: Path
+    spark: SparkSession, traffic_fines: Path, fines_reference: Path, tmp_path: Path
 ) -> None:
     part = QUARTER if is_thorough() else JULY
-    log, reference = traffic_fines / "events.parquet", traffic_fines / "reference"
+    log, reference = traffic_fines / "events.parquet", fines_reference
     events, schema = events_of(log, part), pq.read_schema(log)
     is_of_the_year = events["event_time"] >= pd.Timestamp(YEAR.start, tz="UTC")
     year = events[is_of_the_year].reset_index(drop=True)

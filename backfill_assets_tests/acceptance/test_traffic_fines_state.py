@@ -86,10 +86,10 @@ def log(traffic_fines: Path) -> Log:
     return Log(days=PART, events=events[kept & (events["case_id"].str[1:].astype(int) % 20 == 11)])
 
 
-def opened(home: Path, traffic_fines: Path, spark: SparkSession, first_day: date, *, at: datetime = NOON) -> Workspace:
+def opened(home: Path, reference: Path, spark: SparkSession, first_day: date, *, at: datetime = NOON) -> Workspace:
     environment = {
         "BACKFILL_HOME": str(home),
-        "BACKFILL_REFERENCE": str(traffic_fines / "reference"),
+        "BACKFILL_REFERENCE": str(reference),
         "BACKFILL_FIRST_DAY": str(first_day),
         **SPARK_ENVIRONMENT,
     }
@@ -144,7 +144,7 @@ def rows_of_month(ws: Workspace, month: date) -> pa.Table:
 
 @pytest.mark.long
 def test_a_late_event_restated_from_a_snapshot_gives_what_a_cold_start_gives(
-    log: Log, traffic_fines: Path, tmp_path: Path, spark: SparkSession
+    log: Log, fines_reference: Path, tmp_path: Path, spark: SparkSession
 ) -> None:
     case_id, paid_in = log.paid
     whole, late = tmp_path / "log.parquet", tmp_path / "late.jsonl"
@@ -157,13 +157,13 @@ def test_a_late_event_restated_from_a_snapshot_gives_what_a_cold_start_gives(
         "event_time": LATE_ON.isoformat(),
     }
     late.write_text(json.dumps(record) + "\n")
-    ws = opened(tmp_path / "home", traffic_fines, spark, log.days.start)
+    ws = opened(tmp_path / "home", fines_reference, spark, log.days.start)
     built(ws, whole, log.days)
     ws.close()
     shutil.copytree(tmp_path / "home", tmp_path / "fresh")
 
     later = NOON + timedelta(days=30)
-    ws = opened(tmp_path / "home", traffic_fines, spark, log.days.start, at=later)
+    ws = opened(tmp_path / "home", fines_reference, spark, log.days.start, at=later)
     began = time.monotonic()
     cold = cold_start(ws, log.days)
     cold_s = time.monotonic() - began
@@ -187,7 +187,7 @@ def test_a_late_event_restated_from_a_snapshot_gives_what_a_cold_start_gives(
     assert set(kept) == changed | {month for month in manifest.partitions if month > paid_in}
 
     # Cold from all events before it at once, and then month by month.
-    fresh = opened(tmp_path / "fresh", traffic_fines, spark, log.days.start, at=later)
+    fresh = opened(tmp_path / "fresh", fines_reference, spark, log.days.start, at=later)
     built(fresh, late)
     cold_start(fresh, DayRange(date(2006, 4, 1), log.days.end))
     found, wanted = checksums(ws), checksums(fresh)

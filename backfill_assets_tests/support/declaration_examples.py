@@ -162,6 +162,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "key": 'key=("event_id",)',
         "where": "where=\"event_id <> 'test'\"",
         "on": 'on="to_date(at)"',
+        "references": "references=()",
         **_BLOCKING,
         "name": 'name="none_lost"',
     },
@@ -179,6 +180,20 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
     "rows": {},
     "weeks": {"count": "count=6"},
     "months": {"count": "count=6"},
+    "golden": {
+        "reference": 'reference="known_rows"',
+        **_BLOCKING,
+        "name": 'name="as_known"',
+    },
+    "totals": {
+        "reference": 'reference="control_totals"',
+        "by": 'by=("day",)',
+        "sums": 'sums=("count",)',
+        "within": 'within="0.01"',
+        "every_partition": "every_partition=False",
+        **_BLOCKING,
+        "name": 'name="as_delivered"',
+    },
     "failing": {
         "name": 'name="none_negative"',
         "rows": 'rows=lambda candidate: candidate.where("count < 0")',

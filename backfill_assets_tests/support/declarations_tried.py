@@ -60,6 +60,8 @@ from backfill_assets.domain import (
     derived_table,
     expression,
     failing,
+    golden,
+    known_rows,
     lifts,
     merge,
     monthly,
@@ -73,6 +75,7 @@ from backfill_assets.domain import (
     rows,
     seconds,
     tolerance,
+    totals,
     unique_key,
     usual,
     versioned,
@@ -190,6 +193,14 @@ def over_events(gate: Any) -> object:
     return use_table(schema=StructType([*DAILY.fields, StructField("event_id", StringType())]), gates=(gate,))
 
 
+def by_reference(gate: Any) -> object:
+    events = source()
+    references = tuple(Reference(name=name, parse=known_rows) for name in ("known_rows", "control_totals"))
+    found = replace(domain(sources=(events,)), derived=(derived(events, gates=(gate,)),), references=references)
+    check_expressions(found)
+    return found
+
+
 def failing_by(**changed: Any) -> object:
     made = failing(**{"name": "some", **changed})
     return use_table(gates=(made if isinstance(made, Failing) else made(no_rows),))
@@ -232,6 +243,8 @@ DECLARED: Mapping[str, tuple[Callable[..., object], Any]] = {
     "rows": (lambda **_: use_table(gates=(usual(rows()),)), rows),
     "weeks": within(lambda each: use_table(gates=(usual("rows", against=each),)), weeks, count=8),
     "months": within(lambda each: use_table(gates=(usual("rows", against=each),)), months, count=12),
+    "golden": within(by_reference, golden, reference="known_rows"),
+    "totals": within(by_reference, totals, reference="control_totals"),
     "failing": (failing_by, failing),
     "reads": within(lambda each: use_table(inputs={"events": each}), reads, table=source()),
     "reads_self": within(

@@ -7,6 +7,7 @@ From the landed file to the monthly figures:
 - `reference_changes`: which days a new version of them touches, so that no more than those is computed again.
 - `sla_clocks`: where every clock of every case stands each day (`silver.case_sla_daily`), in the present release
   and in the defective one before it.
+- `active_cases`: the clocks that every day has to report, told from the events alone, for a gate.
 - `sla_breaches`: what a regulator reports (`gold.sla_breach_monthly`).
 - `open_cases`: the clocks that are open at the end of a day (`silver.open_cases`), a table that keeps state.
 - `clock_moves`: what both tables of clocks share: events on their local dates, and days by how many count.

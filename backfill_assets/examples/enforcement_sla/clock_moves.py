@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DataType, DateType, IntegerType, StringType, StructField
 
-from backfill_assets.domain import Breakdown, Gate, TransformContext, accepted, expression
+from backfill_assets.domain import Breakdown, Gate, GateContext, TransformContext, accepted, expression
 
 from .references import DeadlineRules
 
@@ -70,7 +70,9 @@ def date_in_the_jurisdiction(event_time: Column, timezone: Column) -> Column:
     return sf.to_date(sf.from_utc_timestamp(event_time, timezone))
 
 
-def clock_moves(events: DataFrame, rules: DeadlineRules, ctx: TransformContext, local_date: LocalDate) -> DataFrame:
+def clock_moves(
+    events: DataFrame, rules: DeadlineRules, ctx: TransformContext | GateContext, local_date: LocalDate
+) -> DataFrame:
     """One row per event and clock that it moves, with its local date."""
     return (
         events.select("event_id", "case_id", "jurisdiction", "event_type", "event_time")
@@ -101,7 +103,7 @@ def _timezone(rules: DeadlineRules) -> Column:
     return sf.coalesce(sf.create_map(*zones)[sf.col("jurisdiction")], sf.raise_error(unknown))
 
 
-def _roles(ctx: TransformContext, rules: DeadlineRules) -> DataFrame:
+def _roles(ctx: TransformContext | GateContext, rules: DeadlineRules) -> DataFrame:
     """What each event type does to each clock. `pauses` is false for an event that resumes, and null for neither."""
     roles = [
         (

@@ -15,8 +15,9 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, DateType, StringType, StructField, StructType
 
-from backfill_assets.domain import TransformContext, Window, daily, derived_table, expression
+from backfill_assets.domain import Policy, TransformContext, Window, complete, daily, derived_table, expression
 
+from .active_cases import active_cases
 from .clock_moves import (
     BREACHED_ON,
     CASE_CLOCK,
@@ -77,6 +78,11 @@ def case_sla_2_4_1(events: DataFrame, ctx: TransformContext) -> DataFrame:
     return _case_sla(events, ctx, date_in_utc)
 
 
+def case_sla_3_0_0(events: DataFrame, ctx: TransformContext) -> DataFrame:
+    """The first repair, which its gates have stopped: it takes the local date, and leaves out what is paused."""
+    return _case_sla(events, ctx, date_in_the_jurisdiction).where(~sf.col("paused"))
+
+
 @derived_table(
     name="silver.case_sla_daily",
     transform="case-sla",
@@ -88,6 +94,12 @@ def case_sla_2_4_1(events: DataFrame, ctx: TransformContext) -> DataFrame:
     references=("jurisdiction_calendar", "sla_policy"),
     reference_window=days_whose_facts_count,
     gates=(
+        complete(
+            of=active_cases,
+            key=("case_id", "clock"),
+            references=("jurisdiction_calendar", "sla_policy"),
+            name="active_cases",
+        ),
         # That columns declared not null hold no nulls is part of the schema gate.
         *clock_gates(SLA_STATES, "business_date"),
         expression("counts_no_more_days_than_passed", "elapsed_days between 0 and datediff(business_date, started_on)"),
@@ -96,9 +108,10 @@ def case_sla_2_4_1(events: DataFrame, ctx: TransformContext) -> DataFrame:
         expression("met_when_stopped", "sla_state <> 'MET' or stopped_on is not null"),
     ),
     breakdown=clock_breakdown(SLA_STATES),
+    policy=Policy(approvers=("sla_owners",)),
     version="3.1.0",
     notes="An event near a local midnight counts on its date where the case is, and not on its date in UTC.",
-    earlier={"2.4.1": case_sla_2_4_1},
+    earlier={"3.0.0": case_sla_3_0_0, "2.4.1": case_sla_2_4_1},
 )
 def case_sla_daily(events: DataFrame, ctx: TransformContext) -> DataFrame:
     """How every clock of every case stands at the end of each local day.

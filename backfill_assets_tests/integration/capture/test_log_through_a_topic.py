@@ -91,11 +91,11 @@ def _message(event: dict[Any, Any]) -> tuple[str, str, int]:
 
 @pytest.fixture(scope="module")
 def ws(
-    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, traffic_fines: Path, broker: Broker
+    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, fines_reference: Path, broker: Broker
 ) -> Iterator[Workspace]:
     environment = {
         "BACKFILL_HOME": str(tmp_path_factory.mktemp("fines")),
-        "BACKFILL_REFERENCE": str(traffic_fines / "reference"),
+        "BACKFILL_REFERENCE": str(fines_reference),
         **SPARK_ENVIRONMENT,
     }
     opened = Workspace.open(

@@ -10,15 +10,16 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from backfill_assets.core.settings import EXAMPLE_REFERENCE
-from backfill_assets.domain import TransformContext
+from backfill_assets.domain import GateContext, TransformContext
 from backfill_assets.examples.enforcement_sla import DOMAIN
+from backfill_assets.examples.enforcement_sla.active_cases import active_cases
 from backfill_assets.examples.enforcement_sla.case_histories import generate_events
 from backfill_assets.examples.enforcement_sla.generator import DEFAULT_CASES, DEFAULT_SEED
 from backfill_assets.examples.enforcement_sla.sla_breaches import sla_breach_monthly
 from backfill_assets.examples.enforcement_sla.sla_clocks import SLA_STATES, case_sla_daily
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.transforms.references import load_references
 
 PUBLISHED = DayRange.inclusive(date(2024, 12, 1), date(2025, 6, 30))
@@ -43,16 +44,21 @@ def ctx(spark: SparkSession) -> TransformContext:
 
 
 @pytest.fixture(scope="module")
-def releases(spark: SparkSession, ctx: TransformContext) -> Iterator[dict[str, DataFrame]]:
-    events = spark.createDataFrame(
+def events(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(
         [
             (e.event_id, e.case_id, e.jurisdiction, e.event_type, e.happened_at)
             for e in generate_events(cases=DEFAULT_CASES, seed=DEFAULT_SEED)
         ],
         EVENT_COLUMNS,
     )
+
+
+@pytest.fixture(scope="module")
+def releases(events: DataFrame, ctx: TransformContext) -> Iterator[dict[str, DataFrame]]:
     computed = {
-        version: case_sla_daily.release(version).function(events, ctx).cache() for version in ("2.4.1", "3.1.0")
+        version: case_sla_daily.release(version).function(events, ctx).cache()
+        for version in ("2.4.1", "3.0.0", "3.1.0")
     }
     yield computed
     for frame in computed.values():
@@ -94,6 +100,29 @@ def test_the_defect_moves_monthly_figures_that_a_regulator_would_read(
     moved = Counter(key[0] for key in right if right[key] != wrong.get(key))
     assert all(moved[month] for month in ("2025-01-01", "2025-02-01", "2025-03-01"))
     assert all(0.02 < float(row["breach_rate"]) < 0.7 for row in right.values()), right
+
+
+@pytest.mark.long
+def test_the_first_repair_lacks_paused_cases_that_are_active_and_the_others_lack_none(
+    releases: dict[str, DataFrame], events: DataFrame, ctx: TransformContext
+) -> None:
+    measured = GateContext(
+        output=ctx.output,
+        output_partitions=ctx.output_partitions,
+        grain=Grain.DAILY,
+        partition="business_date",
+        partition_columns={},
+        key=case_sla_daily.key,
+        references=ctx.references,
+        spark=ctx.spark,
+    )
+    key, active = list(case_sla_daily.key), active_cases(events, measured).cache()
+    lacking = {version: active.join(rows, key, "left_anti").select(key) for version, rows in releases.items()}
+    assert active.count() > 100_000
+    assert not lacking["2.4.1"].head() and not lacking["3.1.0"].head()
+    paused = releases["3.1.0"].where("paused").select(key).join(active, key, "left_semi")
+    assert paused.count() == lacking["3.0.0"].count() > 1_000
+    assert not paused.exceptAll(lacking["3.0.0"]).head()
 
 
 def test_every_business_date_of_the_range_has_its_warm_up(ctx: TransformContext) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.sql import DataFrame
 
-from backfill_assets.domain import Gate, complete
+from backfill_assets.domain import Gate, GateContext, complete
 from backfill_assets_tests.domains.judged import DEFECTS, SECOND, failing_of
 from backfill_assets_tests.integration.gates.conftest import Opens
 
@@ -19,3 +20,14 @@ FOUND = {
 def test_a_defect_is_found_by_the_gate_of_its_kind_and_by_no_other(opens: Opens, defect: str | None) -> None:
     kit = opens(*GATES)
     assert failing_of(kit, version=defect) == ([FOUND[defect]] if defect in FOUND else [])
+
+
+def active_orders(orders: DataFrame, ctx: GateContext) -> DataFrame:
+    assert ctx.partition == "day"
+    return orders.where("state = 'ACTIVE'").withColumnRenamed("ordered_on", "day")
+
+
+def test_what_has_to_be_there_may_be_computed_by_a_function(opens: Opens) -> None:
+    kit = opens(complete(of=active_orders, key="order_id"))
+    assert failing_of(kit) == []
+    assert failing_of(kit, version="lost") == [("complete_active_orders", "2026-01-03", SECOND, "a row", "no row")]

@@ -28,7 +28,7 @@ def test_the_verdict_and_the_reports_of_an_earlier_demo_go_with_it(settings: Set
     assert not (home / FILE).exists() and not (home / "reports").exists()
     assert "starts anew" in (home / MARKER).read_text(encoding="utf-8")
     references = {path.name: path.stat().st_nlink for path in (home / "reference").iterdir()}
-    assert references == {"jurisdiction_calendar.yaml": 1, "sla_policy.yaml": 1}
+    assert references == {"approvers.yaml": 1, "jurisdiction_calendar.yaml": 1, "sla_policy.yaml": 1}
 
 
 def test_a_home_with_work_that_no_demo_made_is_refused_and_stays(settings: Settings, clock: Clock) -> None:

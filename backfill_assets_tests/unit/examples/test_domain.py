@@ -17,9 +17,9 @@ def test_the_tables_are_declared_inputs_first_with_their_keys_and_partitions() -
     assert DOMAIN.table("gold.sla_breach_monthly").partition.grain is Grain.MONTHLY
 
 
-def test_the_present_release_comes_first_and_the_defective_one_can_still_be_run() -> None:
+def test_the_present_release_comes_first_and_the_defective_ones_can_still_be_run() -> None:
     table = DOMAIN.derived_table("case_sla_daily")
-    assert [release.version for release in table.releases] == ["3.1.0", "2.4.1"]
+    assert [release.version for release in table.releases] == ["3.1.0", "3.0.0", "2.4.1"]
     assert table.transform == "case-sla"
     assert DOMAIN.derived_table("sla_breach_monthly").transform == "sla-breach"
 

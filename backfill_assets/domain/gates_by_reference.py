@@ -1,0 +1,344 @@
+"""Gates by a reference: rows, and totals, that are known from elsewhere. Each is a `Failing` of this project.
+
+Their files are references as others are: versioned, archived when they are used, and parsed by `known_rows` or
+`control_totals`. A change of what a gate finds is a new release of it, which manifests pin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DecimalType, StructType
+
+from backfill_assets.core.columns import in_sql
+from backfill_assets.core.declaring import declared
+from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.domain.context import GateContext
+from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Over
+from backfill_assets.domain.gates import name_for
+from backfill_assets.planning.partitions import partition_of
+
+ROWS = "rows"
+"""The number of rows of a total, among the names of its columns."""
+
+_SCALE, _MOST_DIGITS = 9, 38
+"""Digits after the point of an amount that is compared, unless its column has more; and of all of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownRows:
+    """Rows of a reference: known rows of a table, or totals of its groups.
+
+    Attributes:
+        version: The version of the file.
+        rows: Each by column, as a text or null.
+    """
+
+    version: str
+    rows: tuple[Mapping[str, str | None], ...]
+
+
+def known_rows(document: Any) -> KnownRows:
+    """Parses the file of a gate `golden`: `version`, and under `rows` the columns of each that are known.
+
+    Raises:
+        ValueError: What is wrong with it.
+    """
+    return _parsed(document, "rows")
+
+
+def control_totals(document: Any) -> KnownRows:
+    """Parses the file of a gate `totals`: `version`, and under `totals` one entry a group, with `rows` and sums.
+
+    Raises:
+        ValueError: What is wrong with it.
+    """
+    return _parsed(document, "totals")
+
+
+def _parsed(document: Any, entries: str) -> KnownRows:
+    if not isinstance(document, dict) or set(document) != {"version", entries}:
+        raise ValueError(f"it has to say `version` and `{entries}`, and nothing else")
+    version, rows = document["version"], document[entries]
+    if not isinstance(version, str) or not version.strip():
+        raise ValueError('`version` has to be a text, such as "2026-01"')
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and row for row in rows):
+        raise ValueError(f"`{entries}` has to be a list of columns with their values")
+    return KnownRows(
+        version=version.strip(), rows=tuple(_row(row, f"entry {n} of `{entries}`") for n, row in enumerate(rows, 1))
+    )
+
+
+def _row(row: Mapping[Any, Any], what: str) -> Mapping[str, str | None]:
+    found: dict[str, str | None] = {}
+    for name, value in row.items():
+        if not isinstance(name, str):
+            raise ValueError(f"{what} has a column {name!r}, which is no name")
+        found[name] = _text(value, f"{what}: {name}")
+    return found
+
+
+def _text(value: Any, what: str) -> str | None:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return repr(value)
+    if value is None or isinstance(value, str | int | date | datetime):
+        return value if value is None or isinstance(value, str) else str(value)
+    raise ValueError(f"{what} is {value!r:.60}, and has to be a text, a number, a date, true, false or null")
+
+
+@declared
+def golden(reference: str, *, blocking: bool = True, name: str = "") -> Failing:
+    """Rows that are known to be right are there, with the values that are known.
+
+    An entry of the reference has the partition, the other columns of the key, and any more columns of the table. Each
+    value that differs is a row that fails, and so is a row that is not there. What the reference does not name passes.
+
+    Args:
+        reference: The reference, which the domain declares with `parse=known_rows`.
+        blocking: Whether a run that does not pass cannot be published.
+        name: The name of the gate; by default `golden_` and the reference.
+    """
+
+    def rows(ctx: GateContext, candidate: DataFrame) -> DataFrame:
+        key = tuple(dict.fromkeys((ctx.partition, *ctx.key)))
+        known = list(_entries(ctx, reference, key, candidate.columns))
+        names = sorted({name for row in known for name in row} - {*key})
+        texts = (*key, *names)
+        given = ctx.frame(
+            [(*(row.get(name) for name in texts), *(name in row for name in names)) for row in known],
+            ", ".join([*(f"_v{n} string" for n in range(len(texts))), *(f"_g{n} boolean" for n in range(len(names)))]),
+        )
+        values = {name: _cast(f"_v{n}", candidate.schema, name) for n, name in enumerate(texts)}
+        asked = given.select("*", *(values[name].alias(f"_k{n}") for n, name in enumerate(key)))
+        there = candidate.select(
+            F.lit(True).alias("_there"),
+            *(_column(name).alias(f"_k{n}") for n, name in enumerate(key)),
+            *(_column(name).alias(f"_f{n}") for n, name in enumerate(names)),
+        )
+        both = asked.join(there, [f"_k{n}" for n in range(len(key))], "left")
+        is_there = F.col("_there").isNotNull()
+        differences = [_difference(~is_there, F.lit("a row"), F.lit("no row"))]
+        for n, name in enumerate(names):
+            said, found = F.col(f"_v{len(key) + n}"), F.col(f"_f{n}")
+            # What cannot be read as a value of the column is none of its values.
+            is_same = values[name].eqNullSafe(found) & (said.isNull() == found.isNull())
+            differs = is_there & F.col(f"_g{n}") & ~is_same
+            differences.append(_difference(differs, _said(name, said), _said(name, found)))
+        return _differing(both, differences, {name: f"_k{n}" for n, name in enumerate(key)})
+
+    return Failing(
+        name=name or name_for("golden", reference),
+        demands=f"the rows of {reference} are there, with the values that it has",
+        rows=rows,
+        takes=(CONTEXT, CANDIDATE),
+        references=(reference,),
+        release="golden 1",
+        blocking=blocking,
+    )
+
+
+@declared
+def totals(
+    reference: str,
+    *,
+    by: Iterable[str] = (),
+    sums: Iterable[str] = (),
+    within: int | str | Decimal = 0,
+    every_partition: bool = True,
+    blocking: bool = True,
+    name: str = "",
+) -> Failing:
+    """Rows, and sums of columns, are those that the owner of a source has delivered with the data.
+
+    An entry of the reference has the partition, the columns of `by`, and of `rows` and the columns of `sums` those that
+    were delivered. A total that differs is a row that fails; so are rows of a group without an entry, in a partition
+    that has entries.
+
+    Args:
+        reference: The reference, which the domain declares with `parse=control_totals`.
+        by: The columns of a group; none for whole partitions.
+        sums: The columns that are summed, in exact decimals.
+        within: How far a total may be off, the amount included.
+        every_partition: Whether a partition without any entry fails as well.
+        blocking: Whether a run that does not pass cannot be published.
+        name: The name of the gate; by default `totals_` and the reference.
+
+    Raises:
+        InvalidDeclaration: It allows a difference that is no amount, or groups by what it adds up.
+    """
+    groups, summed = tuple(by), tuple(sums)
+    allowed = _amount(within)
+    if allowed is None or allowed < 0:
+        raise InvalidDeclaration(f"totals({reference!r}) allows {within!r:.60}, which is no amount.")
+    if twice := {*groups} & {*summed, ROWS}:
+        raise InvalidDeclaration(f"totals({reference!r}) groups by {', '.join(sorted(twice))}, which it adds up.")
+
+    def rows(ctx: GateContext, candidate: DataFrame) -> DataFrame:
+        key, measures = (ctx.partition, *groups), (ROWS, *summed)
+        known = list(_entries(ctx, reference, key, (*key, *measures)))
+        _require_totals(reference, known, measures)
+        kinds = [_exact(candidate.schema, name) for name in measures]
+        delivered = ctx.frame(
+            [(*(row[name] for name in key), *(row.get(name) for name in measures)) for row in known],
+            ", ".join(f"_v{n} string" for n in range(len(key) + len(measures))),
+        ).select(
+            *(_cast(f"_v{n}", candidate.schema, name).alias(f"_k{n}") for n, name in enumerate(key)),
+            *(F.col(f"_v{len(key) + n}").cast(kind).alias(f"_e{n}") for n, kind in enumerate(kinds)),
+            *(F.lit(None).cast(kind).alias(f"_f{n}") for n, kind in enumerate(kinds)),
+            F.lit(True).alias("_known"),
+        )
+        one = [F.lit(1) if name == ROWS else _column(name) for name in measures]
+        found = (
+            candidate.select(
+                *(_column(name).alias(f"_k{n}") for n, name in enumerate(key)),
+                *(each.alias(f"_m{n}") for n, each in enumerate(one)),
+            )
+            .groupBy(*(f"_k{n}" for n in range(len(key))))
+            .agg(*(F.sum(F.col(f"_m{n}").cast(kind)).cast(kind).alias(f"_f{n}") for n, kind in enumerate(kinds)))
+        )
+        measured = found.select(
+            *(f"_k{n}" for n in range(len(key))),
+            *(F.lit(None).cast(kind).alias(f"_e{n}") for n, kind in enumerate(kinds)),
+            *(f"_f{n}" for n in range(len(kinds))),
+            F.lit(None).cast("boolean").alias("_known"),
+        )
+        both = (
+            delivered.unionAll(measured)
+            .groupBy(*(f"_k{n}" for n in range(len(key))))
+            .agg(
+                *(F.max(f"{side}{n}").alias(f"{side}{n}") for side in ("_e", "_f") for n in range(len(kinds))),
+                F.max("_known").alias("_known"),
+            )
+        )
+        having = sorted({day for day in (_day(ctx, row) for row in known) if day})
+        is_known = F.col("_known").isNotNull()
+        unknown = ~is_known & F.col("_k0").isin(having) if having else F.lit(False)
+        differences = [_difference(unknown, F.lit("no rows"), _said(ROWS, _plain(F.col("_f0"))))]
+        for n, measure in enumerate(measures):
+            total = F.coalesce(F.col(f"_f{n}"), F.lit(0))
+            is_off = F.abs(total - F.col(f"_e{n}")) > F.lit(str(allowed)).cast(f"decimal({_MOST_DIGITS},{_SCALE})")
+            differs = is_known & F.coalesce(is_off, F.lit(False))
+            differences.append(
+                _difference(differs, _said(measure, _plain(F.col(f"_e{n}"))), _said(measure, _plain(total)))
+            )
+        differing = _differing(both, differences, {name: f"_k{n}" for n, name in enumerate(key)})
+        lacking = [day for day in ctx.output_partitions if day not in having] if every_partition else []
+        without = ctx.frame([(day,) for day in lacking], "day date").select(
+            F.col("day").alias(ctx.partition),
+            *(F.lit(None).cast(candidate.schema[name].dataType).alias(name) for name in groups),
+            F.lit(f"an entry in {reference}").alias(EXPECTED),
+            F.lit("none").alias(FOUND),
+        )
+        return differing.unionAll(without) if lacking else differing
+
+    grouped = f" by {' and '.join(groups)}" if groups else ""
+    off = f", within {allowed}" if allowed else ""
+    some = "" if every_partition else ", where there are any"
+    return Failing(
+        name=name or name_for("totals", reference),
+        demands=f"{' and '.join((ROWS, *summed))}{grouped} are the totals of {reference}{off}{some}",
+        rows=rows,
+        takes=(CONTEXT, CANDIDATE),
+        references=(reference,),
+        over=tuple(Over(frame=CANDIDATE, sql=in_sql(column)) for column in (*groups, *summed)),
+        release="totals 1",
+        blocking=blocking,
+    )
+
+
+def _entries(
+    ctx: GateContext, reference: str, key: Iterable[str], known: Iterable[str]
+) -> Iterator[Mapping[str, str | None]]:
+    """The entries of a reference whose partitions are measured.
+
+    Raises:
+        ValueError: An entry lacks a column of the key, names one that is not known, has no day, or is there twice.
+    """
+    columns, seen = set(known), set()
+    for number, entry in enumerate(ctx.references[reference].rows, 1):
+        what = f"entry {number} of {reference} {ctx.references[reference].version}"
+        if lacking := [name for name in key if name not in entry]:
+            raise ValueError(f"{what} lacks {', '.join(lacking)}, which say what it is about")
+        if unknown := [name for name in entry if name not in columns]:
+            raise ValueError(f"{what} has {', '.join(unknown)}, which is none of {', '.join(sorted(columns))}")
+        if (day := _day(ctx, entry)) is None:
+            raise ValueError(
+                f"{what}: {ctx.partition} is {entry[ctx.partition]!r:.60}, which is no day such as 2026-01-31"
+            )
+        row = {**entry, ctx.partition: day.isoformat()}
+        about = tuple(row[name] for name in key)
+        if about in seen:
+            raise ValueError(f"{what} is about the same as an entry before it")
+        seen.add(about)
+        if day in ctx.output_partitions:
+            yield row
+
+
+def _day(ctx: GateContext, row: Mapping[str, str | None]) -> date | None:
+    """The partition that an entry is about; None if it names no day."""
+    try:
+        return partition_of(ctx.grain, date.fromisoformat(row[ctx.partition] or ""))
+    except ValueError:
+        return None
+
+
+def _require_totals(reference: str, known: Iterable[Mapping[str, str | None]], measures: Iterable[str]) -> None:
+    for row in known:
+        for name in measures:
+            if name in row and _amount(row[name]) is None:
+                raise ValueError(f"{reference}: {name} is {row[name]!r:.60}, which is no amount")
+
+
+def _amount(value: int | str | Decimal | None) -> Decimal | None:
+    """A finite amount; None for anything else."""
+    try:
+        found = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    return found if found.is_finite() else None
+
+
+def _column(name: str) -> Column:
+    return F.col(in_sql(name))
+
+
+def _cast(text: str, schema: StructType, name: str) -> Column:
+    """The text of a column as a value of another one; null where it is none."""
+    return F.expr(f"try_cast({text} AS {schema[name].dataType.simpleString()})")
+
+
+def _exact(schema: StructType, name: str) -> DecimalType:
+    """The decimal in which a column is added up, without losing one of its digits."""
+    kind = schema[name].dataType if name != ROWS else None
+    return DecimalType(_MOST_DIGITS, max(_SCALE, kind.scale if isinstance(kind, DecimalType) else 0))
+
+
+def _plain(amount: Column) -> Column:
+    """An amount as a text, without zeros at its end."""
+    return F.regexp_replace(amount.cast("string"), r"\.?0+$", "")
+
+
+def _said(name: str, value: Column) -> Column:
+    return F.concat(F.lit(f"{name} = "), F.coalesce(value.cast("string"), F.lit("null")))
+
+
+def _difference(holds: Column, expected: Column, found: Column) -> Column:
+    """What was expected and found, where a condition holds; else null."""
+    return F.when(holds, F.struct(expected.alias(EXPECTED), found.alias(FOUND)))
+
+
+def _differing(rows: DataFrame, differences: Iterable[Column], key: Mapping[str, str]) -> DataFrame:
+    """One row for each difference."""
+    found = rows.select(
+        *(F.col(column).alias(name) for name, column in key.items()),
+        F.explode(F.array_compact(F.array(*differences))).alias("_differs"),
+    )
+    return found.select(*(in_sql(name) for name in key), f"_differs.{EXPECTED}", f"_differs.{FOUND}")
