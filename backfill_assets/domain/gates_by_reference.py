@@ -79,7 +79,7 @@ def _row(row: Mapping[Any, Any], what: str) -> Mapping[str, str | None]:
     found: dict[str, str | None] = {}
     for name, value in row.items():
         if not isinstance(name, str):
-            raise ValueError(f"{what} has a column {name!r}, which is no name")
+            raise ValueError(f"{what} has a column {name!r}, which is not a name")
         found[name] = _text(value, f"{what}: {name}")
     return found
 
@@ -177,7 +177,7 @@ def totals(
     groups, summed = tuple(by), tuple(sums)
     allowed = _amount(within)
     if allowed is None or allowed < 0:
-        raise InvalidDeclaration(f"totals({reference!r}) allows {within!r:.60}, which is no amount.")
+        raise InvalidDeclaration(f"totals({reference!r}) allows {within!r:.60}, which is not an amount.")
     if twice := {*groups} & {*summed, ROWS}:
         raise InvalidDeclaration(f"totals({reference!r}) groups by {', '.join(sorted(twice))}, which it adds up.")
 
@@ -268,10 +268,10 @@ def _entries(
         if lacking := [name for name in key if name not in entry]:
             raise ValueError(f"{what} lacks {', '.join(lacking)}, which say what it is about")
         if unknown := [name for name in entry if name not in columns]:
-            raise ValueError(f"{what} has {', '.join(unknown)}, which is none of {', '.join(sorted(columns))}")
+            raise ValueError(f"{what} has {', '.join(unknown)}, where {', '.join(sorted(columns))} are known")
         if (day := _day(ctx, entry)) is None:
             raise ValueError(
-                f"{what}: {ctx.partition} is {entry[ctx.partition]!r:.60}, which is no day such as 2026-01-31"
+                f"{what}: {ctx.partition} is {entry[ctx.partition]!r:.60}, which is not a day such as 2026-01-31"
             )
         row = {**entry, ctx.partition: day.isoformat()}
         about = tuple(row[name] for name in key)
@@ -294,7 +294,7 @@ def _require_totals(reference: str, known: Iterable[Mapping[str, str | None]], m
     for row in known:
         for name in measures:
             if name in row and _amount(row[name]) is None:
-                raise ValueError(f"{reference}: {name} is {row[name]!r:.60}, which is no amount")
+                raise ValueError(f"{reference}: {name} is {row[name]!r:.60}, which is not an amount")
 
 
 def _amount(value: int | str | Decimal | None) -> Decimal | None:
