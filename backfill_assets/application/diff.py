@@ -21,7 +21,7 @@ from backfill_assets.candidates.errors import RowsRemoved
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import Table
 from backfill_assets.gates.by_values import DIFFERENT, Shape
-from backfill_assets.lake.row_values import json_rows_of, typed_rows_of
+from backfill_assets.lake.row_values import cells_of, json_rows_of, typed_rows_of
 from backfill_assets.ledger.errors import NotStaged
 from backfill_assets.ledger.states import AskedKind
 from backfill_assets.planning.partitions import DayRange, partitions_over
@@ -287,18 +287,17 @@ def _jsonl(part: Path, _schema: pa.Schema, batches: Iterable[pa.RecordBatch]) ->
 
 
 def _csv(part: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
+    import pyarrow as pa
+
     with part.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(schema.names)
-        for row in (row for batch in batches for row in json_rows_of(batch)):
-            writer.writerow(map(_cell, row.values()))
-
-
-def _cell(value: str) -> object:
-    """A value as a spreadsheet takes it: a text without its quotes, nothing for null, what is nested as JSON."""
-    if value == "null":
-        return ""
-    return spreadsheet_cell(json.loads(value)) if value.startswith('"') else value
+        texts = [pa.types.is_string(field.type) for field in schema]
+        for batch in batches:
+            writer.writerows(
+                [spreadsheet_cell(cell) if is_text else cell for cell, is_text in zip(row, texts, strict=True)]
+                for row in cells_of(batch)
+            )
 
 
 _quoted = json.JSONEncoder(ensure_ascii=False).encode

@@ -373,10 +373,27 @@ def json_rows_of(batch: pa.RecordBatch) -> Iterator[Mapping[str, str]]:
         yield dict(zip(columns, row, strict=True))
 
 
+def cells_of(batch: pa.RecordBatch) -> Iterator[tuple[str, ...]]:
+    """Rows of Arrow as cells of CSV: a text as it is, nothing for null, other values as JSON without quotes."""
+    import pyarrow as pa
+
+    def cells(values: pa.Array) -> Iterator[str]:
+        if pa.types.is_string(values.type):
+            return ("" if each is None else each for each in _values(values))
+        found = _json_column(values)
+        return ("" if each == "null" else each[1:-1] if each[0] == '"' else each for each in found)
+
+    return zip(*(cells(batch.column(name)) for name in batch.schema.names), strict=True)
+
+
 def _json_column(values: pa.Array) -> Iterator[str]:
     import pyarrow as pa
 
-    if not pa.types.is_timestamp(values.type):
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_integer(kind):
+        write = _quoted if pa.types.is_string(kind) else str
+        return ("null" if each is None else write(each) for each in _values(values))
+    if not pa.types.is_timestamp(kind):
         return map(json_of, _plain(values))
     if values.type.unit != "ns":
         return map(json_of, values.to_pylist())
