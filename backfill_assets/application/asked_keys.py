@@ -7,7 +7,7 @@ import io
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.domain import Table
@@ -16,6 +16,9 @@ from backfill_assets.planning.partitions import days_named, partitions_over
 from backfill_assets.report.errors import CannotUse
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Line = tuple[str, Sequence[str]]
 """Where a key stands, and its values."""
@@ -33,6 +36,9 @@ def asked_keys(ws: Workspace, table: Table, given: str) -> AskedKeys:
         Refused: The file cannot be read, names other columns, has a value of another type, a key twice, too many keys
             or none; with the line.
     """
+    # Imported where keys are given: Arrow takes long to import, and most plans have none.
+    from pyspark.sql.pandas.types import to_arrow_schema
+
     references = {reference.name for reference in ws.domain.references}
     columns, lines = _of_reference(ws, given) if given in references else _of_file(Path(given))
     column = table.partition.column
@@ -42,9 +48,10 @@ def asked_keys(ws: Workspace, table: Table, given: str) -> AskedKeys:
         why = f"its columns are {', '.join(columns) or 'none'}, and a key of {table.name} is {', '.join(wanted)}"
         may = f", where {column} may be left out" if optional else ""
         raise CannotUse(what=given, why=f"{why}{may}", instead="a file whose first line names the columns of the key")
+    schema = to_arrow_schema(business_schema(table), timezone="UTC")
     keys: dict[tuple[str, ...], str] = {}
     for place, values in lines:
-        key = tuple(_checked(table, place, columns, values))
+        key = tuple(_checked(table, schema, place, columns, values))
         if key in keys:
             raise _unusable(place, f"it names the key of {keys[key]} again")
         if len(keys) == MOST_KEYS:
@@ -104,15 +111,14 @@ def _of_reference(ws: Workspace, name: str) -> tuple[Sequence[str], Iterator[Lin
     return columns, lines()
 
 
-def _checked(table: Table, place: str, columns: Sequence[str], values: Sequence[str]) -> Iterator[str]:
+def _checked(
+    table: Table, schema: pa.Schema, place: str, columns: Sequence[str], values: Sequence[str]
+) -> Iterator[str]:
     """The values of a key, each of the type of its column; the first day for what names a partition."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
     from backfill_assets.lake.row_values import typed_keys
 
     if len(values) != len(columns):
         raise _unusable(place, f"it has {len(values)} values for {len(columns)} columns")
-    schema = to_arrow_schema(business_schema(table), timezone="UTC")
     for name, value in zip(columns, values, strict=True):
         try:
             if name == table.partition.column:

@@ -6,14 +6,18 @@ import json
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from backfill_assets.application.asked_keys import asked_keys
 from backfill_assets.application.plan import plan_table
 from backfill_assets.core.errors import Refused
 from backfill_assets.main import app
+from backfill_assets.planning.asked_keys import AskedKeys
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
@@ -155,3 +159,22 @@ def test_every_phase_shows_its_rows(published_shop: Shop, tmp_path: Path) -> Non
         assert shown is not None
         wheres.append([str(key.where) for key in shown])
     assert wheres == [["CHANGED", "OTHER_PARTITION"], ["OTHER_PARTITION", "CHANGED"]]
+
+
+def test_keys_of_a_reference_are_taken_from_its_document(published_shop: Shop) -> None:
+    def of(document: str) -> AskedKeys:
+        ws = SimpleNamespace(
+            domain=SimpleNamespace(references=[SimpleNamespace(name="disputed")]),
+            references={"disputed": SimpleNamespace(content=document.encode())},
+        )
+        return asked_keys(cast(Any, ws), published_shop.ws.domain.table(RECENT), "disputed")
+
+    found = of("version: 1\nkeys:\n- {day: 2026-01-05, shop: only}\n- {shop: other, day: 2026-01-06}\n")
+    assert (found.columns, found.keys) == (("day", "shop"), (("2026-01-05", "only"), ("2026-01-06", "other")))
+    for document, why in (
+        ("version: 1\n", "the reference disputed cannot be used: its document has no list of keys"),
+        ("keys:\n- {shop: a}\n- {sho: b}\n", "key 2 of the reference disputed cannot be used: it has other columns"),
+        ("keys: []\n", "disputed cannot be used: its columns are none"),
+    ):
+        with pytest.raises(Refused, match=why):
+            of(document)
