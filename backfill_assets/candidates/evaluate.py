@@ -20,14 +20,13 @@ from backfill_assets.candidates.asked_rows import rows_asked_for
 from backfill_assets.candidates.compare import Sides, compare_partitions, sample_partitions
 from backfill_assets.candidates.compute import (
     derived_rows,
-    pinned_inputs,
     pinned_state,
     require_same_code,
     returned_rows,
     unreadable_by,
 )
 from backfill_assets.candidates.expiring import all_removed, expiring
-from backfill_assets.candidates.failing_rows import Measuring, called_gates, counted, examples
+from backfill_assets.candidates.failing_rows import Measuring, counted, examples, measuring_run
 from backfill_assets.candidates.inputs import pinned_files, require_merged_with_present, require_read_as_staged
 from backfill_assets.candidates.merging import Merge
 from backfill_assets.candidates.piloting import Pilot
@@ -78,7 +77,6 @@ from backfill_assets.planning.own_past import starts_from
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.reads import reads_of
 from backfill_assets.planning.stages import Measure, Prove, computing
-from backfill_assets.transforms.called_gates import Called
 from backfill_assets.transforms.schemas import business_schema, former_columns_of, other_columns, stored_schema
 from backfill_assets.workspace import Workspace
 
@@ -111,7 +109,7 @@ class Gating:
         gates: The gates to measure; results that are still valid are in `kept`.
         found: What its stages have found so far, which the gates judge.
         sample: Some rows that would change, before and after.
-        called: The rows that fail gates, as their functions described them, by the names of the gates.
+        asked: What the gates on rows that fail were asked of; None where there are none.
         usual: What was found of the usual.
         took_ms: How long its stages took, by name.
         began: When it began, by a clock that never goes back.
@@ -130,7 +128,7 @@ class Gating:
     kept: tuple[GateResult, ...]
     found: Findings
     sample: tuple[SampledRow, ...] = ()
-    called: Called = field(default_factory=dict)
+    asked: Measuring | None = None
     usual: AsUsual = NOT_ASKED
     took_ms: dict[str, int] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
@@ -216,7 +214,7 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
         table = ws.domain.table(manifest.table)
         if run.state not in (RunState.STAGED, RunState.GATING):
             # A run that was gated before keeps its results; one that waits for its gates fails below.
-            require_agreed_gates(manifest, table, _code_of_gates(ws, table))
+            require_agreed_gates(manifest, table, ws.code.gate_digests(table))
         require_read_as_staged(tx, ws.graph, manifest)
         require_merged_with_present(tx, manifest)
         tx.runs.take(run_id, RunState.GATING, actor=actor, attempt=lease.attempt, lease=lease.length)
@@ -241,7 +239,7 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
     ws.reached(Point.GATE_BEGUN)
     leased = LeasedRun(manifest=manifest, table=table, actor=actor, session=session, lease=lease, doing="measured")
     with holding_lease(ws, leased):
-        require_agreed_gates(manifest, table, _code_of_gates(ws, table))
+        require_agreed_gates(manifest, table, ws.code.gate_digests(table))
         yield work
         _record(work, actor=actor)
     ws.reached(Point.GATE_RECORDED)
@@ -265,10 +263,9 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
         work.found = _measured(work)
     if asked := _asked(work):
         with work.timed("rows that fail"):
-            work.called = called_gates(asked)
-            work.found = replace(work.found, failing=counted(asked, work.called))
+            work.asked, work.found = asked, replace(work.found, failing=counted(asked))
             # A function can assign names of its module, or change what they hold.
-            require_agreed_gates(work.manifest, work.table, _code_of_gates(work.ws, work.table))
+            require_agreed_gates(work.manifest, work.table, work.ws.code.gate_digests(work.table))
     work.sample = (*_sample(work), *rows_asked_for(work.ws, work.manifest, work.sides))
 
 
@@ -306,26 +303,16 @@ def _measured(work: Gating) -> Findings:
 
 def _asked(work: Gating) -> Measuring | None:
     """What the gates on rows that fail are asked of; None where the table declares none."""
-    ws, manifest, table = work.ws, work.manifest, work.table
     gates = [gate for gate in work.gates if isinstance(gate, Failing)]
-    if not gates:
-        return None
-    accepted = work.sides.accepted.values()
-    return Measuring(
-        ws=ws,
-        table=table,
-        gates=gates,
-        partitions=manifest.partitions,
+    accepted = tuple(work.sides.accepted.values())
+    return measuring_run(
+        work.ws,
+        work.manifest,
+        work.table,
+        gates,
         candidate=lambda: work.staged_rows,
-        accepted=lambda: rows_of(ws, table, accepted, as_readers_see=True),
-        inputs=pinned_inputs(ws, manifest, table) if isinstance(table, DerivedTable) else {},
-        references=manifest.references,
-        code={term.name: term.code for term in manifest.gates},
+        accepted=lambda: rows_of(work.ws, work.table, accepted, as_readers_see=True),
     )
-
-
-def _code_of_gates(ws: Workspace, table: Table) -> Mapping[str, str]:
-    return {name: code.digest for name, code in ws.code.of_gates(table).items()}
 
 
 def _with_lost(work: Gating, measured: Mapping[date, Measured], equal: Collection[date]) -> Mapping[date, Measured]:
@@ -458,6 +445,7 @@ def _record(work: Gating, *, actor: str) -> None:
             evaluated.results,
             actor=actor,
             attempt=work.attempt,
+            reads=work.asked.reads if work.asked else (),
             samples=(evaluated.sample, evaluated.failing, found.cells, by_partition, found.changes, work.usual.points),
             took_ms=work.took_ms,
             core_ms=round(work.clock.core_seconds() * 1000),
@@ -487,8 +475,7 @@ def _failing(work: Gating, results: Sequence[GateResult]) -> tuple[FailingKey, .
     failed = grouped((each.gate, each.partition) for each in results if not each.passed)
     if not failed.keys() & {gate.name for gate in work.table.gates}:
         return ()
-    asked = _asked(work)
-    found = examples(asked, work.called, {gate: sorted(days) for gate, days in failed.items()}) if asked else ()
+    found = examples(work.asked, failed) if work.asked else ()
     return found + failing_keys(
         work.staged_rows,
         work.table,

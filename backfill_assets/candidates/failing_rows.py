@@ -5,22 +5,27 @@ Nothing here asks whether the rows are a candidate: accepted rows are measured i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
+from functools import cached_property
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from backfill_assets.candidates.compute import pinned_inputs
+from backfill_assets.candidates.read_by_gates import Pinned, pinned_by_gate, rows_read, runs_before
 from backfill_assets.domain import DerivedTable, Failing, GateContext, Table
-from backfill_assets.domain.failing_rows import ACCEPTED, CANDIDATE, Frames
+from backfill_assets.domain.failing_rows import ACCEPTED, AROUND, CANDIDATE, Frames
+from backfill_assets.gates.agreed import tables_read
 from backfill_assets.gates.failing_rows import FailingRows, count_failing, failing_examples
-from backfill_assets.ledger.findings import FailingKey
+from backfill_assets.ledger.findings import FailingKey, GateReads
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.reads import output_days
 from backfill_assets.transforms.apply import failed_in_worker
-from backfill_assets.transforms.called_gates import Called, called_gate, gate_of
+from backfill_assets.transforms.called_gates import Called, FailingFrame, called_gate, gate_of
 from backfill_assets.transforms.definitions import Sources
 from backfill_assets.transforms.references import load_pinned
 from backfill_assets.transforms.schemas import current_rows
@@ -38,8 +43,9 @@ class Measuring:
         candidate: The rows that are measured.
         accepted: The rows of the same partitions that readers see.
         inputs: The inputs of the table, by argument, as its transform reads them.
-        references: The versions of references that the rows were computed with; of others the present one counts.
+        references: The versions of references that the rows were computed with.
         code: The digests of the code of gates that was agreed to.
+        pinned: What each gate reads besides, by its name.
     """
 
     ws: Workspace
@@ -51,65 +57,120 @@ class Measuring:
     inputs: Mapping[str, Callable[[], DataFrame]]
     references: Sequence[PinnedReference] = ()
     code: Mapping[str, str]
+    pinned: Mapping[str, Pinned]
 
+    @property
+    def reads(self) -> tuple[GateReads, ...]:
+        """What gates read besides, as it is recorded."""
+        return tuple(each.reads for each in self.pinned.values())
 
-def called_gates(work: Measuring) -> Called:
-    """What each gate describes as the rows that fail it; nothing is computed.
+    @cached_property
+    def called(self) -> Called:
+        """What each gate describes as the rows that fail it; nothing is computed."""
+        return {gate.name: self._called(gate) for gate in self.gates}
 
-    Raises:
-        ContractBroken: A gate failed, or its code in Spark's Python processes is not the code that was agreed to.
-        MissingInput: A file that it reads does not exist any more.
-    """
-    frames = _frames(work)
-    found = {}
-    for gate in work.gates:
-        each = called_gate(gate, work.table, frames, _context(work, gate), Sources.of(work.ws.domain))
-        if each.calls_python:
+    def _called(self, gate: Failing) -> FailingFrame:
+        others = rows_read(self.ws, self.pinned[gate.name].reads, tables_read(gate, self.table))
+        frames = {**self._frames, **others}
+        found = called_gate(gate, self.table, frames, _context(self, gate), Sources.of(self.ws.domain))
+        if found.calls_python:
             require_same_in_workers(
-                each.rows.sparkSession,
-                work.ws.domain,
-                work.ws.settings.domain,
-                work.table.name,
+                found.rows.sparkSession,
+                self.ws.domain,
+                self.ws.settings.domain,
+                self.table.name,
                 gate=gate.name,
-                planned=work.code[gate.name],
-                named=gate_of(gate, work.table),
+                planned=self.code[gate.name],
+                named=gate_of(gate, self.table),
             )
-        found[gate.name] = each
-    return found
+        return found
+
+    @cached_property
+    def _frames(self) -> Frames:
+        """The frames that some gate names, each once."""
+        named = {name for gate in self.gates for name in gate.named}
+        own = {CANDIDATE: self.candidate, ACCEPTED: self.accepted}
+        frames = {name: current_rows(rows(), self.table) for name, rows in own.items() if name in named}
+        return frames | {name: rows() for name, rows in self.inputs.items() if name in named}
 
 
-def counted(work: Measuring, called: Called) -> Mapping[str, FailingRows]:
+def measuring_run(
+    ws: Workspace,
+    manifest: Manifest,
+    table: Table,
+    gates: Sequence[Failing],
+    *,
+    candidate: Callable[[], DataFrame],
+    accepted: Callable[[], DataFrame],
+) -> Measuring | None:
+    """What gates are asked of a run; None without gates. What they read besides is pinned now."""
+    if not gates:
+        return None
+    references = manifest.references
+    with ws.ledger.read() as tx:
+        before = runs_before(tx, manifest)
+        pinned = [
+            pinned_by_gate(
+                ws,
+                tx,
+                table,
+                gate,
+                manifest.partitions,
+                run_id=manifest.run_id,
+                before=before,
+                references=references,
+            )
+            for gate in gates
+        ]
+    return Measuring(
+        ws=ws,
+        table=table,
+        gates=gates,
+        partitions=manifest.partitions,
+        candidate=candidate,
+        accepted=accepted,
+        inputs=pinned_inputs(ws, manifest, table) if isinstance(table, DerivedTable) else {},
+        references=references,
+        code={term.name: term.code for term in manifest.gates},
+        pinned={each.reads.gate: each for each in pinned},
+    )
+
+
+def counted(work: Measuring) -> Mapping[str, FailingRows]:
     """How many rows fail each gate, by partition.
 
     Raises:
-        ContractBroken: A function of a gate failed that Spark called with rows, or a row has no partition.
+        ContractBroken: A gate failed, its code in Spark's Python processes is not the code that was agreed to, or a row
+            has no partition.
+        MissingInput: A file that it reads does not exist any more.
     """
-    with _named_errors(work, called):
-        return count_failing(called, work.table, work.partitions)
+    with _named_errors(work):
+        found = count_failing(work.called, work.table, work.partitions)
+    return {name: replace(each, lacking=work.pinned[name].lacking) for name, each in found.items()}
 
 
-def examples(work: Measuring, called: Called, failed: Mapping[str, Sequence[date]]) -> tuple[FailingKey, ...]:
+def examples(work: Measuring, failed: Mapping[str, Iterable[date]]) -> tuple[FailingKey, ...]:
     """Some rows of each gate that failed, by gate and partition.
 
     Args:
         failed: The partitions in which gates failed, by gate.
     """
-    with _named_errors(work, called):
+    with _named_errors(work):
         return tuple(
             key
-            for name, each in called.items()
+            for name, each in work.called.items()
             if failed.get(name)
-            for key in failing_examples(name, each, work.table, failed[name])
+            for key in failing_examples(name, each, work.table, sorted(failed[name]))
         )
 
 
 @contextmanager
-def _named_errors(work: Measuring, called: Called) -> Iterator[None]:
+def _named_errors(work: Measuring) -> Iterator[None]:
     """Errors of functions that Spark calls with rows, as those of the gates that call functions of Python."""
     try:
         yield
     except PySparkException as error:
-        calling = [each.gate for each in called.values() if each.calls_python]
+        calling = [each.gate for each in work.called.values() if each.calls_python]
         named = " or ".join(gate_of(gate, work.table) for gate in calling)
         for function in (gate.rows for gate in calling if gate.rows is not None):
             if broken := failed_in_worker(error, named, function):
@@ -117,31 +178,24 @@ def _named_errors(work: Measuring, called: Called) -> Iterator[None]:
         raise
 
 
-def _frames(work: Measuring) -> Frames:
-    """The frames that some gate names, each once."""
-    named = {name for gate in work.gates for name in gate.named}
-    own = {CANDIDATE: work.candidate, ACCEPTED: work.accepted}
-    frames = {name: current_rows(rows(), work.table) for name, rows in own.items() if name in named}
-    return frames | {name: rows() for name, rows in work.inputs.items() if name in named}
-
-
-def _partition_columns(table: Table) -> Mapping[str, str]:
+def _partition_columns(table: Table, gate: Failing) -> Mapping[str, str]:
     inputs = table.inputs if isinstance(table, DerivedTable) else {}
-    of_inputs = {argument: read.partition.column for argument, read in inputs.items()}
-    return {**dict.fromkeys((CANDIDATE, ACCEPTED), table.partition.column), **of_inputs}
+    tables = {**inputs, **{each.argument: each.table for each in gate.reads}}
+    own = dict.fromkeys((CANDIDATE, ACCEPTED, AROUND), table.partition.column)
+    return {**own, **{argument: read.partition.column for argument, read in tables.items()}}
 
 
 def _context(work: Measuring, gate: Failing) -> GateContext:
     ws = work.ws
     chosen = [each for each in work.references if each.name in gate.references]
-    pinned = load_pinned(ws.domain, chosen, ws.reference_archive)
-    values = {name: (pinned.get(name) or ws.references[name]).value for name in gate.references}
+    pins = (*chosen, *work.pinned[gate.name].reads.references)
+    values = {name: each.value for name, each in load_pinned(ws.domain, pins, ws.reference_archive).items()}
     return GateContext(
         output=output_days(work.table.partition.grain, work.partitions),
         output_partitions=work.partitions,
         grain=work.table.partition.grain,
         partition=work.table.partition.column,
-        partition_columns=_partition_columns(work.table),
+        partition_columns=_partition_columns(work.table, gate),
         key=work.table.row_key,
         references=values,
         spark=ws.spark(),

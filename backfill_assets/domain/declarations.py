@@ -39,6 +39,7 @@ from backfill_assets.domain.gates import (
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode
+from backfill_assets.planning.windows import AnyWindow, Months, Window
 
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
 SHORT_NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -56,6 +57,8 @@ class Declared(Protocol):
     def schema(self) -> StructType: ...
     @property
     def row_key(self) -> tuple[str, ...]: ...
+    @property
+    def partition(self) -> Partitioning: ...
     @property
     def gates(self) -> tuple[Gate, ...]: ...
     @property
@@ -270,11 +273,15 @@ def check_conditions(table: Declared) -> None:
 def _require_given(table: Declared, gate: Failing) -> None:
     if why_not := cannot_be_given(gate, getattr(table, "inputs", {})):
         raise wrong(table, why_not)
+    windows = {each.argument: each.window for each in gate.reads} | ({"around": gate.around} if gate.around else {})
+    for argument, window in windows.items():
+        require_window(table, table.partition.grain, argument, window)
 
 
 def _require_over(table: Declared, gate: Failing, over: Over) -> None:
     """Refuses an expression over a frame whose table lacks the columns, as far as they are known."""
-    read = getattr(table, "inputs", {}).get(over.frame, table)
+    others = {each.argument: each.table for each in gate.reads}
+    read = {**others, **getattr(table, "inputs", {})}.get(over.frame, table)
     what = f"{table.name}: gate {gate.name}: {over.sql!r:.60}"
     known = [*read.schema.fieldNames(), read.partition.column]
     if over.frame in getattr(table, "changes", ()):
@@ -304,6 +311,35 @@ def _check_accepts(table: Declared, gate: AcceptedValues) -> None:
     column_type: DataType = table.schema[gate.column].dataType
     if not isinstance(column_type, StringType):
         raise wrong(table, f"gate {gate.name} lists strings, but {gate.column!r} is {column_type.simpleString()}")
+
+
+WINDOW = Kind(
+    words="a Window, Months, or a function of the references",
+    test=lambda value: isinstance(value, AnyWindow) or callable(value),
+)
+
+
+def require_window(table: Declared, grain: Grain, argument: str, window: object) -> AnyWindow:
+    """The window of an input, if it counts partitions of the table that declares it.
+
+    Raises:
+        InvalidDeclaration: It is no window, or counts days for a monthly table or months for a daily one.
+    """
+    if not isinstance(window, AnyWindow):
+        raise wrong(table, f"the window of its input {argument!r} is {window!r:.60} and has to be {WINDOW.words}")
+    if grain is Grain.MONTHLY and isinstance(window, Window) and any(window.counts):
+        raise wrong(
+            table,
+            f"it is a monthly table and reads {argument!r} with {window}, counted in days; a monthly table reads whole "
+            f"months, such as Months(back=1)",
+        )
+    if grain is Grain.DAILY and isinstance(window, Months):
+        raise wrong(
+            table,
+            f"it is a daily table and reads {argument!r} with {window}, counted in months; a daily table counts days, "
+            f"such as Window(days_back=31), and reads every month of a monthly input that they touch",
+        )
+    return window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

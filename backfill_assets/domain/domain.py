@@ -109,11 +109,15 @@ class Domain:
                         table, f"it uses reference {name!r}, which the domain does not declare{meant(name, known)}"
                     )
         for table in every:
-            for gate in table.gates:
-                for name in gate.references if isinstance(gate, Failing) else ():
+            for gate in (each for each in table.gates if isinstance(each, Failing)):
+                for name in gate.references:
                     if name not in known:
                         why = f"gate {gate.name} uses reference {name!r}, which the domain does not declare"
                         raise wrong(table, f"{why}{meant(name, known)}")
+                for read in gate.reads:
+                    if id(read.table) not in declared:
+                        why = f"gate {gate.name} reads {read.table.name} as {read.argument!r}"
+                        raise wrong(table, f"{why}, which the domain does not declare")
         for table in self.derived:
             self._check_version(table)
         ordered = topological(_node(table, {}, {}) for table in every)

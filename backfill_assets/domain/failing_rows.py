@@ -15,10 +15,13 @@ from pyspark.sql import DataFrame
 
 from backfill_assets.core.declaring import declared, shown
 from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.planning.windows import SAME_DAYS, AnyWindow
 
-CANDIDATE, ACCEPTED, CONTEXT = "candidate", "accepted", "ctx"
+CANDIDATE, ACCEPTED, AROUND, CONTEXT = "candidate", "accepted", "around", "ctx"
 EXPECTED, FOUND = "expected", "found"
 """The columns by which a function says what it expected, and what it found instead."""
+
+NOTHING: Mapping[str, Any] = {}
 
 FailingFunction = Callable[..., DataFrame]
 
@@ -39,12 +42,33 @@ class Over:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OtherTable:
+    """A table whose accepted rows a gate is given.
+
+    Attributes:
+        argument: By which name.
+        table: A source table or a derived table of the domain.
+        window: How far around the partitions that are measured.
+        changes: Whether the changelog is read, and not the current rows.
+        is_optional: Whether partitions that are not accepted are left out.
+    """
+
+    argument: str
+    table: Any
+    window: AnyWindow
+    changes: bool = False
+    is_optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failing:
     """No row is returned by a function, or a query, of what it names. Written with `failing(...)`.
 
     Attributes:
         rows: The function; None for a query.
         sql: The query; empty for a function.
+        reads: The other tables whose accepted rows it is given.
+        around: How far around the partitions it is given the accepted rows of its own table; None for not at all.
         references: Names of the reference documents that the function finds in its context.
         takes: What the function takes, by name; empty for a query, which names it itself.
         over: What it is over: by the name of a frame, columns or expressions of SQL over its rows.
@@ -59,6 +83,8 @@ class Failing:
     demands: str
     rows: FailingFunction | None = None
     sql: str = ""
+    reads: tuple[OtherTable, ...] = ()
+    around: AnyWindow | None = None
     references: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
     over: tuple[Over, ...] = ()
@@ -84,13 +110,37 @@ class Failing:
 
 @overload
 def failing(
-    name: str, *, rows: FailingFunction, references: Iterable[str] = (), blocking: bool = True, demands: str = ""
+    name: str,
+    *,
+    rows: FailingFunction,
+    reads: Mapping[str, Any] = ...,
+    optional: Iterable[str] = ...,
+    around: AnyWindow | None = ...,
+    references: Iterable[str] = ...,
+    blocking: bool = ...,
+    demands: str = ...,
 ) -> Failing: ...
 @overload
-def failing(name: str, *, sql: str, blocking: bool = True, demands: str = "") -> Failing: ...
+def failing(
+    name: str,
+    *,
+    sql: str,
+    reads: Mapping[str, Any] = ...,
+    optional: Iterable[str] = ...,
+    around: AnyWindow | None = ...,
+    blocking: bool = ...,
+    demands: str = ...,
+) -> Failing: ...
 @overload
 def failing(
-    name: str = "", *, references: Iterable[str] = (), blocking: bool = True, demands: str = ""
+    name: str = "",
+    *,
+    reads: Mapping[str, Any] = ...,
+    optional: Iterable[str] = ...,
+    around: AnyWindow | None = ...,
+    references: Iterable[str] = ...,
+    blocking: bool = ...,
+    demands: str = ...,
 ) -> Callable[[FailingFunction], Failing]: ...
 @declared
 def failing(
@@ -98,6 +148,9 @@ def failing(
     *,
     rows: Callable[..., Any] | None = None,
     sql: str = "",
+    reads: Mapping[str, Any] = NOTHING,
+    optional: Iterable[str] = (),
+    around: AnyWindow | None = None,
     references: Iterable[str] = (),
     blocking: bool = True,
     demands: str = "",
@@ -105,15 +158,21 @@ def failing(
     """No row is returned by a function, or by a query, of the candidate and of what the table reads.
 
     Each argument of the function, and each table in the query, is what its name says: `candidate` (the new rows of the
-    run), `accepted` (the rows of the same partitions that readers see), an input of the table by its argument there,
-    and for a function `ctx`. It returns the rows that fail, with the partition column. The key columns of the table
-    name each; without any, all columns but `expected` and `found` do, which say what was expected and found. Rows of
-    other partitions than those of the run do not count.
+    run), `accepted` (the rows of the same partitions that readers see), `around` (those of the partitions around them),
+    an input of the table by its argument there, a table of `reads`, and for a function `ctx`. It returns the rows that
+    fail, with the partition column. The key columns of the table name each; without any, all columns but `expected`
+    and `found` do, which say what was expected and found. Rows of other partitions than those of the run do not count.
 
     Args:
         name: The name of the gate; of a decorated function, its own by default.
         rows: The function; without it and without `sql`, the function that is decorated.
         sql: In place of a function, one query of Spark SQL.
+        reads: Other tables whose accepted rows it is given, by name: a table for the same days, or `reads(table,
+            days_back=7)`.
+        optional: The names of those of which partitions may be missing. Without a partition of any other the gate does
+            not pass.
+        around: `Window(days_back=1)`, or `Months(back=1)`: which partitions of the table itself it is given as
+            `around`, as far as they are accepted, without those of the run.
         references: Names of the references that the function finds in `ctx.references`.
         blocking: Whether a run that does not pass cannot be published.
         demands: What it asks for, in words; by default the beginning of the function's docstring, or the query.
@@ -126,20 +185,58 @@ def failing(
         raise InvalidDeclaration(f"gate {name} has a query and {others}; give one of the two.")
     if not sql.strip() and sql:
         raise InvalidDeclaration(f"gate {name} has an empty query.")
+    given = others_of(name, reads, tuple(optional))
     if sql:
-        return Failing(name=name, demands=demands or f"no rows of {' '.join(sql.split())}", sql=sql, blocking=blocking)
+        words = demands or f"no rows of {' '.join(sql.split())}"
+        return Failing(name=name, demands=words, sql=sql, reads=given, around=around, blocking=blocking)
 
     def gate(function: FailingFunction) -> Failing:
         return Failing(
             name=name or getattr(function, "__name__", ""),
             demands=demands or _first_sentence(function) or f"no rows of {name or function.__name__}",
             rows=function,
+            reads=given,
+            around=around,
             references=tuple(references),
             takes=_arguments(name, function),
             blocking=blocking,
         )
 
     return gate if rows is None else gate(rows)
+
+
+def others_of(name: str, reads: Mapping[str, Any], optional: tuple[str, ...] = ()) -> tuple[OtherTable, ...]:
+    """The tables that a gate reads besides those of its own table, as they are declared.
+
+    Args:
+        name: The gate.
+        reads: By argument, a table or `reads(table, ...)`.
+        optional: Arguments of those of which partitions may be missing.
+
+    Raises:
+        InvalidDeclaration: One is no table, or has a window that is a function.
+    """
+    if unknown := [each for each in optional if each not in reads]:
+        raise InvalidDeclaration(f"gate {name} has {unknown[0]!r} as optional, which it does not read.")
+    found = []
+    for argument, given in reads.items():
+        # An input that is read in a way of its own holds the table; both are declared on top of gates.
+        table, window = getattr(given, "table", given), getattr(given, "window", SAME_DAYS)
+        if not hasattr(table, "partition"):
+            raise InvalidDeclaration(f"gate {name} reads {shown(table)} as {argument!r}, which is not a table.")
+        if not isinstance(window, AnyWindow):
+            wanted = "a Window or Months: it has no references to be computed from"
+            raise InvalidDeclaration(f"gate {name} reads {argument!r} with {shown(window)}, and has to have {wanted}.")
+        found.append(
+            OtherTable(
+                argument=argument,
+                table=table,
+                window=window,
+                changes=getattr(given, "changes", False),
+                is_optional=argument in optional,
+            )
+        )
+    return tuple(found)
 
 
 def _first_sentence(function: FailingFunction) -> str:
@@ -166,7 +263,13 @@ def cannot_be_given(gate: Failing, inputs: Collection[str]) -> str | None:
     Raises:
         InvalidDeclaration: Its query is not one query of SQL.
     """
-    known = [CANDIDATE, ACCEPTED, *inputs, *([] if gate.sql else [CONTEXT])]
+    own = [CANDIDATE, ACCEPTED, *([] if gate.around is None else [AROUND])]
+    others = [each.argument for each in gate.reads]
+    known = [*own, *inputs, *others, *([] if gate.sql else [CONTEXT])]
+    if twice := [name for name in others if known.count(name) > 1 or name in (AROUND, CONTEXT)]:
+        return f"gate {gate.name} reads a table as {twice[0]!r}, which is the name of something else"
+    if unused := [name for name in (*others, *own[2:]) if name not in gate.named]:
+        return f"gate {gate.name} reads {unused[0]!r}, and its {'query' if gate.sql else 'function'} does not name it"
     if unknown := [name for name in gate.named if name not in known]:
         what = "query reads" if gate.sql else "function takes"
         return f"gate {gate.name}: its {what} {', '.join(unknown)}, and can be given {', '.join(known)}"

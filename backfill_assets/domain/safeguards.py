@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import assert_never
 
 from backfill_assets.core.identity import canonical_json
+from backfill_assets.domain.failing_rows import Failing
 from backfill_assets.domain.gates import (
     AcceptedValues,
     ComparedWithAccepted,
@@ -67,8 +68,21 @@ def _gate(gate: Gate, measures: Mapping[str, str]) -> Safeguard:
             # None is seven days.
             least = {"blocking": blocking, "partitions": float(gate.asked), "extra_days": float(gate.extra_days or 7)}
             return Safeguard(name=name, least=least, exactly=exactly)
+        case Failing():
+            exactly |= {"demands": gate.demands, "asks": canonical_json(_asked_by(gate))}
+            return Safeguard(name=name, least={"blocking": blocking}, exactly=exactly)
         case _:
             return Safeguard(name=name, least={"blocking": blocking}, exactly={**exactly, "demands": gate.demands})
+
+
+def _asked_by(gate: Failing) -> list[object]:
+    """What a gate asks besides its words, which say nothing of it where the author has written them."""
+    reads = [
+        [each.argument, each.table.name, dict(each.window.document), each.changes, each.is_optional]
+        for each in gate.reads
+    ]
+    around = None if gate.around is None else dict(gate.around.document)
+    return [gate.sql, reads, around, list(gate.references), gate.release]
 
 
 def _measure(name: str, measures: Mapping[str, str]) -> Mapping[str, str]:

@@ -19,7 +19,7 @@ from backfill_assets.domain.declarations import (
     OF_EVERY_TABLE,
     REPLAY,
     VERSION,
-    Declared,
+    WINDOW,
     DeclaredReplay,
     Kind,
     Partitioning,
@@ -31,6 +31,7 @@ from backfill_assets.domain.declarations import (
     complete_gates,
     require_columns,
     require_types,
+    require_window,
     several,
     wrong,
 )
@@ -42,7 +43,7 @@ from backfill_assets.planning.partitions import Grain, Stretches
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.publish_mode import REPLACE, PublishKind, PublishMode, versioned
 from backfill_assets.planning.sets import AskedPhases
-from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, Months, SinceFirstDay, Window
+from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, SinceFirstDay, Window
 
 References = Mapping[str, Any]
 DeclaredWindow = AnyWindow | Callable[[References], AnyWindow]
@@ -50,11 +51,6 @@ DeclaredWindow = AnyWindow | Callable[[References], AnyWindow]
 
 Lineage = Literal["run", "full"]
 """What the rows of a table say of their origin: their run, or everything that `lineage.runs` says of it as well."""
-
-WINDOW = Kind(
-    words="a Window, Months, or a function of the references",
-    test=lambda value: isinstance(value, AnyWindow) or callable(value),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,29 +126,6 @@ def reads(
     elif days_back is not None or days_ahead is not None:
         raise InvalidDeclaration(f"{name} is read with a window and with days back or ahead; give one of the two.")
     return Input(table=table, window=window, changes=changes)
-
-
-def require_window(table: Declared, grain: Grain, argument: str, window: object) -> AnyWindow:
-    """The window of an input, if it counts partitions of the table that declares it.
-
-    Raises:
-        InvalidDeclaration: It is no window, or counts days for a monthly table or months for a daily one.
-    """
-    if not isinstance(window, AnyWindow):
-        raise wrong(table, f"the window of its input {argument!r} is {window!r:.60} and has to be {WINDOW.words}")
-    if grain is Grain.MONTHLY and isinstance(window, Window) and any(window.counts):
-        raise wrong(
-            table,
-            f"it is a monthly table and reads {argument!r} with {window}, counted in days; a monthly table reads whole "
-            f"months, such as Months(back=1)",
-        )
-    if grain is Grain.DAILY and isinstance(window, Months):
-        raise wrong(
-            table,
-            f"it is a daily table and reads {argument!r} with {window}, counted in months; a daily table counts days, "
-            f"such as Window(days_back=31), and reads every month of a monthly input that they touch",
-        )
-    return window
 
 
 Transform = Callable[..., DataFrame]

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from backfill_assets.domain import Failing, Table
 from backfill_assets.domain.errors import PlannedOtherwise
+from backfill_assets.domain.failing_rows import AROUND
 from backfill_assets.domain.gates import WARM_UP, ComparedWithAccepted, Gate, OnlyExpired, OutsideScope
 from backfill_assets.domain.safeguards import safeguards_of
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import GateTerm
+from backfill_assets.planning.manifest_parts import GateInput, GateTerm
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode
 from backfill_assets.planning.safeguards import COLUMN, GATE, gate_digests
 
@@ -35,14 +36,32 @@ def gate_terms(
     """
     return tuple(
         GateTerm(
-            name=gate.name, demands=gate.demands, blocking=gate.blocking, code=code.get(gate.name) or _release(gate)
+            name=gate.name,
+            demands=gate.demands,
+            blocking=gate.blocking,
+            code=code.get(gate.name) or (gate.release if isinstance(gate, Failing) else ""),
+            reads=tables_read(gate, table) if isinstance(gate, Failing) else (),
+            references=gate.references if isinstance(gate, Failing) else (),
         )
         for gate in gates_of(table, publish, expires=expires)
     )
 
 
-def _release(gate: Gate) -> str:
-    return gate.release if isinstance(gate, Failing) else ""
+def tables_read(gate: Failing, table: Table) -> tuple[GateInput, ...]:
+    """The tables whose accepted rows a gate reads: those that it names, and its own around the partitions of a run."""
+    others = [
+        GateInput(
+            argument=each.argument,
+            table=each.table.name,
+            window=each.window,
+            changes=each.changes,
+            is_optional=each.is_optional,
+        )
+        for each in gate.reads
+    ]
+    if gate.around is not None:
+        others.append(GateInput(argument=AROUND, table=table.name, window=gate.around, is_optional=True))
+    return tuple(others)
 
 
 def asked_of_accepted(table: Table, code: Mapping[str, str]) -> Mapping[str, str]:

@@ -44,9 +44,11 @@ class FailingRows:
 
     Attributes:
         rows: How many rows fail it, by partition; partitions without any are absent.
+        lacking: By partition, a table that it reads there and the partitions of it that are not accepted.
     """
 
     rows: Mapping[date, int] = field(default_factory=dict)
+    lacking: Mapping[date, tuple[str, tuple[date, ...]]] = field(default_factory=dict)
 
 
 def count_failing(

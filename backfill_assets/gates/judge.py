@@ -240,10 +240,14 @@ def _failing_rows(gate: Failing, partition: date, rows: int, counted: FailingRow
     # Nothing that was not measured is taken to hold.
     if counted is None:
         return Verdict(passed=False, finding=Finding.NOT_MEASURED, observed={"demands": gate.demands})
+    if partition in counted.lacking:
+        table, missing = counted.lacking[partition]
+        observed = {"table": table, "missing": missing[0].isoformat(), "missing_partitions": len(missing)}
+        return Verdict(passed=False, finding=Finding.NOT_MEASURED, observed={"demands": gate.demands, **observed})
     failing = counted.rows.get(partition, 0)
     finding = Finding.ROWS_FAIL if failing else Finding.NO_ROWS_FAIL
-    observed = {"rows": rows, "failing_rows": failing, "demands": gate.demands}
-    return Verdict(passed=not failing, finding=finding, observed=observed)
+    counts = {"rows": rows, "failing_rows": failing, "demands": gate.demands}
+    return Verdict(passed=not failing, finding=finding, observed=counts)
 
 
 def exceeds(count: int, of: int, percent: int | None) -> bool:

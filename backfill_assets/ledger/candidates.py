@@ -12,7 +12,7 @@ from datetime import date
 from sqlalchemy import ColumnElement, bindparam, delete, exists, func, insert, select, true, update
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.identity import FileSet, document_digest
+from backfill_assets.core.identity import FileSet, document_digest, plain
 from backfill_assets.core.people import POLICY
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import LostWork, NotWhatWasStaged, UnfitState
@@ -30,7 +30,8 @@ from backfill_assets.ledger.events import (
     core_seconds_of_chunks,
     seconds_of_gates,
 )
-from backfill_assets.ledger.findings import FAR, NEEDS_COMMENT, Finding, GateResult, PassedGate, SampleRow
+from backfill_assets.ledger.findings import FAR, NEEDS_COMMENT, Finding, GateReads, GateResult, PassedGate, SampleRow
+from backfill_assets.ledger.gate_schema import gate_reads
 from backfill_assets.ledger.provenance import inputs_of, provenance_of
 from backfill_assets.ledger.queries import PAGE, Queries, batches
 from backfill_assets.ledger.recorded_text import first_few
@@ -49,6 +50,8 @@ from backfill_assets.ledger.schema import (
 )
 from backfill_assets.ledger.states import VISIBLE, ChunkState, RunState, VersionState
 from backfill_assets.planning.estimates import EarlierRun, Pace
+from backfill_assets.planning.manifest import input_document, parse_input
+from backfill_assets.planning.manifest_parts import PinnedReference
 
 COMMENT_ON = "comment_on"
 """In the event of an approval, the digest of what its note comments on."""
@@ -190,6 +193,23 @@ class CandidateReads(Queries):
         found = gate_results
         chosen = select(found).where(found.c.run_id == run_id).order_by(found.c.partition_date, found.c.gate)
         return tuple(rows.gate_result(row) for row in self._rows(chosen))
+
+    def read_by_gates(self, run_id: str) -> tuple[GateReads, ...]:
+        """What the gates of a run have read besides what it pins, by gate.
+
+        Cost: one index range: one row per gate that reads other tables or references.
+        """
+        found = gate_reads
+        chosen = select(found).where(found.c.run_id == run_id).order_by(found.c.gate)
+        return tuple(
+            GateReads(
+                run_id=run_id,
+                gate=row.gate,
+                inputs=tuple(map(parse_input, row.inputs)),
+                references=tuple(map(PinnedReference.parse, row.reference_versions)),
+            )
+            for row in self._rows(chosen)
+        )
 
     def every_gate_result(self, tables: Iterable[str]) -> Iterator[GateResult]:
         """What the gates found in the runs of some tables.
@@ -413,6 +433,7 @@ class CandidateWrites(CandidateReads, Writes):
             raise UnfitState(name=run_id, state=state, why="its candidates are its evidence and are kept")
         kept = tuple(sorted(keep))
         self._log.write(delete(gate_results).where(gate_results.c.run_id == run_id), of=[run_id])
+        self._log.write(delete(gate_reads).where(gate_reads.c.run_id == run_id), of=[run_id])
         staged = (candidate_partitions.c.run_id == run_id) & candidate_partitions.c.chunk.not_in(kept)
         self._log.write(delete(candidate_partitions).where(staged), of=self._chunks_of(staged))
         gone = (chunk_runs.c.run_id == run_id) & chunk_runs.c.number.not_in(kept)
@@ -429,6 +450,7 @@ class CandidateWrites(CandidateReads, Writes):
         *,
         actor: str,
         attempt: str,
+        reads: Iterable[GateReads] = (),
         samples: Iterable[Sequence[SampleRow]] = (),
         took_ms: Mapping[str, int] | None = None,
         core_ms: int | None = None,
@@ -442,6 +464,7 @@ class CandidateWrites(CandidateReads, Writes):
             candidates: Staged partitions with what measuring adds: checksum, and compared version, digest and checksum.
             results: One per partition and gate.
             attempt: Names the process that has the run.
+            reads: What gates have read besides what the run pins.
             samples: By kind, values of rows for reviewers: the only place for them, because it can be erased.
             took_ms: How long the stages of gating took, by name, for the report.
             core_ms: The processor time that they took together.
@@ -455,6 +478,9 @@ class CandidateWrites(CandidateReads, Writes):
         self._log.write(delete(gate_results).where(gate_results.c.run_id == run_id), of=[run_id])
         if found:
             self._log.write(insert(gate_results), [rows.row_of(result) for result in found], of=[run_id])
+        self._log.write(delete(gate_reads).where(gate_reads.c.run_id == run_id), of=[run_id])
+        if read := [_row_of_reads(each) for each in reads if each.inputs or each.references]:
+            self._log.write(insert(gate_reads), read, of=[run_id])
         payload = {
             "partitions": len(measured),
             "results": len(found),
@@ -504,6 +530,11 @@ class CandidateWrites(CandidateReads, Writes):
         state = self._runs.state(run_id)
         if state is not wanted:
             raise UnfitState(name=run_id, state=state, why=f"to {act} it must be {wanted}")
+
+
+def _row_of_reads(reads: GateReads) -> Mapping[str, object]:
+    inputs = [input_document(each) for each in reads.inputs]
+    return {"run_id": reads.run_id, "gate": reads.gate, "inputs": inputs, "reference_versions": plain(reads.references)}
 
 
 def _must_belong(run_id: str, items: Iterable[CandidatePartition | GateResult]) -> None:

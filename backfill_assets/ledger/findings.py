@@ -11,6 +11,8 @@ from datetime import date
 from enum import StrEnum
 from typing import Any, TypeAlias, TypeVar
 
+from backfill_assets.planning.manifest_parts import PinnedInput, PinnedReference
+
 Values = Mapping[str, str | None]
 """Columns of a row as text."""
 
@@ -250,6 +252,25 @@ class GateResult:
     digest: str
     finding: Finding
     observed: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateReads:
+    """What a gate has read besides what its run pins. Key: run_id, gate.
+
+    Attributes:
+        run_id: The run.
+        gate: The name of the gate.
+        inputs: The partitions of other tables, and of its own around those of the run, as they were when it was
+            measured: version 0 for one without an accepted version. One with a run is the candidate of that run of the
+            same set, with the digest of its files and the version that was accepted then.
+        references: The references that the run does not pin.
+    """
+
+    run_id: str
+    gate: str
+    inputs: tuple[PinnedInput, ...] = ()
+    references: tuple[PinnedReference, ...] = ()
 
 
 PassedGate = tuple[date, str, str]

@@ -21,6 +21,7 @@ from sqlalchemy import Column, Connection, Select, String, Table, bindparam, sel
 
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.ledger import schema
+from backfill_assets.ledger.gate_schema import gate_reads
 from backfill_assets.ledger.queries import Queries, batches
 
 Entity = str | tuple[str | int, ...]
@@ -38,6 +39,7 @@ PROTECTED: Final[Mapping[Table, tuple[str, ...]]] = {
     schema.chunk_runs: ("run_id", "number"),
     schema.candidate_partitions: ("run_id", "chunk"),
     schema.gate_results: ("run_id",),
+    gate_reads: ("run_id",),
     schema.publications: ("publication_id",),
     schema.publication_changes: ("publication_id",),
     schema.partition_versions: ("publication_id", "month"),

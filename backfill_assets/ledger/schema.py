@@ -45,7 +45,7 @@ from backfill_assets.ledger.states import (
 )
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
 
-HEAD_REVISION = "0006"
+HEAD_REVISION = "0007"
 """The newest revision under `migrations/`; repeated here so that opening an up-to-date ledger need not load Alembic."""
 
 SHA256 = String(64)

@@ -180,8 +180,8 @@ class Manifest(DeclaredTerms):
             },
             "transform": {"name": self.transform, "version": self.transform_version, "code_digest": self.code_digest},
             "configuration": dict(self.configuration),
-            "inputs": [_input_document(pinned) for pinned in self.inputs],
-            **({"base": _input_document(self.base)} if self.base else {}),
+            "inputs": [input_document(pinned) for pinned in self.inputs],
+            **({"base": input_document(self.base)} if self.base else {}),
             **({"keep": self.keep.document} if self.keep else {}),
             **(
                 {"settled": [[_pin_document(each.pin), _pin_document(each.after)] for each in self.settled]}
@@ -290,8 +290,8 @@ class Manifest(DeclaredTerms):
             transform_version=transform["version"],
             code_digest=transform["code_digest"],
             configuration=document["configuration"],
-            inputs=tuple(_parse_input(pinned) for pinned in document["inputs"]),
-            base=_parse_input(document["base"]) if "base" in document else None,
+            inputs=tuple(parse_input(pinned) for pinned in document["inputs"]),
+            base=parse_input(document["base"]) if "base" in document else None,
             keep=Kept(**document["keep"]) if "keep" in document else None,
             settled=tuple(
                 SettledSnapshot(pin=_parse_pin(pin), after=_parse_pin(after))
@@ -306,7 +306,7 @@ class Manifest(DeclaredTerms):
             ),
             imports=tuple(document["imports"]),
             references=tuple(map(PinnedReference.parse, document["references"])),
-            gates=tuple(GateTerm(**gate) for gate in document["gates"]),
+            gates=tuple(map(GateTerm.parse, document["gates"])),
             limits=_parse_limits(document["limits"]),
             supersedes=tuple(document["supersedes"]),
             cause=RunCause(kind=CauseKind(cause["kind"]), publications=tuple(cause["publications"])),
@@ -325,7 +325,8 @@ class Manifest(DeclaredTerms):
         )
 
 
-def _input_document(pinned: PinnedInput) -> Mapping[str, Any]:
+def input_document(pinned: PinnedInput) -> Mapping[str, Any]:
+    """A pinned input as plain values; `parse_input(input_document(pinned)) == pinned`."""
     partitions = [_pin_document(pin) for pin in pinned.partitions]
     return {"argument": pinned.argument, "table": pinned.table, "partitions": partitions}
 
@@ -357,7 +358,7 @@ def _proof_document(proof: Proof) -> Mapping[str, Any]:
         "beside": proof.beside,
         "partitions": plain(proof.partitions),
         "more": [{"argument": m.argument, "days_back": m.back, "days_ahead": m.ahead} for m in proof.more],
-        "inputs": [_input_document(pinned) for pinned in proof.inputs],
+        "inputs": [input_document(pinned) for pinned in proof.inputs],
     }
 
 
@@ -369,11 +370,12 @@ def _parse_proof(document: Mapping[str, Any]) -> Proof:
             MoreDays(argument=each["argument"], back=each["days_back"], ahead=each["days_ahead"])
             for each in document["more"]
         ),
-        inputs=tuple(_parse_input(pinned) for pinned in document["inputs"]),
+        inputs=tuple(parse_input(pinned) for pinned in document["inputs"]),
     )
 
 
-def _parse_input(document: Mapping[str, Any]) -> PinnedInput:
+def parse_input(document: Mapping[str, Any]) -> PinnedInput:
+    """The pinned input of a document."""
     return PinnedInput(**{**document, "partitions": tuple(map(_parse_pin, document["partitions"]))})
 
 

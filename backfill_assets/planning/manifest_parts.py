@@ -10,6 +10,7 @@ from typing import Any
 
 from backfill_assets.core.tariff import Cost
 from backfill_assets.planning.reads import MoreDays
+from backfill_assets.planning.windows import AnyWindow, parse_window
 
 
 class Kind(StrEnum):
@@ -179,6 +180,42 @@ def semantics_of(references: Iterable[PinnedReference]) -> ReferenceSemantics | 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GateInput:
+    """A table whose accepted rows a gate reads, in a window around the partitions of its run.
+
+    Attributes:
+        argument: By which name the gate is given them.
+        table: The table; that of the run itself for the partitions around it.
+        window: How far around a partition of the run it reads.
+        changes: Whether it reads the changelog of a source, and not the current rows.
+        is_optional: Whether partitions that are not accepted are left out; else the gate does not pass without them.
+    """
+
+    argument: str
+    table: str
+    window: AnyWindow
+    changes: bool = False
+    is_optional: bool = False
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """As a manifest keeps it; `GateInput.parse(read.document) == read`."""
+        flags = {"changes": self.changes, "optional": self.is_optional}
+        named = {"argument": self.argument, "table": self.table, "window": dict(self.window.document)}
+        return {**named, **{name: True for name, is_set in flags.items() if is_set}}
+
+    @staticmethod
+    def parse(document: Mapping[str, Any]) -> GateInput:
+        return GateInput(
+            argument=document["argument"],
+            table=document["table"],
+            window=parse_window(document["window"]),
+            changes=document.get("changes", False),
+            is_optional=document.get("optional", False),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GateTerm:
     """A gate as agreed.
 
@@ -186,19 +223,34 @@ class GateTerm:
         name: Its name.
         demands: What it asks for, in words.
         blocking: Whether its failure blocks publication; else it only informs.
-        code: The digest of the author's code that measures it, or of a query; empty for a gate that its words say.
+        code: The digest of the author's code that measures it, or of a query; the kind and release of a gate of this
+            project; empty for a gate that its words say.
+        reads: The tables whose accepted rows it reads.
+        references: The references that it names.
     """
 
     name: str
     demands: str
     blocking: bool
     code: str = ""
+    reads: tuple[GateInput, ...] = ()
+    references: tuple[str, ...] = ()
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """As a manifest keeps it; `GateTerm(**term.document) == term`."""
+        """As a manifest keeps it; `GateTerm.parse(term.document) == term`."""
+        more = {
+            "code": self.code,
+            "reads": [dict(read.document) for read in self.reads],
+            "references": list(self.references),
+        }
         found = {"name": self.name, "demands": self.demands, "blocking": self.blocking}
-        return {**found, **({"code": self.code} if self.code else {})}
+        return {**found, **{name: value for name, value in more.items() if value}}
+
+    @staticmethod
+    def parse(document: Mapping[str, Any]) -> GateTerm:
+        reads = tuple(map(GateInput.parse, document.get("reads", ())))
+        return GateTerm(**{**document, "reads": reads, "references": tuple(document.get("references", ()))})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

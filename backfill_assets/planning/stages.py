@@ -123,11 +123,13 @@ class Measure(RunStage):
     Attributes:
         partitions: What is measured.
         gates: The names of the gates.
+        others: The tables whose accepted rows gates read as well, without its own.
     """
 
     stage: Literal["measure"] = "measure"
     partitions: tuple[date, ...]
     gates: tuple[str, ...]
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,6 +283,7 @@ def measuring(manifest: Manifest, graph: Graph) -> tuple[Measure | Prove, ...]:
         grain=manifest.grain,
         partitions=manifest.partitions,
         gates=tuple(gate.name for gate in manifest.gates),
+        others=tuple(sorted({each.table for gate in manifest.gates for each in gate.reads} - {manifest.table})),
     )
     proof = manifest.proof
     if proof is None:

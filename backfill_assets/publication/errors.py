@@ -14,7 +14,7 @@ from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import RunState, StoppedBy
 from backfill_assets.planning.impact import each_once
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import OfPartitions, TablePartitions, count_of
+from backfill_assets.planning.partitions import OfPartitions, Partitions, TablePartitions, count_of
 
 Groups = tuple[tuple[str, ...], ...]
 """An approver has to be a member of one group in each of these."""
@@ -125,6 +125,19 @@ class GatesNotPassed(OfRun, OfPartitions, errors.GateFailed):
 @sentence
 class TableChanged(OfRun, OfTable, OfPartitions, errors.TargetChanged):
     """{table} changed since run {run_id} was compared with it: {partitions}."""
+
+
+@sentence
+class ReadByGateSince(OfRun, errors.TargetChanged):
+    """{name} changed since gate {gate} of run {run_id} read it{where}."""
+
+    gate: str
+    name: str
+    partitions: Partitions | None
+
+    @property
+    def where(self) -> str:
+        return f": {self.partitions}" if self.partitions else ""
 
 
 @sentence

@@ -51,6 +51,7 @@ from backfill_assets.publication.errors import (
     RefusedButNotRecorded,
 )
 from backfill_assets.publication.orphans import require_no_orphans
+from backfill_assets.publication.read_by_gates import require_read_as_measured
 from backfill_assets.publication.verdict import changes_for, require_publishable, rollback_changes
 from backfill_assets.publication.waiting import older_inputs, require_its_turn
 from backfill_assets.transforms.schemas import former_columns, stored_schema
@@ -103,6 +104,7 @@ def require_unchanged(ws: Workspace, tx: ReadTransaction, manifest: Manifest) ->
     """Refuses a run whose inputs are not what it has read, or whose table is being published."""
     require_read_as_staged(tx, ws.graph, manifest)
     require_merged_with_present(tx, manifest)
+    require_read_as_measured(ws, tx, manifest.run_id)
     _require_nothing_under_way(tx, manifest)
     _require_inputs(ws, tx, manifest)
     if manifest.expires:

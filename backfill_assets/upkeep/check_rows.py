@@ -19,7 +19,8 @@ from pyspark.sql import DataFrame
 from backfill_assets.candidates.compare import Sides, compare_partitions, groups_of
 from backfill_assets.candidates.compute import pinned_inputs
 from backfill_assets.candidates.evaluate import validation_rows
-from backfill_assets.candidates.failing_rows import Measuring, called_gates, counted, examples
+from backfill_assets.candidates.failing_rows import Measuring, counted, examples
+from backfill_assets.candidates.read_by_gates import pinned_by_gate
 from backfill_assets.candidates.rows import lost_partitions, rows_of
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import MissingInput
@@ -255,14 +256,17 @@ def _failing_rows(
         for gate in gates:
             asked = _asked(work, gate, manifest, {p: versions[p].files for p in days})
             try:
-                called = called_gates(asked)
-                found = counted(asked, called)[gate.name].rows
+                measured = counted(asked)[gate.name]
+                found = {p: rows for p, rows in measured.rows.items() if p not in measured.lacking}
                 shown = sum(key.gate == gate.name for key in (*work.keys, *keys))
                 if found and shown < MOST_KEYS:
-                    keys += examples(asked, called, {gate.name: sorted(found)})[: MOST_KEYS - shown]
+                    keys += examples(asked, {gate.name: found})[: MOST_KEYS - shown]
             except MissingInput as error:
                 work.unmeasured |= dict.fromkeys(((gate.name, p) for p in days), error.message)
                 continue
+            for partition, (lacked, missing) in measured.lacking.items():
+                why = f"gate {gate.name} reads {lacked}, of which {missing[0]} has no accepted rows"
+                work.unmeasured[gate.name, partition] = why
             counts[gate.name] |= found
     return {name: FailingRows(rows=found) for name, found in counts.items()}, keys
 
@@ -279,16 +283,20 @@ def _asked(work: _Checking, gate: Failing, manifest: Manifest, files: Mapping[da
         raise NotReadThen(run_id=manifest.run_id, table=table.name, argument=name)
 
     declared = table.inputs if isinstance(table, DerivedTable) else {}
+    partitions = tuple(sorted(files))
+    with ws.ledger.read() as tx:
+        others = pinned_by_gate(ws, tx, table, gate, partitions, references=manifest.references)
     return Measuring(
         ws=ws,
         table=table,
         gates=[gate],
-        partitions=tuple(sorted(files)),
+        partitions=partitions,
         candidate=rows,
         accepted=rows,
         inputs={name: pinned.get(name) or partial(not_read, name) for name in declared},
         references=manifest.references,
         code=work.code,
+        pinned={gate.name: others},
     )
 
 

@@ -198,6 +198,11 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "name": 'name="none_negative"',
         "rows": 'rows=lambda candidate: candidate.where("count < 0")',
         "sql": 'sql="SELECT * FROM candidate WHERE count < 0"',
+        "reads": "reads={'events_before': reads(events, days_back=1)}, "
+        'sql="SELECT * FROM candidate LEFT ANTI JOIN events_before USING (day)"',
+        "optional": "optional=('events_before',), reads={'events_before': reads(events, days_back=1)}, "
+        'sql="SELECT * FROM candidate LEFT ANTI JOIN events_before USING (day)"',
+        "around": 'around=Window(days_back=1), sql="SELECT * FROM candidate LEFT ANTI JOIN around USING (state)"',
         "references": 'references=("calendar",)',
         **_BLOCKING,
         "demands": 'demands="no count is negative"',

@@ -203,7 +203,8 @@ def by_reference(gate: Any) -> object:
 
 def failing_by(**changed: Any) -> object:
     made = failing(**{"name": "some", **changed})
-    return use_table(gates=(made if isinstance(made, Failing) else made(no_rows),))
+    gate = made if isinstance(made, Failing) else made(no_rows)
+    return use_table(gates=(gate,), **({"inputs": {"events": gate.reads[0].table}} if gate.reads else {}))
 
 
 def no_rows(candidate: Any, ctx: Any) -> Any:

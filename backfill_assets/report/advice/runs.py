@@ -350,7 +350,7 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return how_to_know(error.found)
         case publication.ComesAfter():
             return step("publish or cancel that one first: ", do(Act.STATUS, error.first))
-        case publication.TableChanged():
+        case publication.TableChanged() | publication.ReadByGateSince():
             return compare_again(error.run_id)
         case publication.MergedSince():
             return step("undo that first: ", undo(error.undone_with))

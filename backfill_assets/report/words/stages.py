@@ -49,6 +49,7 @@ def stage_words(stage: Stage) -> str:
             return (
                 f"measure {count_of(len(stage.gates), 'gate')} of {stage.table} on "
                 f"{describe(stage.grain, stage.partitions)}, compared with the accepted rows"
+                + (f" and with those of {' and '.join(stage.others)}" if stage.others else "")
             )
         case Agree():
             if stage.demand.policy == "repair":

@@ -97,7 +97,7 @@ def verdict_words(result: GateResult | Verdict) -> str:
             verb = "fails" if seen["failing_rows"] == 1 else "fail"
             return f"{count_of(seen['failing_rows'], 'row')} {verb}: {seen['demands']}"
         case Finding.NOT_MEASURED:
-            return f"it was not measured: {seen['demands']}"
+            return _not_measured_words(seen)
         case Finding.LITTLE_HISTORY:
             there = f"{seen['compared']:,} of {seen['fewest']:,} accepted partitions"
             return f"little history: {there} are there to compare {seen['measure']} with"
@@ -106,6 +106,14 @@ def verdict_words(result: GateResult | Verdict) -> str:
         case Finding.FAR_AS_ACCEPTED:
             return f"{_usual_words(seen)}, as the accepted rows are that it would replace"
     assert_never(result.finding)
+
+
+def _not_measured_words(seen: Mapping[str, Any]) -> str:
+    if "table" not in seen:
+        return f"it was not measured: {seen['demands']}"
+    others = seen["missing_partitions"] - 1
+    more = f" and {others:,} more" if others else ""
+    return f"it cannot be measured without accepted rows of {seen['table']} {seen['missing']}{more}: {seen['demands']}"
 
 
 def _violating(result: GateResult | Verdict) -> str:

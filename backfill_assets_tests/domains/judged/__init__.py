@@ -146,6 +146,7 @@ def stocked(home: Path) -> None:
     kit = DomainKit.open(DOMAIN, home, first_day=FIRST)
     kit.land("orders", [an_order(day, number) for day in range(1, 6) for number in range(1, 5)])
     kit.land("customers", [a_customer(name) for name in ("c-1", "c-2", "c-3")])
+    kit.declare_empty("customers", "2026-01-02..2026-01-04")
     kit.close()
 
 

@@ -9,11 +9,16 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from backfill_assets.core.errors import IllegalTransition
-from backfill_assets.domain import Failing, GateContext, failing
+from backfill_assets.application.parts import stages
+from backfill_assets.core.errors import IllegalTransition, TargetChanged
+from backfill_assets.domain import Failing, GateContext, Window, failing, reads
 from backfill_assets.domain.errors import CodeBroken, PlannedOtherwise
-from backfill_assets_tests.domains.judged import DAYS, SECOND, failing_of, rows_that_fail
+from backfill_assets.report.what_next import next_step
+from backfill_assets.report.words.stages import stage_words
+from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets_tests.domains.judged import DAYS, SECOND, a_customer, customers, failing_of, rows_that_fail
 from backfill_assets_tests.integration.gates.conftest import Opens
+from backfill_assets_tests.support.advice import worded
 
 AS_ORDERED = """
     SELECT t.day, t.order_id, o.amount AS expected, t.amount AS found
@@ -166,3 +171,93 @@ def test_a_run_is_measured_by_the_code_of_gates_that_it_was_planned_with(
     with kit.ws.ledger.read() as tx:
         manifest = tx.runs.get(run_id).manifest
     assert [gate["name"] for gate in json.loads(manifest.text)["gates"] if "code" in gate] == ["too_dear"]
+
+
+def orphans(candidate: DataFrame, known: DataFrame) -> DataFrame:
+    """Every customer is known."""
+    named = known.select("customer_id")
+    lacking = candidate.where("customer_id IS NOT NULL").join(named, "customer_id", "left_anti")
+    return lacking.withColumn("found", sf.col("customer_id"))
+
+
+no_orphans = failing("no_orphans", rows=orphans, reads={"known": reads(customers, days_back=1)})
+
+
+def test_a_gate_is_given_accepted_rows_of_other_tables_in_a_window(opens: Opens) -> None:
+    kit = opens(failing("no_orphans", rows=orphans, reads={"known": reads(customers, days_back=3)}))
+    run_id = kit.planned("order_totals", "2026-01-04")
+    assert "compared with the accepted rows and with those of bronze.customers" in "".join(
+        map(stage_words, stages(kit.ws, run_id))
+    )
+    kit.stage(run_id)
+    assert kit.gate(run_id).failed == ()
+    with kit.ws.ledger.read() as tx:
+        (read,) = tx.candidates.read_by_gates(run_id)
+    (pinned,) = read.inputs
+    assert [(str(pin.partition), pin.version) for pin in pinned.partitions] == [
+        (f"2026-01-0{day}", 1) for day in range(1, 5)
+    ]
+
+
+def test_rows_without_a_row_in_another_table_are_named(opens: Opens) -> None:
+    kit = opens(failing("no_orphans", rows=orphans, reads={"known": reads(customers, days_back=2)}))
+    assert failing_of(kit, version="orphan", days="2026-01-03") == [
+        ("no_orphans", "2026-01-03", SECOND, None, "nobody")
+    ]
+
+
+def test_a_gate_does_not_pass_without_a_partition_that_it_reads_unless_it_may_be_missing(opens: Opens) -> None:
+    kit = opens(
+        failing("no_orphans", rows=orphans, reads={"known": reads(customers, days_back=3)}),
+        failing("if_known", rows=orphans, reads={"known": reads(customers, days_back=3)}, optional=("known",)),
+    )
+    run_id = kit.planned("order_totals", DAYS)
+    kit.stage(run_id)
+    assert kit.gate(run_id).failed == ("no_orphans",)
+    with kit.ws.ledger.read() as tx:
+        results = {each.partition.day: each for each in tx.candidates.gate_results(run_id) if each.gate == "no_orphans"}
+    assert [day for day, result in results.items() if not result.passed] == [2, 3]
+    assert verdict_words(results[2]) == (
+        "it cannot be measured without accepted rows of bronze.customers 2025-12-30 and 1 more: Every customer is known"
+    )
+
+
+def test_a_gate_over_a_table_that_moved_is_asked_again_before_the_swap(opens: Opens) -> None:
+    kit = opens(failing("no_orphans", rows=orphans, reads={"known": reads(customers, days_back=2)}))
+    run_id = kit.planned("order_totals", "2026-01-03")
+    kit.approve(run_id)
+    kit.stage(run_id)
+    assert kit.gate(run_id).failed == ()
+    kit.land("customers", [a_customer("c-9", day=2)], name="more.jsonl")
+    with pytest.raises(TargetChanged, match=r"bronze.customers changed since gate no_orphans of run .* 2026-01-02"):
+        kit.publish(run_id)
+    with kit.ws.ledger.read() as tx:
+        step = next_step(kit.ws, tx, tx.runs.get(run_id))
+    assert step is not None and f"backfill run {run_id}" in worded(step)
+    assert kit.gate(run_id).failed == ()
+    kit.publish(run_id)
+    # What is read has changed without what was published: nothing more is asked.
+    kit.land("customers", [a_customer("c-8", day=2)], name="still.jsonl")
+
+
+def falls(candidate: DataFrame, around: DataFrame) -> DataFrame:
+    """The number never falls from one day to the next."""
+    highest = around.agg(sf.max("number").alias("before"))
+    return (
+        candidate.crossJoin(highest).where("number < before").selectExpr("*", "before AS expected", "number AS found")
+    )
+
+
+@pytest.mark.long
+def test_a_gate_is_given_the_accepted_rows_around_those_of_the_run(opens: Opens) -> None:
+    gate = failing("never_falls", rows=falls, around=Window(days_back=1))
+    kit = opens(gate)
+    assert failing_of(kit, version="back", days="2026-01-03") == []
+    kit.published("order_totals", "2026-01-02..2026-01-03")
+    run_id = kit.planned("order_totals", "2026-01-03", version="back")
+    kit.stage(run_id)
+    kit.gate(run_id)
+    assert rows_that_fail(kit, run_id) == [("never_falls", "2026-01-03", SECOND, "2", "0")]
+    with kit.ws.ledger.read() as tx:
+        (pinned,) = tx.candidates.read_by_gates(run_id)[0].inputs
+    assert [(str(pin.partition), pin.version) for pin in pinned.partitions] == [("2026-01-02", 1)]

@@ -33,6 +33,7 @@ SCHEMAS = {
     "0004": "e7b22cc498e70cd380075184d8a8f90763f22e6afe5eb92dabc207cfbcad3eb7",
     "0005": "c509f6b44e2933e414e6915ccaa9998f1bfb330a3549ca36eb7f67013142f507",
     "0006": "f333202de0457c5766ad874378500cd60016269b0b6c6d8f405e87ea99fdf813",
+    "0007": "e6a8ba4a17a1dddd2ba7846811d59dec8b5e7fd23bccaba27e979ec381382106",
 }
 """The digest of the schema of each revision. After a release no digest changes: another schema is another revision."""
 

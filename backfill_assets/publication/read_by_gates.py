@@ -1,0 +1,77 @@
+"""What gates have read since they were measured: it has to be what readers see when their run is published.
+
+The rule is that of the table itself: a run that was compared with other rows than the accepted ones is measured again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest_parts import PinnedInput
+from backfill_assets.planning.partitions import Partitions
+from backfill_assets.publication.errors import ReadByGateSince
+from backfill_assets.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedSince:
+    """What a gate has read that has changed since.
+
+    Attributes:
+        gate: The name of the gate.
+        name: The table, or the reference.
+        partitions: The partitions of the table; None for a reference.
+    """
+
+    gate: str
+    name: str
+    partitions: Partitions | None = None
+
+
+def changed_since_measured(ws: Workspace, tx: ReadTransaction, run_id: str) -> ChangedSince | None:
+    """What a gate of a run has read that is not what it was when it was measured; None where all of it is.
+
+    Cost: the claims of the partitions that its gates have read.
+    """
+    return next(_changed(ws, tx, run_id), None)
+
+
+def require_read_as_measured(ws: Workspace, tx: ReadTransaction, run_id: str) -> None:
+    """Refuses a run whose gates have read other rows, or another version of a reference, than there are now.
+
+    Raises:
+        ReadByGateSince: It has to be measured again.
+    """
+    if changed := changed_since_measured(ws, tx, run_id):
+        raise ReadByGateSince(run_id=run_id, gate=changed.gate, name=changed.name, partitions=changed.partitions)
+
+
+def _changed(ws: Workspace, tx: ReadTransaction, run_id: str) -> Iterator[ChangedSince]:
+    for reads in tx.candidates.read_by_gates(run_id):
+        for pinned in reads.inputs:
+            if moved := _moved(tx, pinned):
+                grain = ws.graph.table(pinned.table).grain
+                yield ChangedSince(gate=reads.gate, name=pinned.table, partitions=Partitions.of(grain, moved))
+        for reference in reads.references:
+            present = ws.references.get(reference.name)
+            if present is None or present.sha256 != reference.sha256:
+                yield ChangedSince(gate=reads.gate, name=reference.name)
+
+
+def _moved(tx: ReadTransaction, pinned: PinnedInput) -> Sequence[date]:
+    """The partitions of which readers see another version, or the same run of a set has staged another candidate."""
+    claims = tx.versions.claims(pinned.table, [pin.partition for pin in pinned.partitions])
+    staged = {run: tx.candidates.digests(run) for run in {pin.from_run for pin in pinned.partitions} if run}
+    moved = []
+    for pin in pinned.partitions:
+        claim = claims.get(pin.partition)
+        is_same = (claim.version if claim else 0) == pin.version
+        if pin.from_run is not None:
+            is_published = claim is not None and claim.run_id == pin.from_run
+            is_same = is_published or (is_same and staged[pin.from_run].get(pin.partition) == pin.digest)
+        if not is_same:
+            moved.append(pin.partition)
+    return moved
