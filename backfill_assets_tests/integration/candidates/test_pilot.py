@@ -16,7 +16,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from rich.console import Console
 
+from backfill_assets.application.diff import diff_of
 from backfill_assets.application.plan import described_plan, described_set_plan, plan_phases
+from backfill_assets.candidates.changed_rows import EVERY
 from backfill_assets.candidates.errors import MergedWithEarlier
 from backfill_assets.candidates.piloting import Pilot
 from backfill_assets.cli.terminal import show
@@ -140,6 +142,9 @@ def test_a_pilot_then_the_rest_and_every_row_outside_stays_until_a_plain_run_fin
     pilot = meter.published(DAYS[:2], scope=ACME)
     mixed = {**EARLY, "acme": LATE["acme"]}
     assert meter.seen() == used({DAYS[0]: mixed, DAYS[1]: mixed, DAYS[2]: EARLY})
+    (diff,) = diff_of(meter.ws, pilot, EVERY).tables
+    assert {(row.kind, row.key["day"]) for row in diff.rows} == {("changed", str(day)) for day in DAYS[:2]}
+    assert (diff.added, diff.removed, diff.changed) == (0, 0, 2), "rows that stay are not among them"
     with meter.ws.ledger.read() as tx:
         run = tx.runs.get(pilot)
         results = tx.candidates.gate_results(pilot)

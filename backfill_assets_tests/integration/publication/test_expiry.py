@@ -558,6 +558,8 @@ def test_the_command_shows_what_goes_and_says_in_one_sentence_that_nothing_does(
     for words in (["run", run_id], ["approve", run_id, "--by", "ben"], ["publish", run_id, "--by", "ben"]):
         done = CliRunner().invoke(app, words, catch_exceptions=False)
         assert done.exit_code == 0, done.output
+    diff = CliRunner().invoke(app, ["diff", run_id, "--kind", "removed"], catch_exceptions=False)
+    assert "0 changed, 0 added" in diff.stdout and " 0 removed" not in diff.stdout, diff.output
     nothing = CliRunner().invoke(app, asked, catch_exceptions=False)
     assert (nothing.exit_code, nothing.stdout) == (1, "")
     assert " ".join(nothing.stderr.split()) == (
