@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
+from shutil import rmtree
 from typing import TypeVar
 
 import pytest
@@ -28,7 +29,9 @@ from backfill_assets.report.gates_since import FailsGate, NotMeasured, fails_gat
 from backfill_assets.report.html import html_file
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import status
+from backfill_assets.upkeep.alignment import rewrite_evidence, write_evidence_again
 from backfill_assets.upkeep.audit import audit
+from backfill_assets.upkeep.audit_evidence import lacking_results
 from backfill_assets.upkeep.check_rows import GateOnRows, RowsCheck
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
@@ -292,3 +295,23 @@ def test_nobody_is_named_who_may_not_check_and_a_check_without_a_name_is_of_the_
 def test_a_gate_that_needs_a_candidate_is_refused_before_anything_is_read(shop: Shop) -> None:
     with pytest.raises(Refused, match="asked only of candidates"):
         check(shop.ws, EVE, RECENT, gates=["compared_with_accepted"])
+
+
+@pytest.mark.parametrize("lost", ["the table", "some rows"])
+def test_results_of_checks_that_people_query_are_written_again_from_the_ledger(shop: Shop, lost: str) -> None:
+    shop = with_gates(shop, SMALL)
+    check(shop.ws, EVE, RECENT, OUTPUT, gates=["small", "plausible"])
+    before, name = held(shop), validation_table(RECENT)
+    assert len(before) == 14
+    if lost == "the table":
+        rmtree(folder_of(shop.ws.lake, name))
+    else:
+        shop.ws.lake.open(name).delete("gate = 'small'")
+    assert any(name in problem for problem in audit(shop.ws).problems)
+    if lost == "the table":
+        write_evidence_again(shop.ws, name)
+    else:
+        rewrite_evidence(shop.ws, RECENT)
+    assert held(shop) == before
+    with shop.ws.ledger.read() as tx:
+        assert lacking_results(shop.ws, tx, RECENT) == ()
