@@ -62,7 +62,7 @@ from backfill_assets.domain.gates import (
     warm_up_proof,
 )
 from backfill_assets.domain.gates_by_reference import control_totals, golden, known_rows, totals
-from backfill_assets.domain.gates_of_keys import complete
+from backfill_assets.domain.gates_of_keys import complete, references
 from backfill_assets.domain.operations import (
     DEBEZIUM_COLUMNS,
     DEBEZIUM_OPERATIONS,
@@ -193,6 +193,7 @@ __all__ = [
     "phases",
     "reads",
     "reads_self",
+    "references",
     "replace",
     "row_count",
     "rows",

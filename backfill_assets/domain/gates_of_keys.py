@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import reduce
 from operator import and_
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -26,10 +27,13 @@ from backfill_assets.domain.failing_rows import (
     FailingFunction,
     Over,
     failing,
+    others_of,
 )
 from backfill_assets.domain.gates import name_for
 
 A_ROW, NO_ROW = "a row", "no row"
+OTHERS = "others"
+"""By which name a gate is given the rows of another table."""
 
 
 @declared
@@ -111,6 +115,54 @@ def _complete_by(
         demands=f"every {' and '.join(columns)} of {gate.name} is there",
         over=tuple(Over(frame=CANDIDATE, sql=in_sql(column)) for column in columns),
         then=lacking,
+    )
+
+
+@declared
+def references(
+    column: str,
+    *,
+    to: Any,
+    key: str = "",
+    nulls: bool = True,
+    optional: bool = False,
+    blocking: bool = True,
+    name: str = "",
+) -> Failing:
+    """Every value of a column is one of another table: no row names what that table does not have.
+
+    Args:
+        column: The column of the table.
+        to: The other table, for the same days, or `reads(table, days_back=30)` for those around them.
+        key: The column of the other table; by default of the same name.
+        nulls: Whether rows without a value pass.
+        optional: Whether partitions of the other table may be missing. Else the gate does not pass without one.
+        blocking: Whether a run that does not pass cannot be published.
+        name: The name of the gate; by default `references_` and the column.
+
+    Raises:
+        InvalidDeclaration: It does not name a table.
+    """
+    named, other = name or name_for("references", column), key or column
+    (read,) = others_of(named, {OTHERS: to}, (OTHERS,) if optional else ())
+    table = read.table.name
+
+    def rows(candidate: DataFrame, **read: DataFrame) -> DataFrame:
+        value = F.col(in_sql(column))
+        known = read[OTHERS].select(F.col(in_sql(other)).alias("_known")).distinct()
+        lacking = candidate.where(value.isNotNull()) if nulls else candidate
+        lacking = lacking.join(known, value == F.col("_known"), "left_anti")
+        return lacking.withColumns({EXPECTED: F.lit(f"a row of {table}"), FOUND: value})
+
+    return Failing(
+        name=named,
+        demands=f"every {column}{'' if nulls else ', in every row,'} is a {other} of {table}",
+        rows=rows,
+        reads=(read,),
+        takes=(CANDIDATE, OTHERS),
+        over=(Over(frame=CANDIDATE, sql=in_sql(column)), Over(frame=OTHERS, sql=in_sql(other))),
+        release="references 1",
+        blocking=blocking,
     )
 
 

@@ -157,6 +157,15 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "at_least": "at_least=100",
         "name": 'name="rows_moved"',
     },
+    "references": {
+        "column": 'column="event_id"',
+        "to": "to=reads(events, days_back=30)",
+        "key": 'key="event_id"',
+        "nulls": "nulls=False",
+        "optional": "optional=True",
+        **_BLOCKING,
+        "name": 'name="events_are_known"',
+    },
     "complete": {
         "of": 'of="events"',
         "key": 'key=("event_id",)',

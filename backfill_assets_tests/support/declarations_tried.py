@@ -71,6 +71,7 @@ from backfill_assets.domain import (
     phases,
     reads,
     reads_self,
+    references,
     row_count,
     rows,
     seconds,
@@ -190,7 +191,10 @@ def gate(make: Callable[..., Any], **usual: Any) -> tuple[Callable[..., object],
 
 
 def over_events(gate: Any) -> object:
-    return use_table(schema=StructType([*DAILY.fields, StructField("event_id", StringType())]), gates=(gate,))
+    schema = StructType([*DAILY.fields, StructField("event_id", StringType())])
+    return use_table(
+        schema=schema, gates=(gate,), **({"inputs": {"events": gate.reads[0].table}} if gate.reads else {})
+    )
 
 
 def by_reference(gate: Any) -> object:
@@ -239,6 +243,7 @@ DECLARED: Mapping[str, tuple[Callable[..., object], Any]] = {
     "compared": gate(compared),
     "moved": gate(moved, measure="rows", percent=1),
     "warm_up_proof": gate(warm_up_proof),
+    "references": within(over_events, references, column="event_id", to=source()),
     "complete": within(over_events, complete, of="events", key="event_id"),
     "usual": gate(usual, measure="rows"),
     "rows": (lambda **_: use_table(gates=(usual(rows()),)), rows),

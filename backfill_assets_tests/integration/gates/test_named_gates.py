@@ -5,13 +5,19 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import DataFrame
 
-from backfill_assets.domain import Gate, GateContext, complete
-from backfill_assets_tests.domains.judged import DEFECTS, SECOND, failing_of
+from backfill_assets.domain import Gate, GateContext, complete, reads, references
+from backfill_assets_tests.domains.judged import DEFECTS, SECOND, customers, failing_of
 from backfill_assets_tests.integration.gates.conftest import Opens
 
-GATES: tuple[Gate, ...] = (complete(of="orders", key="order_id", where="state = 'ACTIVE'"),)
+A_CUSTOMER = "a row of bronze.customers"
+GATES: tuple[Gate, ...] = (
+    complete(of="orders", key="order_id", where="state = 'ACTIVE'"),
+    references("customer_id", to=reads(customers, days_back=3), nulls=False, optional=True),
+)
 FOUND = {
     "lost": ("complete_orders", "2026-01-03", SECOND, "a row", "no row"),
+    "orphan": ("references_customer_id", "2026-01-03", SECOND, A_CUSTOMER, "nobody"),
+    "nobody": ("references_customer_id", "2026-01-03", SECOND, A_CUSTOMER, "null"),
 }
 """By defect, what the gate of its kind finds."""
 
