@@ -445,7 +445,7 @@ def _record(work: Gating, *, actor: str) -> None:
             evaluated.results,
             actor=actor,
             attempt=work.attempt,
-            reads=work.asked.reads if work.asked else (),
+            reads=(*(work.asked.reads if work.asked else ()), *work.usual.reads),
             samples=(evaluated.sample, evaluated.failing, found.cells, by_partition, found.changes, work.usual.points),
             took_ms=work.took_ms,
             core_ms=round(work.clock.core_seconds() * 1000),

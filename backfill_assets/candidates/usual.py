@@ -21,14 +21,18 @@ from backfill_assets.gates.judge import Verdict
 from backfill_assets.gates.measure import contents
 from backfill_assets.gates.measured import Measured
 from backfill_assets.gates.usual import Amounts, History, amounts_of, compared_with, judged
-from backfill_assets.ledger.findings import PartitionCell, UsualPoint
+from backfill_assets.ledger.findings import GateReads, PartitionCell, UsualPoint
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
 from backfill_assets.planning.state import Claim
 from backfill_assets.transforms.schemas import business_schema, former_columns_of, stored_schema
 from backfill_assets.workspace import Workspace
+
+BEFORE = "accepted before"
+"""What stands for the argument of a gate that reads the accepted partitions before those of its run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +42,15 @@ class AsUsual:
     Attributes:
         verdicts: By gate and partition.
         points: The numbers behind them.
-        read: By gate, the accepted version of each partition that was compared with; 0 where there was none.
+        reads: The accepted versions that were compared with, by gate.
     """
 
     verdicts: Mapping[str, Mapping[date, Verdict]]
     points: tuple[UsualPoint, ...]
-    read: Mapping[str, Mapping[date, int]]
+    reads: tuple[GateReads, ...]
 
 
-NOT_ASKED = AsUsual(verdicts={}, points=(), read={})
+NOT_ASKED = AsUsual(verdicts={}, points=(), reads=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,14 +107,24 @@ def as_usual(ws: Workspace, manifest: Manifest, table: Table, asked: Sequence[Ga
         found = judged(gate, _staged(gate, manifest, sides), _accepted(gate, sides), history, is_count=is_count)
         verdicts[gate.name] = found.verdicts
         points += found.points
-    read = {
-        gate.name: {
-            each: claims[each].version if each in claims else 0
-            for each in sorted({each for p in manifest.partitions for each in before[gate.name][p]})
-        }
-        for gate in gates
-    }
-    return AsUsual(verdicts=verdicts, points=tuple(points), read=read)
+    reads = tuple(_reads(manifest, gate, before[gate.name], claims) for gate in gates)
+    return AsUsual(verdicts=verdicts, points=tuple(points), reads=reads)
+
+
+def _reads(
+    manifest: Manifest, gate: Usual, before: Mapping[date, Sequence[date]], claims: Mapping[date, Claim]
+) -> GateReads:
+    """What a gate was compared with, as it is recorded; a partition that was not accepted has version 0."""
+    pins = tuple(
+        PinnedPartition(
+            partition=each,
+            version=claims[each].version if each in claims else 0,
+            digest=claims[each].digest if each in claims else "",
+        )
+        for each in sorted({each for p in manifest.partitions for each in before[p]})
+    )
+    compared = PinnedInput(argument=BEFORE, table=manifest.table, partitions=pins)
+    return GateReads(run_id=manifest.run_id, gate=gate.name, inputs=(compared,))
 
 
 def restated(tx: ReadTransaction, manifest: Manifest) -> frozenset[date]:

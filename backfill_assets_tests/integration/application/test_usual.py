@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.report import report_html
 from backfill_assets.candidates.rows import rows_of
-from backfill_assets.core.errors import NotApproved
+from backfill_assets.core.errors import NotApproved, TargetChanged
 from backfill_assets.domain import Breakdown, DerivedTable, Domain, Policy, days, moved, rows, usual
 from backfill_assets.domain.gates import Then
 from backfill_assets.ledger.findings import FAR, Finding, GateResult
@@ -28,8 +28,9 @@ from backfill_assets_tests.domains.example import recent_sales, sales
 from backfill_assets_tests.integration.application.test_live import advanced, lands, newest
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.advice import refused, worded
 from backfill_assets_tests.support.ledgers import copy_home
-from backfill_assets_tests.support.shop import Shop, open_shop, ticking_clock
+from backfill_assets_tests.support.shop import RECENT, Shop, open_shop, ticking_clock
 
 TENTH, ELEVENTH, TWELFTH = (date(2026, 1, day) for day in (10, 11, 12))
 GATE = "usual_amount"
@@ -185,6 +186,24 @@ def test_a_version_that_was_rolled_back_is_not_compared_with(shop: Shop) -> None
     after = asking.staged(asking.planned(ninth, reason="again"))
     compared = [results_of(asking, run_id)[ninth.start].observed["compared"] for run_id in (before, after)]
     assert compared == [5, 6], "what was far is left out, and what came back is not"
+
+
+def test_a_run_is_measured_again_where_what_it_was_compared_with_has_another_version_since(shop: Shop) -> None:
+    asking = watching(shop, watched("warn"))
+    eighth, ninth = (DayRange.inclusive(day, day) for day in (date(2026, 1, 8), date(2026, 1, 9)))
+    waiting = asking.ready(ninth)
+    assert results_of(asking, waiting)[ninth.start].observed["compared"] == 6
+    asking.publish(asking.ready(eighth, reason="first"))
+    with refused(TargetChanged, match=f"{RECENT} changed since gate {GATE} of run .* read it: 2026-01-08"):
+        asking.publish(waiting)
+    assert worded(run_report(asking.ws, waiting).run.next_step).endswith(f"backfill run {waiting}")
+    asking.kit.gate(waiting)
+    assert results_of(asking, waiting)[ninth.start].observed["compared"] == 5, (
+        "the eighth is far from the usual as well"
+    )
+    asking.publish(waiting)
+    assert asking.amounts()[ninth.start] == 40
+    assert audit(asking.ws).problems == ()
 
 
 @pytest.mark.long
