@@ -18,7 +18,7 @@ from figures import Figure, Watch
 from restatements import bare, compared, governed, planned
 
 from backfill_assets.core.clock import system_clock
-from backfill_assets.core.settings import Settings
+from backfill_assets.core.settings import EXAMPLE_REFERENCE, Settings
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
@@ -32,13 +32,19 @@ SPANS = {
 """What is restated, and the goal."""
 
 
+def settings_of(home: Path, log: Path) -> Settings:
+    """The settings of a home with the reference files of the log, and with those who may approve in the example."""
+    reference = home / "reference"
+    reference.mkdir(parents=True)
+    for path in (*(log / "reference").iterdir(), EXAMPLE_REFERENCE / "approvers.yaml"):
+        (reference / path.name).write_bytes(path.read_bytes())
+    return Settings.from_environment({**os.environ, "BACKFILL_HOME": str(home)})
+
+
 def measure(home: Path, log: Path, *, rounds: int, span: str = "quarter") -> Sequence[Figure]:
     """The figures of a span of days, in a home that is made for it."""
     days, goal = SPANS[span]
-    settings = Settings.from_environment(
-        {**os.environ, "BACKFILL_HOME": str(home), "BACKFILL_REFERENCE": str(log / "reference")}
-    )
-    ws = Workspace.open(settings, clock=system_clock)
+    ws = Workspace.open(settings_of(home, log), clock=system_clock)
     watch = Watch()
     try:
         with watch.on("land 561,470 events"):

@@ -61,9 +61,12 @@ class Source(StrEnum):
 
 ASKS = "ana"
 MARKER = "DEMO"
+DISPUTED = "disputed_cases.csv"
+"""The file of the example's package with keys that a reviewer wants to see."""
+
 _MADE_BY_A_DEMO = (
     *("lake", "landing", "landing_in_progress", "dagster", "demo_files", "reference_archive", "logs", "reports"),
-    *("ledger.db", "ledger.db-shm", "ledger.db-wal", "last_audit.json", MARKER),
+    *("ledger.db", "ledger.db-shm", "ledger.db-wal", "last_audit.json", MARKER, DISPUTED),
 )
 _COMMAND = "    "
 _OF_THE_TOPIC = "topic"
@@ -182,6 +185,7 @@ def prepare_home(ws: Workspace, *, fresh: bool) -> None:
     home.mkdir(parents=True, exist_ok=True)
     made = f"Everything here was made by `{words_of(do(Act.DEMO))}`, and the next one starts anew.\n"
     (home / MARKER).write_text(made, encoding="utf-8")
+    (home / DISPUTED).write_bytes((_folder() / DISPUTED).read_bytes())
     # Copied: of a home that somebody takes elsewhere nothing stays behind, and an edit in it changes no package.
     is_of_package = settings.reference == EXAMPLE_REFERENCE
     files = LocalFiles(home / "reference") if is_of_package else ws.reference_files
@@ -209,7 +213,7 @@ def _told(ws: Workspace, source: Source, console: Console | None, topic: DemoTop
     from rich.rule import Rule
     from rich.text import Text
 
-    names = {"demo_files": str(ws.settings.home / "demo_files")}
+    names = {name: str(ws.settings.home / name) for name in ("demo_files", DISPUTED)}
     for block in story(source):
         if not block.startswith(_COMMAND):
             if console and block.startswith("#"):

@@ -62,6 +62,7 @@ from backfill_assets.domain.gates import (
     warm_up_proof,
 )
 from backfill_assets.domain.gates_by_reference import control_totals, golden, known_rows, totals
+from backfill_assets.domain.gates_of_inputs import joins_once, reconciles
 from backfill_assets.domain.gates_of_keys import complete, references
 from backfill_assets.domain.operations import (
     DEBEZIUM_COLUMNS,
@@ -183,6 +184,7 @@ __all__ = [
     "expression",
     "failing",
     "golden",
+    "joins_once",
     "known_rows",
     "lifts",
     "merge",
@@ -193,6 +195,7 @@ __all__ = [
     "phases",
     "reads",
     "reads_self",
+    "reconciles",
     "references",
     "replace",
     "row_count",

@@ -30,6 +30,9 @@ ROWS = "rows"
 _SCALE, _MOST_DIGITS = 9, 38
 """Digits after the point of an amount that is compared, unless its column has more; and of all of it."""
 
+EXACT = f"decimal({_MOST_DIGITS},{_SCALE})"
+"""The type in which amounts are added up and compared."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownRows:
@@ -175,7 +178,7 @@ def totals(
         InvalidDeclaration: It allows a difference that is no amount, or groups by what it adds up.
     """
     groups, summed = tuple(by), tuple(sums)
-    allowed = _amount(within)
+    allowed = amount_of(within)
     if allowed is None or allowed < 0:
         raise InvalidDeclaration(f"totals({reference!r}) allows {within!r:.60}, which is not an amount.")
     if twice := {*groups} & {*summed, ROWS}:
@@ -221,13 +224,13 @@ def totals(
         having = sorted({day for day in (_day(ctx, row) for row in known) if day})
         is_known = F.col("_known").isNotNull()
         unknown = ~is_known & F.col("_k0").isin(having) if having else F.lit(False)
-        differences = [_difference(unknown, F.lit("no rows"), _said(ROWS, _plain(F.col("_f0"))))]
+        differences = [_difference(unknown, F.lit("no rows"), _said(ROWS, plain(F.col("_f0"))))]
         for n, measure in enumerate(measures):
             total = F.coalesce(F.col(f"_f{n}"), F.lit(0))
-            is_off = F.abs(total - F.col(f"_e{n}")) > F.lit(str(allowed)).cast(f"decimal({_MOST_DIGITS},{_SCALE})")
+            is_off = F.abs(total - F.col(f"_e{n}")) > F.lit(str(allowed)).cast(EXACT)
             differs = is_known & F.coalesce(is_off, F.lit(False))
             differences.append(
-                _difference(differs, _said(measure, _plain(F.col(f"_e{n}"))), _said(measure, _plain(total)))
+                _difference(differs, _said(measure, plain(F.col(f"_e{n}"))), _said(measure, plain(total)))
             )
         differing = _differing(both, differences, {name: f"_k{n}" for n, name in enumerate(key)})
         lacking = [day for day in ctx.output_partitions if day not in having] if every_partition else []
@@ -293,11 +296,11 @@ def _day(ctx: GateContext, row: Mapping[str, str | None]) -> date | None:
 def _require_totals(reference: str, known: Iterable[Mapping[str, str | None]], measures: Iterable[str]) -> None:
     for row in known:
         for name in measures:
-            if name in row and _amount(row[name]) is None:
+            if name in row and amount_of(row[name]) is None:
                 raise ValueError(f"{reference}: {name} is {row[name]!r:.60}, which is not an amount")
 
 
-def _amount(value: int | str | Decimal | None) -> Decimal | None:
+def amount_of(value: int | str | Decimal | None) -> Decimal | None:
     """A finite amount; None for anything else."""
     try:
         found = Decimal(str(value))
@@ -321,7 +324,7 @@ def _exact(schema: StructType, name: str) -> DecimalType:
     return DecimalType(_MOST_DIGITS, max(_SCALE, kind.scale if isinstance(kind, DecimalType) else 0))
 
 
-def _plain(amount: Column) -> Column:
+def plain(amount: Column) -> Column:
     """An amount as a text, without zeros at its end."""
     return F.regexp_replace(amount.cast("string"), r"\.?0+$", "")
 

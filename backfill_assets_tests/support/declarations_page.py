@@ -26,7 +26,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Who agrees, and how rows are published": ("Policy", "tolerance", "phases", "merge", "versioned", "Kept"),
     "Gates": (
         *("unique_key", "not_null", "accepted", "expression", "row_count", "compared", "moved", "warm_up_proof"),
-        *("complete", "references", "golden", "totals", "usual", "rows", "weeks", "months", "failing", "Breakdown"),
+        *("complete", "references", "joins_once", "reconciles", "golden", "totals", "usual", "rows", "weeks", "months"),
+        *("failing", "Breakdown"),
     ),
     "What a source declares of its records": ("days", "seconds", "Epoch", "Operations", "Debezium", "lifts"),
     "Captures": (

@@ -15,7 +15,19 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, DateType, StringType, StructField, StructType
 
-from backfill_assets.domain import Policy, TransformContext, Window, complete, daily, derived_table, expression
+from backfill_assets.domain import (
+    Policy,
+    TransformContext,
+    Window,
+    complete,
+    daily,
+    derived_table,
+    expression,
+    moved,
+    rows,
+    usual,
+    weeks,
+)
 
 from .active_cases import active_cases
 from .clock_moves import (
@@ -100,6 +112,8 @@ def case_sla_3_0_0(events: DataFrame, ctx: TransformContext) -> DataFrame:
             references=("jurisdiction_calendar", "sla_policy"),
             name="active_cases",
         ),
+        moved("breached", by=("jurisdiction", "clock"), percent=10, at_least=20),
+        usual(rows(), against=weeks(8), same=None, at_least=50, then="warn"),
         # That columns declared not null hold no nulls is part of the schema gate.
         *clock_gates(SLA_STATES, "business_date"),
         expression("counts_no_more_days_than_passed", "elapsed_days between 0 and datediff(business_date, started_on)"),

@@ -1,0 +1,175 @@
+"""Gates by an input: whether totals agree with it, and whether a join with it multiplies rows.
+
+Each is a `Failing` of this project. A change of what one finds is a new release of it, which manifests pin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from backfill_assets.core.columns import in_sql
+from backfill_assets.core.declaring import declared
+from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.domain.context import GateContext
+from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Over
+from backfill_assets.domain.gates import name_for
+from backfill_assets.domain.gates_by_reference import EXACT, amount_of, plain
+from backfill_assets.domain.gates_of_keys import columns_named
+
+ONE = "1"
+"""The expression that counts rows when it is added up."""
+
+
+@declared
+def reconciles(
+    total: str,
+    *,
+    of: str,
+    with_: str = "",
+    by: Iterable[str] = (),
+    where: str = "",
+    on: str = "",
+    within: int | str | Decimal = 0,
+    blocking: bool = True,
+    name: str = "",
+) -> Failing:
+    """A total of the table is the total of an input, by partition and group, in exact decimals.
+
+    Args:
+        total: What is added up of the rows of the table: a column, or an expression of Spark SQL; `1` counts rows.
+        of: The input, by its argument.
+        with_: What is added up of the rows of the input; by default the same.
+        by: The columns of a group, which both have; none for whole partitions.
+        where: The rows of the input that count, as a condition of Spark SQL; all by default.
+        on: The day that a row of the input counts for, as an expression of Spark SQL over it; by default the day, or
+            the month, of its partition.
+        within: How far the totals may be apart, the amount included.
+        blocking: Whether a run that does not pass cannot be published.
+        name: The name of the gate; by default `reconciles_`, the total and the input.
+
+    Raises:
+        InvalidDeclaration: It allows a difference that is not an amount.
+    """
+    groups, other, allowed = tuple(by), with_ or total, amount_of(within)
+    if allowed is None or allowed < 0:
+        raise InvalidDeclaration(f"reconciles({total!r:.60}) allows {within!r:.60}, which is not an amount.")
+
+    def rows(ctx: GateContext, candidate: DataFrame, **read: DataFrame) -> DataFrame:
+        wanted = read[of].where(where) if where else read[of]
+        day = F.expr(on) if on else F.col(in_sql(ctx.partition_columns[of]))
+        nothing = F.lit(None).cast(EXACT)
+        own = candidate.select(
+            F.col(in_sql(ctx.partition)).alias("_k"),
+            *_columns(groups),
+            nothing.alias("_e"),
+            F.expr(total).cast(EXACT).alias("_f"),
+        )
+        of_input = wanted.select(
+            ctx.partition_of(day.cast("date")).alias("_k"),
+            *_columns(groups),
+            F.expr(other).cast(EXACT).alias("_e"),
+            nothing.alias("_f"),
+        )
+        keys = ["_k", *(f"_g{n}" for n in range(len(groups)))]
+        both = (
+            own.unionAll(of_input)
+            .groupBy(*keys)
+            .agg(*(F.coalesce(F.sum(side).cast(EXACT), F.lit(0).cast(EXACT)).alias(side) for side in ("_e", "_f")))
+        )
+        apart = F.abs(F.col("_e") - F.col("_f")) > F.lit(str(allowed)).cast(EXACT)
+        return both.where(apart).select(
+            F.col("_k").alias(ctx.partition),
+            *(F.col(f"_g{n}").alias(column) for n, column in enumerate(groups)),
+            plain(F.col("_e")).alias(EXPECTED),
+            plain(F.col("_f")).alias(FOUND),
+        )
+
+    counted = f" where {where}" if where else ""
+    when = f", on {on}" if on else ""
+    grouped = f" by {' and '.join(groups)}" if groups else ""
+    off = f", within {allowed}" if allowed else ""
+    return Failing(
+        name=name or name_for("reconciles", "rows" if total == ONE else total, of),
+        demands=f"the sum of {total} is that of {other} of {of}{counted}{when}{grouped}{off}",
+        rows=rows,
+        takes=(CONTEXT, CANDIDATE, of),
+        over=(
+            *(Over(frame=frame, sql=in_sql(column)) for frame in (CANDIDATE, of) for column in groups),
+            Over(frame=CANDIDATE, sql=total),
+            Over(frame=of, sql=other),
+            *([Over(frame=of, sql=where, is_condition=True)] if where else []),
+            *([Over(frame=of, sql=on)] if on else []),
+        ),
+        release="reconciles 1",
+        blocking=blocking,
+    )
+
+
+@declared
+def joins_once(
+    of: str,
+    *,
+    on: str | tuple[str, ...] | Mapping[str, str],
+    where: str = "",
+    blocking: bool = True,
+    name: str = "",
+) -> Failing:
+    """No row of the table has several rows of an input that it is joined with, so that the join multiplies none.
+
+    Args:
+        of: The input, by its argument.
+        on: The columns by which they are joined: one, several, or the column of the input by that of the table.
+        where: The rows of the input that are joined, as a condition of Spark SQL; all by default.
+        blocking: Whether a run that does not pass cannot be published.
+        name: The name of the gate; by default `joins_once_` and the input.
+
+    Raises:
+        InvalidDeclaration: It names no column.
+    """
+    pairs = dict(on) if isinstance(on, Mapping) else {column: column for column in columns_named("joins_once", on)}
+    if not pairs:
+        raise InvalidDeclaration("joins_once(...) names no column.")
+
+    def rows(ctx: GateContext, candidate: DataFrame, **read: DataFrame) -> DataFrame:
+        wanted = read[of].where(where) if where else read[of]
+        numbered = {f"_g{n}": (own, other) for n, (own, other) in enumerate(pairs.items())}
+        several = (
+            wanted.groupBy(*(F.col(in_sql(other)).alias(column) for column, (_, other) in numbered.items()))
+            .agg(F.count(F.lit(1)).alias("_rows"))
+            .where("_rows > 1")
+        )
+        own = candidate.select(
+            *(F.col(in_sql(column)) for column in dict.fromkeys((ctx.partition, *ctx.key))),
+            *(F.col(in_sql(column)).alias(name) for name, (column, _) in numbered.items()),
+        )
+        # A null joins nothing, so that it multiplies nothing.
+        joined = own.join(several, list(numbered))
+        return joined.select(
+            *(F.col(in_sql(column)) for column in dict.fromkeys((ctx.partition, *ctx.key))),
+            F.lit(f"one row of {of}").alias(EXPECTED),
+            F.concat(F.col("_rows").cast("string"), F.lit(" rows")).alias(FOUND),
+        ).distinct()
+
+    by = " and ".join(own if own == other else f"{own} = {other}" for own, other in pairs.items())
+    counted = f" where {where}" if where else ""
+    return Failing(
+        name=name or name_for("joins_once", of),
+        demands=f"a row has at most one row of {of}{counted} by {by}",
+        rows=rows,
+        takes=(CONTEXT, CANDIDATE, of),
+        over=(
+            *(Over(frame=CANDIDATE, sql=in_sql(column)) for column in pairs),
+            *(Over(frame=of, sql=in_sql(column)) for column in pairs.values()),
+            *([Over(frame=of, sql=where, is_condition=True)] if where else []),
+        ),
+        release="joins_once 1",
+        blocking=blocking,
+    )
+
+
+def _columns(names: Iterable[str]) -> list[Column]:
+    return [F.col(in_sql(name)).alias(f"_g{n}") for n, name in enumerate(names)]
