@@ -267,7 +267,6 @@ DECLARED: Mapping[str, tuple[Callable[..., object], Any]] = {
             version="1.0.0",
         )(lambda state, events, ctx: state),
         reads_self,
-        reconciles,
     ),
     "daily": within(lambda each: use_table(partition=each), daily, column="day"),
     "monthly": within(lambda each: use_table(partition=each), monthly, column="day"),
