@@ -43,8 +43,7 @@ def terms_of(ws: Workspace, table: DerivedTable, version: str, *, computes: bool
         NotDetermined: The rows of the release would not follow from what a manifest pins.
         NotPinnable: The release reaches a value that cannot be pinned.
     """
-    if computes:
-        ws.code.require_determined(table, version)
+    inexact = ws.code.require_determined(table, version) if computes else ()
     limits = Limits(chunk_partitions=ws.settings.chunk_partitions, chunk_rows=ws.settings.chunk_rows)
     columns = changes_for_readers(ws.lake, table)
     if columns:
@@ -56,6 +55,7 @@ def terms_of(ws: Workspace, table: DerivedTable, version: str, *, computes: bool
         references=tuple(ws.references[name].pinned for name in table.references),
         proof=_proof_terms(table),
         columns=columns,
+        inexact=inexact,
     )
 
 

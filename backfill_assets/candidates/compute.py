@@ -27,7 +27,7 @@ from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedInput
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.reads import Reads, output_days, reads_of
 from backfill_assets.planning.stages import continuing
-from backfill_assets.transforms.apply import apply_transform, called_transform, calls_python, with_lineage
+from backfill_assets.transforms.apply import CHECK, apply_transform, called_transform, calls_python, with_lineage
 from backfill_assets.transforms.code_archive import archived, what_changed
 from backfill_assets.transforms.definitions import Sources
 from backfill_assets.transforms.references import load_pinned
@@ -295,7 +295,7 @@ def cannot_compute(ws: Workspace, table: DerivedTable) -> str | None:
     partition = partition_of(table.partition.grain, ws.graph.begins(node))
     reads = reads_of(node, ws.graph, (partition,))
     ctx = TransformContext(
-        run_id="check",
+        run_id=CHECK,
         kind=Kind.BACKFILL,
         mode=Mode.DRY_RUN,
         transform_version=table.version,

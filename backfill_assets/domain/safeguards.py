@@ -21,7 +21,18 @@ from backfill_assets.domain.sources import SourceTable
 from backfill_assets.domain.tables import DerivedTable
 from backfill_assets.planning.kept import MONTHS
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
-from backfill_assets.planning.safeguards import COLUMN, CUT_OVER, EXPIRE, FOLLOW, GATE, LEAVE, OF, PUBLISH, Safeguard
+from backfill_assets.planning.safeguards import (
+    COLUMN,
+    CUT_OVER,
+    EXPIRE,
+    FOLLOW,
+    GATE,
+    LEAVE,
+    OF,
+    PUBLISH,
+    UNDETERMINED,
+    Safeguard,
+)
 
 
 def safeguards_of(table: SourceTable | DerivedTable) -> tuple[Safeguard, ...]:
@@ -120,6 +131,8 @@ def _of_derived(table: DerivedTable) -> Iterator[Safeguard]:
         exactly |= _measure(tolerance.measure, table.breakdown.measures if table.breakdown else {})
         leaves = {"percent": float(tolerance.percent), "at_least": float(tolerance.at_least)}
         yield Safeguard(name=LEAVE, permits=True, most=leaves, exactly=exactly)
+    for what, reason in table.undetermined.items():
+        yield Safeguard(name=f"{UNDETERMINED}{what}", permits=True, exactly={"reason": reason})
     if table.phases is not None:
         terms = table.phases.terms
         yield Safeguard(name="phases", least={"hold_s": float(terms.hold_s), "each": float(terms.each)})

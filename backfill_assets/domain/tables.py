@@ -175,6 +175,13 @@ OF_A_DERIVED_TABLE = {
         words="tolerance(...), such as tolerance('amount', percent=1, owner='finance')",
         test=lambda value: value is None or isinstance(value, Tolerance),
     ),
+    "undetermined": Kind(
+        words="reasons by what is undetermined, such as {'first as note': 'all notes of a case are equal'}",
+        test=lambda value: (
+            isinstance(value, Mapping)
+            and all(isinstance(text, str) and text.strip() for pair in value.items() for text in pair)
+        ),
+    ),
     "breakdown": Kind(
         words="a Breakdown, such as Breakdown(by=('country',))",
         test=lambda value: value is None or isinstance(value, Breakdown),
@@ -209,6 +216,7 @@ class DerivedTable:
         replay: Allows that its rows are replayed to topics or streams, and says to which.
         phases: In which phases it is published when a person plans enough of it; None for as a whole.
         tolerance: How far accepted rows may be off before they have to be restated; None for not at all.
+        undetermined: What in its rows depends on an order that nothing decides and does not matter, with the reasons.
         place: The file and the line of its declaration.
     """
 
@@ -236,6 +244,7 @@ class DerivedTable:
     replay: DeclaredReplay | None = None
     phases: AskedPhases | None = None
     tolerance: Tolerance | None = None
+    undetermined: Mapping[str, str] = field(default_factory=dict)
     description: str = ""
     place: str = field(init=False, default="", repr=False, compare=False)
 
@@ -493,6 +502,7 @@ def derived_table(
     replay: DeclaredReplay | None = None,
     phases: AskedPhases | None = None,
     tolerance: Tolerance | None = None,
+    undetermined: Mapping[str, str] | None = None,
     earlier: Mapping[str, Transform] | None = None,
     notes: str = "",
 ) -> Callable[[Transform], DerivedTable]:
@@ -522,6 +532,8 @@ def derived_table(
         replay: Allows that its rows are replayed to topics or streams, and says to which.
         phases: `phases(...)` publishes what a person plans in parts, one after the other; `plan --phases 1` does not.
         tolerance: `tolerance(...)` lets its owner leave accepted rows as they are where a restatement moves little.
+        undetermined: What in its rows depends on an order that nothing decides, as a refusal names it, and why that
+            does not matter: `{"first as note": "all notes of a case are equal"}`. Approvers are shown it.
         earlier: Earlier releases that can still be run, by version.
         notes: What reviewers of its runs are told of this version: what changed, and why.
 
@@ -563,6 +575,7 @@ def derived_table(
             replay=replay,
             phases=phases,
             tolerance=tolerance,
+            undetermined=undetermined or {},
             state=next(iter(states), None),
             since=next((read.since for read in states.values()), None),
             every=next((read.every for read in states.values()), 1),

@@ -24,6 +24,7 @@ from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     CauseKind,
     GateTerm,
+    InexactSum,
     KeysUnknown,
     Kind,
     Limits,
@@ -75,6 +76,7 @@ class DeclaredTerms:
         name_policy: Of a version of a table, the policy of the table whose readers may be shown it; None otherwise.
         safeguards: What else the table declares that its author may not loosen alone.
         columns: How the columns that readers see change with its publication, as it was when the run was planned.
+        inexact: The additions of floating-point numbers that its code shows.
     """
 
     domain: str
@@ -94,6 +96,7 @@ class DeclaredTerms:
     name_policy: Policy | None = None
     safeguards: tuple[Safeguard, ...] = ()
     columns: tuple[ColumnChange, ...] = ()
+    inexact: tuple[InexactSum, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +192,7 @@ class Manifest(DeclaredTerms):
                 else {}
             ),
             **({"columns": plain(self.columns)} if self.columns else {}),
+            **({"inexact": plain(self.inexact)} if self.inexact else {}),
             **({"changed": plain(self.changed)} if self.changed else {}),
             **({"shown": plain(self.shown)} if self.shown else {}),
             **({"unknown": plain(self.unknown)} if self.unknown else {}),
@@ -298,6 +302,9 @@ class Manifest(DeclaredTerms):
                 for pin, after in document.get("settled", ())
             ),
             columns=tuple(ColumnChange(**each) for each in document.get("columns", ())),
+            inexact=tuple(
+                InexactSum(**{**each, "columns": tuple(each["columns"])}) for each in document.get("inexact", ())
+            ),
             changed=tuple(map(Reason.parse, document.get("changed", ()))),
             shown=PinnedKeys(**document["shown"]) if "shown" in document else None,
             unknown=tuple(

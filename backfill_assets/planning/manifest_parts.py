@@ -49,6 +49,23 @@ class CauseKind(StrEnum):
     LIVE = "LIVE"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class InexactSum:
+    """An addition of floating-point numbers: its last digits depend on the order in which Spark adds rows.
+
+    Attributes:
+        file: The module of the author that adds, below the folder of the package.
+        line: The line.
+        function: What adds, such as `sum`.
+        columns: What is added.
+    """
+
+    file: str
+    line: int
+    function: str
+    columns: tuple[str, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCause:
     """What made a run exist, which decides which policy of its table counts.

@@ -25,6 +25,9 @@ GATE = "gate "
 COLUMN = "column "
 """How safeguards of columns begin: one that is gone has no values that could be wrong."""
 
+UNDETERMINED = "undetermined "
+"""How safeguards begin that permit rows to depend on an order that nothing decides."""
+
 CUT_OVER, EXPIRE, FOLLOW, LEAVE = "cut over", "keep", "lateness", "tolerance"
 """The safeguards that permit one act and say nothing of other runs."""
 

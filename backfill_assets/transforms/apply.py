@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from traceback import walk_tb
@@ -30,14 +30,16 @@ from backfill_assets.core.session_settings import ChangedSession
 from backfill_assets.core.spark import require_meaning
 from backfill_assets.core.spark_causes import one_line, recorded_reason, spark_reason, worker_error
 from backfill_assets.core.wording import visible
-from backfill_assets.domain import DerivedTable, Release, Table, TransformContext
+from backfill_assets.domain import DerivedTable, Release, SourceTable, Table, TransformContext
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.planning.manifest import Manifest, lineage
 from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.transforms.asked import nothing_asked
 from backfill_assets.transforms.definitions import Sources
+from backfill_assets.transforms.doubles import double_columns
+from backfill_assets.transforms.places import Places, written_places
 from backfill_assets.transforms.schemas import stored_schema
-from backfill_assets.transforms.spark_plan import require_determined_plan
+from backfill_assets.transforms.spark_plan import Plan, require_determined_plan, with_key
 
 _OF_THE_MACHINE = re.compile(
     r"[\w.]*?(?:MemoryError|ImportError|ModuleNotFoundError|Connection\w*Error|BrokenPipeError|KeyboardInterrupt"
@@ -50,7 +52,8 @@ _OF_WHAT_WAS_RETURNED = re.compile(r"(?:pyspark\.errors\.[\w.]+: \[(?!PYTHON_VER
 
 
 _MOST_RUNS = 1000
-_NO_RUNS = {"check", "a-test"}
+CHECK = "check"
+_NO_RUNS = {CHECK, "a-test"}
 """What stands for a run where a function is only tried."""
 
 
@@ -85,17 +88,31 @@ def called_transform(
             tasks.
     """
     named = _named(table, release)
-    frame, found = called(named, release.function, {**inputs, "ctx": ctx}, ctx.spark, sources)
+    keyed = {argument: with_key(rows, argument) for argument, rows in inputs.items()}
+    frame, found, places = called(named, release.function, {**keyed, "ctx": ctx}, ctx.spark, sources)
     if problem := columns_differ(found, table.returned):
         raise CodeBroken(code=named, problem=f"returned other columns than it declares: {problem}")
-    _require_determined(frame, named, run_id=ctx.run_id)
+    key = ctx.run_id, named
+    if key not in _plans or ctx.run_id in _NO_RUNS:
+        # Of the first call of a run: to ask for a plan takes as long as Spark's planning of the rows.
+        _plans[key] = require_determined_plan(
+            frame,
+            named,
+            keys=input_keys(table),
+            doubles=[name for rows in inputs.values() for name in double_columns(rows.schema)],
+            declared=table.undetermined,
+            is_present=release.version == table.version and not table.version_of,
+            placed=places.of,
+        )
+        while len(_plans) > _MOST_RUNS:
+            del _plans[next(iter(_plans))]
     return frame
 
 
 def called(
     named: str, function: Callable[..., Any], given: Mapping[str, Any], spark: SparkSession, sources: Sources
-) -> tuple[DataFrame, StructType]:
-    """What an author's function of DataFrames returns, with its columns.
+) -> tuple[DataFrame, StructType, Places]:
+    """What an author's function of DataFrames returns, with its columns, and the lines that called functions of Spark.
 
     Args:
         named: The function, as its error names it.
@@ -109,7 +126,11 @@ def called(
     """
     frame_type = next((type(each) for each in given.values() if isinstance(each, DataFrame)), DataFrame)
     try:
-        with without_actions(named, frame_type), nothing_asked(named, sources):
+        with (
+            without_actions(named, frame_type),
+            nothing_asked(named, sources),
+            written_places(sources) as places,
+        ):
             frame = function(**given)
         if not isinstance(frame, DataFrame):
             raise CodeBroken(code=named, problem=f"returned {type(frame).__name__} where a DataFrame is declared")
@@ -133,26 +154,35 @@ def called(
         except ChangedSession as error:
             changed = f"left a Spark session that gives rows another meaning: {error.why}"
             raise CodeBroken(code=named, problem=changed) from error
-    return frame, found
+    return frame, found, places
 
 
-_determined: dict[tuple[str, str], bool] = {}
-"""By run and function, whether Spark calls functions of Python for the rows."""
+_plans: dict[tuple[str, str], Plan] = {}
+"""By run and function, what Spark's plan shows of the rows."""
+
+
+def plan_of(table: DerivedTable, release: Release, run_id: str) -> Plan | None:
+    """What the plan of the rows that a release has returned for a run shows; None where none was looked at."""
+    return _plans.get((run_id, _named(table, release)))
 
 
 def calls_python(table: DerivedTable, release: Release, run_id: str) -> bool:
     """Whether Spark calls functions of Python for the rows that a release has returned for a run."""
-    return _determined.get((run_id, _named(table, release)), False)
+    plan = plan_of(table, release, run_id)
+    return plan is not None and plan.calls_python
 
 
-def _require_determined(frame: DataFrame, named: str, *, run_id: str) -> None:
-    """Looks at the plan of the first call of a run: to ask for it takes as long as Spark's planning of the rows."""
-    key = run_id, named
-    if key in _determined and run_id not in _NO_RUNS:
-        return
-    _determined[key] = require_determined_plan(frame, named)
-    while len(_determined) > _MOST_RUNS:
-        del _determined[next(iter(_determined))]
+def input_keys(table: DerivedTable) -> Mapping[str, Sequence[str]]:
+    """The columns by which the rows of inputs are unique, by the names under which plans hold them."""
+    keys = {}
+    for argument, source in table.inputs.items():
+        if argument in table.changes or isinstance(source, SourceTable):
+            keys[argument] = source.row_key if argument in table.changes else source.key
+        else:
+            keys[argument] = (*source.key, source.partition.column)
+    if table.state is not None:
+        keys[table.state] = (*table.key, table.partition.column)
+    return {f"input {argument}": key for argument, key in keys.items()}
 
 
 def _place_in(function: Callable[..., Any], error: Exception) -> str:

@@ -13,6 +13,7 @@ from itertools import islice
 from types import ModuleType
 from typing import Protocol
 
+from backfill_assets.transforms.added import ADDS, is_cast_exactly, sums_in_sql, texts_in
 from backfill_assets.transforms.meanings import Names
 from backfill_assets.transforms.statements import (
     Alias,
@@ -100,6 +101,16 @@ class Scope:
     owner: str = ""
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Summed:
+    """What an aggregate of Spark adds up by names: where, its function, and the names of columns that are in it."""
+
+    file: str
+    line: int
+    function: str
+    names: tuple[str, ...]
+
+
 class Follow(Protocol):
     """Looks at what a name of a module means next."""
 
@@ -112,6 +123,7 @@ class Walk:
 
     Attributes:
         found: What is not determined, to which the walk adds.
+        summed: What is added up, to which the walk adds.
         follow: Called with every name that is no local one.
     """
 
@@ -122,6 +134,7 @@ class Walk:
     when: When
     found: list[Found]
     follow: Follow
+    summed: list[Summed] = field(default_factory=list)
 
     def visit(self, node: ast.AST, scope: Scope) -> None:
         """Looks at a part of the statement, and at everything inside."""
@@ -180,6 +193,7 @@ class Walk:
         called = chain[-1] if chain else getattr(node.func, "attr", "")
         is_known = (chain is not None and self._meant(chain, scope) is not None) or self._is_of_known_class(node, scope)
         arguments: list[ast.AST] = [*node.args, *(each for each in node.keywords if not _is_of_others(node, each))]
+        self._sums(called, chain, node, scope)
         if called in SINKS:
             for argument in arguments:
                 self._sql(argument, scope)
@@ -198,6 +212,24 @@ class Walk:
         heard = replace(scope, is_heard=scope.is_heard and called not in _UNHEARD)
         for argument in arguments:
             self.visit(argument, heard)
+
+    def _sums(self, called: str, chain: Chain | None, node: ast.Call, scope: Scope) -> None:
+        """An aggregate that adds, by the columns that are named in it; none of what was cast to exact numbers."""
+        for given in (each for each in node.args if called == "agg" and isinstance(each, ast.Dict)):
+            for column, function in zip(given.keys, given.values, strict=True):
+                if isinstance(function, ast.Constant) and function.value in ADDS and column is not None:
+                    self._add_sum(str(function.value), column, texts_in([column]))
+        if called not in ADDS or not (isinstance(node.func, ast.Attribute) or (chain and chain[0] not in scope.local)):
+            return
+        meant = self._meant(chain, scope) if chain else None
+        names = [name for name, _ in self.names.meanings(self.module, *meant)] if meant else []
+        if names and not any(name.startswith("pyspark.") for name in names):
+            return
+        if not is_cast_exactly(node):
+            self._add_sum(called, node, texts_in(node.args))
+
+    def _add_sum(self, function: str, node: ast.AST, names: tuple[str, ...]) -> None:
+        self.summed.append(Summed(self.file, getattr(node, "lineno", self.statement.line), function, names))
 
     def _is_given(self, chain: Chain, node: ast.Call, scope: Scope) -> bool:
         """Whether a function that asks a clock only where it is given nothing is called with something."""
@@ -348,6 +380,9 @@ class Walk:
     def _text(self, text: str, node: ast.AST, scope: Scope, *, is_sql: bool = False) -> None:
         if not (scope.is_heard or is_sql):
             return
+        if is_sql:
+            for function, names in sums_in_sql(text):
+                self._add_sum(function, node, names)
         if text == "_metadata" or text.startswith("_metadata."):
             self._add(text, node, FILES)
         elif found := in_spark_sql(text, is_sql=is_sql):

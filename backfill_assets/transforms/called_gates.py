@@ -53,15 +53,15 @@ def called_gate(gate: Failing, table: Table, frames: Frames, ctx: GateContext, s
     given: dict[str, Any] = {name: ctx if name == CONTEXT else frames[name] for name in gate.named}
     function = partial(_selected, gate.sql, ctx.spark) if gate.rows is None else gate.rows
     taken = given if gate.then is None else {name: given[name] for name in gate.takes}
-    rows, found = called(named, function, taken, ctx.spark, sources)
+    rows, found, _ = called(named, function, taken, ctx.spark, sources)
     if gate.then is not None:
-        rows, found = called(
+        rows, found, _ = called(
             named, partial(gate.then, returned=rows), {"ctx": ctx, "candidate": frames[CANDIDATE]}, ctx.spark, sources
         )
     if problem := _wrong_shape(found, table):
         raise CodeBroken(code=named, problem=f"returned rows {problem}")
     return FailingFrame(
-        gate=gate, rows=rows, key=_key_of(found, table), calls_python=require_determined_plan(rows, named)
+        gate=gate, rows=rows, key=_key_of(found, table), calls_python=require_determined_plan(rows, named).calls_python
     )
 
 

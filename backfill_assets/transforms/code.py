@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import backfill_assets
@@ -23,6 +23,7 @@ from backfill_assets.core.identity import sha256_text
 from backfill_assets.core.what_ran import what_ran
 from backfill_assets.domain import Domain, Failing, SourceTable, Table
 from backfill_assets.domain.tables import DerivedTable
+from backfill_assets.planning.manifest_parts import InexactSum
 from backfill_assets.transforms.definitions import Reaching, Sources, module_at
 from backfill_assets.transforms.determined import require_determined
 from backfill_assets.transforms.statements import Module, Named
@@ -100,7 +101,9 @@ class DomainCode:
             return _loader()
         # What other releases use is not its code: a new release leaves earlier runs reproducible.
         parses = (each.parse for each in self.domain.references if each.name in table.references)
-        return self._reached(table.release(version).function, *parses)
+        # What the author declares as harmless is agreed to with the code that it is about.
+        agreed = {f"undetermined {what}": reason.encode() for what, reason in table.undetermined.items()}
+        return self._reached(table.release(version).function, *parses, agreed=agreed)
 
     def of_gates(self, table: Table) -> Mapping[str, Code]:
         """The code of the gates of a table that an author's function or query measures, by their names; it is no part
@@ -119,9 +122,9 @@ class DomainCode:
         parses = (each.parse for each in self.domain.references if each.name in gate.references)
         return self._reached(gate.rows, *parses)
 
-    def require_determined(self, table: Table, version: str) -> None:
+    def require_determined(self, table: Table, version: str) -> tuple[InexactSum, ...]:
         """Refuses a release of a table whose rows do not follow from what a manifest pins; see `determined`."""
-        require_determined(self.domain, self._sources, table, version)
+        return require_determined(self.domain, self._sources, table, version)
 
     def lifts(self, source: SourceTable) -> Mapping[int, str]:
         """The digests of the code of a source's lifts that change values, by the version that they start from."""
@@ -132,8 +135,8 @@ class DomainCode:
             if lift.function is not None and not lift.keeps_values
         }
 
-    def _reached(self, *functions: Callable[..., Any]) -> Code:
-        reached = _Reached(sources=self._sources, parsed=self._parsed)
+    def _reached(self, *functions: Callable[..., Any], agreed: Mapping[str, bytes] = MappingProxyType({})) -> Code:
+        reached = _Reached(sources=self._sources, parsed=self._parsed, values=dict(agreed))
         content = reached.by(*functions)
         values = [(f"value of {name}", value) for name, value in sorted(reached.values.items())]
         digits = {

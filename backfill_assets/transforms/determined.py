@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from backfill_assets.domain import DerivedTable, Domain, Failing, RowExpression, SourceTable, Table
-from backfill_assets.transforms.asked_by_name import Found, Scope, Walk, When
+from backfill_assets.planning.manifest_parts import InexactSum
+from backfill_assets.transforms.asked_by_name import Found, Scope, Summed, Walk, When
 from backfill_assets.transforms.definitions import Sources, functions_of_gates, module_at
+from backfill_assets.transforms.doubles import MOMENTS, double_columns
 from backfill_assets.transforms.errors import NotDetermined, NotPinnable
 from backfill_assets.transforms.meanings import Names, named
 from backfill_assets.transforms.statements import Alias, Chain, Module, Named, Statement
@@ -27,8 +30,11 @@ from backfill_assets.transforms.values import MISSING, Encoding, NotPinned, foun
 _DEFINITIONS = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-def require_determined(domain: Domain, sources: Sources, table: Table, version: str) -> None:
+def require_determined(domain: Domain, sources: Sources, table: Table, version: str) -> tuple[InexactSum, ...]:
     """Refuses a table whose rows, gates or windows do not follow from what a manifest pins.
+
+    Returns:
+        The additions of floating-point numbers that names in its code show.
 
     Raises:
         NotDetermined: It reaches a clock, randomness, the environment, or what differs by task or by file.
@@ -56,6 +62,21 @@ def require_determined(domain: Domain, sources: Sources, table: Table, version: 
             file=first_loose.file,
             line=first_loose.line,
         )
+    return tuple(sorted(set(_inexact(table, search.summed, sources))))
+
+
+def _inexact(table: Table, summed: Iterable[Summed], sources: Sources) -> Iterator[InexactSum]:
+    if not isinstance(table, DerivedTable):
+        return
+    schemas = [table.schema, *(each.schema for each in table.inputs.values())]
+    doubles = {name for schema in schemas for name in double_columns(schema)}
+    known = {name for schema in schemas for name in schema.fieldNames()}
+    for each in summed:
+        names = tuple(name for name in each.names if name in (known if each.function in MOMENTS else doubles))
+        path = Path(each.file)
+        file = path.relative_to(sources.holder).as_posix() if path.is_relative_to(sources.holder) else path.name
+        if names:
+            yield InexactSum(file=file, line=each.line, function=each.function, columns=names)
 
 
 def _functions_of(domain: Domain, table: Table, version: str) -> Iterator[Callable[..., Any]]:
@@ -113,12 +134,14 @@ class _Search:
     Attributes:
         found: What is not determined.
         loose: Names whose values cannot be pinned.
+        summed: What is added up.
     """
 
     sources: Sources
     parsed: dict[str, Module] = field(default_factory=dict)
     found: list[Found] = field(default_factory=list)
     loose: list[Found] = field(default_factory=list)
+    summed: list[Summed] = field(default_factory=list)
     _names: Names = field(init=False)
     _encoding: Encoding = field(init=False)
     _seen: set[tuple[str, Statement, When]] = field(default_factory=set)
@@ -212,6 +235,7 @@ class _Search:
             when=when,
             found=self.found,
             follow=self._follow,
+            summed=self.summed,
         )
         for node in statement.nodes:
             walk.visit(node, Scope(local=statement.around))

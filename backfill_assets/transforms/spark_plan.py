@@ -1,4 +1,4 @@
-"""Spark's plan of the rows that a function describes: does it ask a clock, for chance, a user or a task?
+"""Spark's plan of the rows that a function describes: does it ask a clock, for chance, a user or a task, or leave ties?
 
 What the author's source does not show by names is in the plan that Spark has analysed, before a row is computed. The
 plan is asked for in SQL, which is the same for a session of this process and one over Spark Connect. Expressions that
@@ -8,12 +8,16 @@ ask the clock or the user are constants in the optimised plan: so they are told 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets.domain.errors import CodeBroken
+from backfill_assets.transforms.dependencies import Keys
+from backfill_assets.transforms.doubles import AddedDoubles, added_doubles
+from backfill_assets.transforms.ties import Tie, batched_by, ties_in
 from backfill_assets.transforms.undetermined import FILES, TASKS, WORDS, why_not_in_sql
 
 _WHOLE = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxPlanStringLength": "100000000"}
@@ -38,12 +42,49 @@ _METADATA = re.compile(r"(?<![\w.])_metadata#")
 _PYTHON = re.compile(r"EvalPython|InPandas|InArrow|PythonUD")
 """What Spark computes in processes of Python."""
 
+NO_KEYS: Keys = {}
 
-def require_determined_plan(rows: DataFrame, named: str) -> bool:
-    """Refuses rows that Spark would compute otherwise another time; returns whether it calls functions of Python.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a plan shows of rows that are determined.
+
+    Attributes:
+        calls_python: Whether Spark calls functions of Python for them.
+        added_doubles: Additions whose last digits depend on the order in which rows are added.
+    """
+
+    calls_python: bool
+    added_doubles: tuple[AddedDoubles, ...]
+
+
+Placed = Callable[[Tie], str]
+"""Says where the author wrote what leaves a tie, as a part of a sentence."""
+
+
+def require_determined_plan(
+    rows: DataFrame,
+    named: str,
+    *,
+    keys: Keys = NO_KEYS,
+    doubles: Collection[str] = (),
+    declared: Mapping[str, str] | None = None,
+    is_present: bool = True,
+    placed: Placed = lambda _: "",
+) -> Plan:
+    """Refuses rows that Spark would compute otherwise another time, whatever function describes them.
+
+    Args:
+        rows: The rows.
+        named: The function, for a refusal.
+        keys: The columns by which rows of inputs are unique, by the alias that each input was given (`with_key`).
+        doubles: The columns of inputs that hold floating-point numbers.
+        declared: The ties that the author declares as harmless, with reasons; None where none can be declared.
+        is_present: Whether it is the function that the declaration is about, which has to need all of it.
+        placed: Where a tie was written.
 
     Raises:
-        CodeBroken: Names the expression.
+        CodeBroken: Names the expression, or a declared tie that there is not.
     """
     session = rows.sparkSession
     with _whole_plans(session):
@@ -53,7 +94,43 @@ def require_determined_plan(rows: DataFrame, named: str) -> bool:
     for name, why in _undetermined(analysed, optimised):
         problem = f"describes rows by {name}: {why}, so that the same inputs can give other rows"
         raise CodeBroken(code=named, problem=problem)
-    return bool(_PYTHON.search(physical))
+    tree = analysed.lstrip("\n").partition("\n")[2]
+    ties = [*ties_in(tree, keys), *dict.fromkeys(_batched(physical))]
+    for tie in ties:
+        if tie.what not in (declared or ()):
+            hint = f", or declare undetermined={{{tie.what!r}: '<why it does not matter>'}}"
+            raise CodeBroken(code=named, problem=f"{_said(tie, placed(tie))}{'' if declared is None else hint}")
+    unneeded = [each for each in declared or () if each not in {tie.what for tie in ties}]
+    if is_present and unneeded:
+        problem = f"declares undetermined={{{unneeded[0]!r}: ...}}, and nothing in its rows is: take it out"
+        raise CodeBroken(code=named, problem=problem)
+    return Plan(calls_python=bool(_PYTHON.search(physical)), added_doubles=added_doubles(tree, rows.schema, doubles))
+
+
+def with_key(rows: DataFrame, argument: str) -> DataFrame:
+    """Rows of an input under a name by which a plan tells that they are its rows."""
+    return rows.alias(f"input {argument}")
+
+
+def _said(tie: Tie, place: str) -> str:
+    why = f"describes rows by {tie.what}: {tie.why}, so that the same inputs can give other rows{place}"
+    return f"{why}; {tie.instead}"
+
+
+_IN_BATCHES = re.compile(
+    r"^[\s:+|!*()\d-]*\w*(?:EvalPython|AggregatePython|WindowPython|InPandas|EvalPythonUDTF) .*, (\d+)$"
+)
+_FUNCTION = re.compile(r"(<lambda>|\w+)\([^()]*\)#\d+")
+_ONE_ROW = {"100", "101", "300", "301"}
+"""Numbers of Spark for functions that are handed one row at a time."""
+
+
+def _batched(physical: str) -> Iterator[Tie]:
+    for line in physical.splitlines():
+        found = _IN_BATCHES.match(line)
+        if found and found.group(1) not in _ONE_ROW:
+            method = "arrow_udf" if found.group(1) >= "250" else "pandas_udf"
+            yield from (batched_by(method, name) for name in dict.fromkeys(_FUNCTION.findall(line)))
 
 
 def _undetermined(analysed: str, optimised: str) -> Iterator[tuple[str, str]]:

@@ -199,6 +199,34 @@ _AREAS_OF_THE_MACHINE: Mapping[str, str] = {
     **dict.fromkeys(("pyarrow.fs.", "pyarrow._fs.", "pyarrow.parquet.Parquet", "pyarrow.parquet.core."), OUTSIDE),
     **dict.fromkeys(("shelve.", "dbm.", "runpy.", "mmap.", "shutil.", "ctypes.", "importlib.metadata."), OUTSIDE),
     **dict.fromkeys(("psycopg.", "psycopg2.", "pymysql.", "urllib3.", "aiohttp.", "delta.tables."), OUTSIDE),
+    **{
+        f"{name}.": OUTSIDE
+        for name in (
+            *(
+                "smtplib",
+                "imaplib",
+                "poplib",
+                "telnetlib",
+                "nntplib",
+                "xmlrpc.client",
+                "webbrowser",
+                "paramiko",
+                "grpc",
+            ),
+            *("websocket", "websockets", "pycurl", "botocore", "google.cloud", "azure", "redis", "pymongo", "kafka"),
+            *("confluent_kafka", "elasticsearch", "oracledb", "cx_Oracle", "pyodbc", "MySQLdb", "mysql.connector"),
+            *(
+                "snowflake.connector",
+                "openai",
+                "anthropic",
+                "multiprocessing.connection",
+                "multiprocessing.shared_memory",
+            ),
+            *("asyncio.subprocess", "pty"),
+        )
+    },
+    **dict.fromkeys(("asyncio.open_", "asyncio.create_subprocess_", "asyncio.streams.open_"), OUTSIDE),
+    **{f"os.{name}": OUTSIDE for name in ("exec", "spawn", "posix_spawn", "fork")},
     **dict.fromkeys(("pyspark.taskcontext.", "pyspark.core.files.", "pyspark.files."), TASKS),
 }
 

@@ -15,10 +15,13 @@ from backfill_assets.core.errors import ContractBroken, Problem, Problems
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import DataFile, FileSet, contract_of
 from backfill_assets.core.progress import Listener, Progress, no_listener
-from backfill_assets.domain import SourceTable, Table
+from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.lake.errors import WAY_OUT_OF_SOURCE, OtherColumns
 from backfill_assets.lake.staging import footer_columns
+from backfill_assets.planning.manifest_parts import InexactSum
 from backfill_assets.planning.partitions import Partitions
+from backfill_assets.transforms.apply import CHECK, plan_of
+from backfill_assets.transforms.doubles import AddedDoubles
 from backfill_assets.transforms.schemas import business_schema, require_follows
 from backfill_assets.workspace import Workspace
 
@@ -64,6 +67,8 @@ class CheckedTable:
         lacked: Columns of a derived table that older files do not have.
         restate: The partitions that have to be built again to hold what is declared; null when there are none.
         problems: Why the table cannot follow its declaration, or cannot be computed from its inputs.
+        inexact: The additions of floating-point numbers that its code shows.
+        added_doubles: Those that Spark's plan shows, by function and column.
     """
 
     table: str
@@ -74,6 +79,8 @@ class CheckedTable:
     lacked: tuple[LackedColumn, ...]
     restate: Partitions | None
     problems: tuple[str, ...]
+    inexact: tuple[InexactSum, ...] = ()
+    added_doubles: tuple[AddedDoubles, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +140,19 @@ def _checked(ws: Workspace, table: Table) -> CheckedTable:
         ),
         restate=Partitions.of(grain, again) if again else None,
         problems=found,
+        inexact=_inexact(ws, table) if not found else (),
+        added_doubles=_added_doubles(table) if not found else (),
     )
+
+
+def _inexact(ws: Workspace, table: Table) -> tuple[InexactSum, ...]:
+    return ws.code.require_determined(table, table.version) if isinstance(table, DerivedTable) else ()
+
+
+def _added_doubles(table: Table) -> tuple[AddedDoubles, ...]:
+    """What the plan shows that was looked at when the table was computed from no rows."""
+    plan = plan_of(table, table.release(None), CHECK) if isinstance(table, DerivedTable) else None
+    return plan.added_doubles if plan else ()
 
 
 def _is_same(ws: Workspace, table: Table, version: int) -> bool:

@@ -49,10 +49,12 @@ from backfill_assets.report.words.plans import (
     changed_words,
     columns_words,
     goes_back_words,
+    inexact_words,
     keep_words,
     phase_words,
     publish_words,
     references_described,
+    undetermined_words,
 )
 from backfill_assets.report.words.stages import policy_words, proof_words, stage_words, waits_anyway
 from backfill_assets.report.words.states import NOTHING_FOLLOWS
@@ -105,6 +107,7 @@ def plan_page(plan: PlanDocument) -> Page:
         ),
         *(Note(text=f"{goes_back_words(each)}.", tone=Tone.ATTENTION) for each in plan.goes_back),
         *_brings(plan.brings),
+        *by_order_notes(manifest),
         _no_rows(plan.scope_rows, manifest.publish.scope),
         *_above_limit([run]),
         frozen_section(plan.frozen),
@@ -153,6 +156,7 @@ def set_plan_page(plan: SetPlan) -> Page:
         ),
         *_same_as(manifest.set_id, plan.same_as),
         *_brings(plan.brings),
+        *(note for run in runs for note in by_order_notes(run, title=f"{run.table}: ")),
         _no_rows(plan.scope_rows, scope),
         *_above_limit(planned.plans),
         frozen_section(plan.frozen),
@@ -171,6 +175,12 @@ def set_plan_page(plan: SetPlan) -> Page:
         # Phases that are approved one by one are approved when each has been measured.
         _next(manifest.set_id, () if manifest.phases and manifest.phases.each else planned.stages),
     )
+
+
+def by_order_notes(manifest: Manifest, *, title: str = "") -> Sequence[Note]:
+    """What of its rows depends on the order in which Spark takes rows."""
+    found = [*undetermined_words(manifest.safeguards), *map(inexact_words, manifest.inexact)]
+    return [Note(text=f"{title}{each}.", tone=Tone.ATTENTION) for each in found]
 
 
 def _same_as(set_id: str, other: str | None) -> Sequence[Note]:

@@ -25,12 +25,14 @@ from backfill_assets.report.words.plans import (
     columns_left_words,
     columns_words,
     goes_back_words,
+    inexact_words,
     keep_words,
     left_behind_words,
     moved_on_words,
     no_rows_words,
     phase_words,
     references_described,
+    undetermined_words,
 )
 from backfill_assets.report.words.staleness import changed_reference_words
 from backfill_assets.report.words.states import MEANING, meaning_of_run, meaning_of_set
@@ -89,6 +91,8 @@ def _warnings(found: RunReport) -> tuple[str, ...]:
     informing = [g for g in found.gates if g.failed and not g.blocking and g.gate not in commented]
     return (
         *(as_sentence(goes_back_words(each)) for each in found.goes_back),
+        *(f"{each}." for each in undetermined_words(found.run.manifest.safeguards)),
+        *(f"{inexact_words(each)}." for each in found.run.manifest.inexact),
         *(as_sentence(moved_on_words(each)) for each in found.moved_on),
         *(
             f"{as_sentence(changed_reference_words(each))} Plan it again to use it."

@@ -26,6 +26,7 @@ from backfill_assets.report.screens.landing import not_known_section, read_befor
 from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.stale import StaleDocument
 from backfill_assets.report.words.gates_since import not_measured_words
+from backfill_assets.report.words.plans import added_doubles_words, inexact_words
 from backfill_assets.report.words.staleness import stale_words, taken_back_words
 from backfill_assets.staleness.decide import Staleness, StaleRange
 
@@ -128,6 +129,12 @@ def _checked(found: CheckedTable) -> Block:
         ),
         Note(text=f"{empty} without rows, for any version") if found.empty_partitions else None,
         *(Note(text=problem, tone=Tone.BAD) for problem in found.problems),
+        *(Note(text=f"{inexact_words(each)}.", tone=Tone.ATTENTION) for each in found.inexact),
+        *(
+            Note(text=f"{added_doubles_words(each)}.", tone=Tone.ATTENTION)
+            for each in found.added_doubles
+            if each.name not in {known.function for known in found.inexact}
+        ),
         *(
             Note(text=f"{each.column} is null in {count_of(len(each.partitions), 'partition')}: {each.partitions}")
             for each in found.lacked

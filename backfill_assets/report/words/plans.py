@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
 from backfill_assets.core.columns import ColumnChange
@@ -11,16 +11,24 @@ from backfill_assets.domain import Tolerance
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import CauseKind, PinnedReference, ReferenceSemantics, semantics_of
+from backfill_assets.planning.manifest_parts import (
+    CauseKind,
+    InexactSum,
+    PinnedReference,
+    ReferenceSemantics,
+    semantics_of,
+)
 from backfill_assets.planning.partitions import TablePartitions, count_of
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
 from backfill_assets.planning.reasons import together
+from backfill_assets.planning.safeguards import UNDETERMINED, Safeguard
 from backfill_assets.planning.sets import Phases
 from backfill_assets.report.alternatives import Alternative, Instead
 from backfill_assets.report.releases import CODE, BroughtAlong, LaterRelease, LeftBehind
 from backfill_assets.report.requests import NextStep, step
 from backfill_assets.report.values import cost_words
 from backfill_assets.report.words.staleness import NEW_VERSION, because_words
+from backfill_assets.transforms.doubles import AddedDoubles
 
 
 def basis_words(estimate: Estimate) -> str:
@@ -32,6 +40,30 @@ def basis_words(estimate: Estimate) -> str:
             return f"the latest {count_of(estimate.runs, 'run')} of this table"
         case Basis.INPUT_ROWS:
             return "one row for every input row of the same days: a guess, as this table was never built before"
+
+
+def inexact_words(found: InexactSum) -> str:
+    """What adds floating-point numbers, and what to add in their place."""
+    return (
+        f"{found.file}, line {found.line}: {found.function} of {', '.join(found.columns)} adds floating-point numbers, "
+        f"whose last digits depend on the order of the rows: declare decimal(18,6), or cast to it before adding"
+    )
+
+
+def added_doubles_words(found: AddedDoubles) -> str:
+    """What Spark's plan shows of an addition of floating-point numbers."""
+    return (
+        f"{found.column} is a {found.name} of floating-point numbers, whose last digits depend on the order of the "
+        f"rows: declare decimal(18,6), or cast to it before adding"
+    )
+
+
+def undetermined_words(safeguards: Iterable[Safeguard]) -> Iterator[str]:
+    """What an author declares as harmless of rows that depend on an order that nothing decides."""
+    for each in safeguards:
+        if each.name.startswith(UNDETERMINED):
+            what = each.name.removeprefix(UNDETERMINED)
+            yield f"Nothing decides {what}, and its author declares why that does not matter: {each.exactly['reason']}"
 
 
 def keep_words(keep: Kept) -> str:

@@ -1,0 +1,430 @@
+"""What follows from what in the rows of a plan: two rows that are equal in some columns are equal in these as well.
+
+The key of an input decides about all of its columns, group by keys about their sums, an equality in a join about the
+other side. Rows that are equal in every column that anybody reads may be taken in any order: so are ties decided.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from backfill_assets.transforms.plan_tree import (
+    Given,
+    Node,
+    columns,
+    conjuncts,
+    has_outer,
+    lists,
+    numbers_in,
+    parts,
+    plain_number,
+    told_by,
+)
+
+Numbers = frozenset[str]
+NONE: Numbers = frozenset()
+
+ON_ROWS = {
+    *(
+        "SubqueryAlias",
+        "View",
+        "Filter",
+        "Sort",
+        "GlobalLimit",
+        "LocalLimit",
+        "Offset",
+        "Tail",
+        "Repartition",
+        "Sample",
+    ),
+    *(
+        "RepartitionByExpression",
+        "RebalancePartitions",
+        "ResolvedHint",
+        "Deduplicate",
+        "Distinct",
+        "EventTimeWatermark",
+    ),
+    *("WithCTE", "CTERelationDef", "UnresolvedHint"),
+}
+"""Operators that give the columns that they read."""
+
+OF_PYTHON = re.compile(r"InPandas|InArrow|Python")
+_WORDS = re.compile(r"[\w.]+#\d+L?")
+_EQUAL = re.compile(r"^\(?([^=<>!]+?) <?=>? (.+?)\)?$")
+_JOIN = re.compile(r"^(\w+)(?:\([^)]*\))?(?:, (.*))?$", re.DOTALL)
+SPEC = re.compile(r" windowspecdefinition\((.*?),? ?specifiedwindowframe\((\w+), (.*?), ([^,]*?)\)\) AS ")
+
+
+@dataclass(slots=True)
+class Facts:
+    """What is known of the rows that an operator gives.
+
+    Attributes:
+        given: Its columns, in order.
+        follows: Columns, and those that follow from them.
+        filled: Columns that are never null.
+        constants: Columns that hold one literal, with it.
+    """
+
+    given: list[Given] = field(default_factory=list)
+    follows: list[tuple[Numbers, Numbers]] = field(default_factory=list)
+    filled: Numbers = NONE
+    constants: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def numbers(self) -> Numbers:
+        return frozenset(each.number for each in self.given)
+
+    def closure(self, known: Iterable[str]) -> Numbers:
+        """Everything that follows from some columns."""
+        found = set(known)
+        before = -1
+        while before != len(found):
+            before = len(found)
+            for left, right in self.follows:
+                if left <= found:
+                    found |= right
+        return frozenset(found)
+
+
+Keys = Mapping[str, Sequence[str]]
+"""Columns by which the rows of an input are unique, by the name under which the plan holds the input."""
+
+
+@dataclass(slots=True)
+class Known:
+    """What is known of the rows of every operator of a plan.
+
+    Attributes:
+        keys: The keys of inputs.
+        of: What is known, by operator.
+        shared: Queries that have a name, by their numbers.
+        strange: Columns whose names hold more than words, such as those that Spark makes of a text, and plain ones.
+    """
+
+    keys: Keys
+    of: dict[int, Facts] = field(default_factory=dict)
+    shared: dict[str, Node] = field(default_factory=dict)
+    strange: dict[str, str] = field(default_factory=dict)
+
+    def facts(self, node: Node) -> Facts:
+        """What is known of the rows of an operator, whose texts name columns plainly afterwards."""
+        if id(node) in self.of:
+            return self.of[id(node)]
+        for each in node.children:
+            self.facts(each)
+            if each.name == "CTERelationDef":
+                self.shared[each.said.partition(",")[0]] = each
+        for each in node.inside:
+            self.facts(each)
+        below = [self.of[id(each)] for each in node.children]
+        for named, plain in self.strange.items():
+            node.said = node.said.replace(named, plain)
+        found = self._of(node, below)
+        for given in found.given:
+            if not _WORDS.fullmatch(given.named):
+                self.strange[given.named] = f"_#{given.number}{'L' if given.named.endswith('L') else ''}"
+        self.of[id(node)] = found
+        return found
+
+    def _of(self, node: Node, below: list[Facts]) -> Facts:
+        if node.name == "WithCTE":
+            return below[-1]
+        if node.name == "CTERelationRef":
+            return self._shared(node)
+        if not below:
+            return Facts(given=[each for found in lists(node.said)[:1] for each in columns(found)])
+        if node.name in ON_ROWS:
+            return self._on_rows(node, below[0])
+        match node.name:
+            case "Project":
+                return projected(below[0], columns(_first_list(node.said)))
+            case "Aggregate":
+                return _aggregated(node, below[0])
+            case "Window":
+                return _windowed(node, below[0])
+            case "Join" | "LateralJoin":
+                right = below[1] if len(below) > 1 else self.of[id(node.inside[0])] if node.inside else Facts()
+                return _joined(node, below[0], right)
+            case "Union":
+                return _united(below)
+            case "Generate":
+                return _generated(node, below[0])
+            case "Expand":
+                return _expanded(node, below[0])
+            case "Intersect" | "Except":
+                return Facts(given=below[0].given, follows=list(below[0].follows), filled=below[0].filled)
+        given = columns(found[-1]) if (found := lists(node.said)) else [*below[0].given]
+        return Facts(given=given)
+
+    def _on_rows(self, node: Node, below: Facts) -> Facts:
+        found = Facts(below.given, list(below.follows), below.filled, dict(below.constants))
+        if node.name == "SubqueryAlias" and (key := self.keys.get(node.said.strip("`"))) is not None:
+            named = {each.name.lower(): each.number for each in below.given}
+            numbers = frozenset(named.get(name.lower(), name) for name in key)
+            found.follows.append((numbers, below.numbers))
+            found.filled |= numbers
+        if node.name == "Filter":
+            _learn(found, node.said)
+        if node.name == "Deduplicate":
+            keys = frozenset(each.number for each in columns(_first_list(node.said)))
+            found.follows.append((keys, below.numbers))
+        return found
+
+    def _shared(self, node: Node) -> Facts:
+        given = columns(_first_list(node.said))
+        source = self.shared.get(node.said.partition(",")[0])
+        if source is None or len(of := self.of[id(source)].given) != len(given):
+            return Facts(given=given)
+        inner = self.of[id(source)]
+        renamed = {old.number: new.number for old, new in zip(of, given, strict=True)}
+        follows = list(inner.follows)
+        for old, new in renamed.items():
+            if old != new:
+                follows += [(frozenset({old}), frozenset({new})), (frozenset({new}), frozenset({old}))]
+        filled = frozenset(renamed.get(each, each) for each in inner.filled)
+        # Two uses of one query have rows of their own, so that its other numbers are those of neither.
+        own = {old: f"{old} in {given[0].number if given else ''}" for old in _all(follows) - set(renamed.values())}
+        return Facts(given, [(_own(a, own), _own(b, own)) for a, b in follows], filled)
+
+
+def _all(follows: list[tuple[Numbers, Numbers]]) -> Numbers:
+    return frozenset().union(*(a | b for a, b in follows)) if follows else NONE
+
+
+def _own(numbers: Numbers, own: Mapping[str, str]) -> Numbers:
+    return frozenset(own.get(each, each) for each in numbers)
+
+
+def _first_list(said: str) -> str:
+    """What the outermost brackets hold where an operator says one list."""
+    start, end = said.find("["), said.rfind("]")
+    if node_lists := lists(said):
+        return node_lists[0] if said.count("], ") else said[start + 1 : end]
+    return said[start + 1 : end] if start >= 0 else ""
+
+
+def projected(below: Facts, given: list[Given]) -> Facts:
+    """What is known of named expressions over rows."""
+    found = Facts(given, list(below.follows), below.filled, dict(below.constants))
+    for each in given:
+        number, used = frozenset({each.number}), numbers_in(each.text)
+        if each.passed == each.number:
+            continue
+        found.follows.append((frozenset({each.text}), number))
+        found.follows.append((number, frozenset({each.text})))
+        found.follows.append((used, number))
+        if told := told_by(each.text):
+            found.follows.append((number, told))
+        if each.passed in below.filled:
+            found.filled |= number
+        if not used:
+            found.constants[each.number] = each.text
+        elif each.passed in below.constants:
+            found.constants[each.number] = below.constants[str(each.passed)]
+    return found
+
+
+def _learn(found: Facts, condition: str) -> None:
+    """What the rows of a condition have in common."""
+    for each in conjuncts(condition):
+        if each.startswith("isnotnull(") and (number := plain_number(each[len("isnotnull(") : -1])):
+            found.filled |= {number}
+        equal = _EQUAL.match(each)
+        if equal is None:
+            continue
+        left, right = (plain_number(side) for side in equal.groups())
+        for one, other, text in ((left, right, equal.group(2)), (right, left, equal.group(1))):
+            if one and other:
+                found.follows.append((frozenset({one}), frozenset({other})))
+            elif one and not other and (not numbers_in(text) or has_outer(text)):
+                found.follows.append((NONE, frozenset({one})))
+
+
+def groups_of(node: Node) -> tuple[Numbers, list[str]]:
+    """What an aggregate groups by: columns, and texts of expressions; and what it gives."""
+    first = lists(node.said)[0] if node.said.startswith("[") and lists(node.said) else ""
+    by: set[str] = set()
+    for each in parts(first) or ([first] if first else []):
+        by |= {plain_number(each) or each} | told_by(each)
+    rest = node.said[len(first) + 4 :]
+    return frozenset(by), [rest.removeprefix("[").removesuffix("]")]
+
+
+def _aggregated(node: Node, below: Facts) -> Facts:
+    by, (rest,) = groups_of(node)
+    inside = below.closure(by)
+    found = Facts(columns(rest))
+    found.follows = [(left, right & inside) for left, right in below.follows if left <= inside and right & inside]
+    for each in found.given:
+        number = frozenset({each.number})
+        if each.passed != each.number:
+            found.follows.append((frozenset({each.text}), number))
+            if each.text in by or each.passed in by:
+                found.follows.append((number, frozenset({each.text}) | told_by(each.text)))
+    found.follows.append((by, found.numbers))
+    found.filled = frozenset(each.number for each in found.given if each.passed in below.filled)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A function over a window: its column, its text, the columns of its partition and order, and its frame."""
+
+    given: Given
+    text: str
+    partition: Numbers
+    order: Numbers
+    frame: str
+    lower: str
+    upper: str
+
+    @property
+    def is_whole(self) -> bool:
+        return self.lower.startswith("unboundedpreceding") and self.upper.startswith("unboundedfollowing")
+
+
+def ranked(node: Node) -> list[Ranked]:
+    """The functions of a window."""
+    found = []
+    for each in columns(lists(node.said)[0]) if lists(node.said) else ():
+        if not (spec := SPEC.search(f"{each.text} AS ")):
+            continue
+        partition: set[str] = set()
+        order: set[str] = set()
+        for item in spec.group(1).split(", "):
+            bare, _, direction = item.partition(" ASC NULLS") if " ASC NULLS" in item else item.partition(" DESC NULLS")
+            (order if direction else partition).update(told_by(bare))
+        text = each.text[: spec.start()]
+        found.append(Ranked(each, text, frozenset(partition), frozenset(order), *spec.groups()[1:4]))
+    return found
+
+
+def _windowed(node: Node, below: Facts) -> Facts:
+    found = Facts([*below.given], list(below.follows), below.filled, dict(below.constants))
+    for each in ranked(node):
+        number = frozenset({each.given.number})
+        found.given.append(each.given)
+        if each.text.startswith("row_number("):
+            found.follows.append((each.partition | number, below.numbers))
+        if each.text.startswith(("rank(", "dense_rank(")) or (each.frame == "RangeFrame" and not each.is_whole):
+            found.follows.append((each.partition | each.order, number))
+        elif each.is_whole:
+            found.follows.append((each.partition, number))
+        elif below.closure(each.partition | each.order) >= below.numbers:
+            found.follows.append((each.partition | each.order, number))
+    return found
+
+
+def _joined(node: Node, left: Facts, right: Facts) -> Facts:
+    said = _JOIN.match(node.said.partition("], ")[2] if node.name == "LateralJoin" else node.said)
+    kind, condition = (said.group(1), said.group(2) or "") if said else ("", "")
+    if kind in ("LeftSemi", "LeftAnti"):
+        found = Facts(left.given, list(left.follows), left.filled, dict(left.constants))
+        if kind == "LeftSemi":
+            pairs = _pairs(condition, left, right)[0]
+            found.filled |= {one for one, _ in pairs}
+        return found
+    pairs, is_equality = _pairs(condition, left, right)
+    matched = (frozenset(one for one, _ in pairs), frozenset(other for _, other in pairs))
+    outer = (kind in ("RightOuter", "FullOuter"), kind in ("LeftOuter", "FullOuter"))
+    found = Facts([*left.given, *right.given])
+    for facts, lacking, equal in zip((left, right), outer, matched, strict=True):
+        never = facts.filled | equal
+        found.follows += [(a, b) for a, b in facts.follows if not lacking or a & never]
+        found.filled |= NONE if lacking else facts.filled
+        found.constants |= {} if lacking else facts.constants
+    if kind in ("Inner", "Cross") or not kind:
+        for one, other in pairs:
+            found.follows += [(frozenset({one}), frozenset({other})), (frozenset({other}), frozenset({one}))]
+        found.filled |= matched[0] | matched[1]
+        if kind == "Inner":
+            _learn(found, condition)
+    elif is_equality and pairs:
+        if kind == "LeftOuter":
+            found.follows.append((matched[0], matched[1]))
+        elif kind == "RightOuter":
+            found.follows.append((matched[1], matched[0]))
+        elif kind == "FullOuter":
+            names = {each.number: each.named for each in found.given}
+            either = frozenset(f"coalesce({names[one]}, {names[other]})" for one, other in pairs)
+            found.follows.append((either, matched[0] | matched[1]))
+    return found
+
+
+def _pairs(condition: str, left: Facts, right: Facts) -> tuple[list[tuple[str, str]], bool]:
+    """The columns that a join holds equal, and whether it asks for nothing else."""
+    found, is_all = [], True
+    for each in conjuncts(condition) if condition else ():
+        equal = _EQUAL.match(each)
+        sides = [plain_number(side) for side in equal.groups()] if equal and " <=> " not in each else []
+        if len(sides) == 2 and sides[0] in left.numbers and sides[1] in right.numbers:
+            found.append((str(sides[0]), str(sides[1])))
+        elif len(sides) == 2 and sides[1] in left.numbers and sides[0] in right.numbers:
+            found.append((str(sides[1]), str(sides[0])))
+        else:
+            is_all = False
+    return found, is_all
+
+
+def _united(below: list[Facts]) -> Facts:
+    first = below[0]
+    found = Facts(given=[*first.given])
+    rows = [[each.number for each in facts.given] for facts in below]
+    if len({len(each) for each in rows}) != 1:
+        return found
+    places = range(len(rows[0]))
+    texts = [[facts.constants.get(row[place]) for facts, row in zip(below, rows, strict=True)] for place in places]
+    told = [place for place in places if None not in texts[place] and len(set(texts[place])) == len(below)]
+    if len(below) > 1 and not told:
+        return found
+    mark = frozenset(rows[0][place] for place in told[:1])
+    for left, _ in first.follows:
+        chosen = [place for place in places if rows[0][place] in left]
+        if {rows[0][place] for place in chosen} < left:
+            continue
+        each_closure = [facts.closure(row[place] for place in chosen) for facts, row in zip(below, rows, strict=True)]
+        right = [
+            place
+            for place in places
+            if all(row[place] in closure for closure, row in zip(each_closure, rows, strict=True))
+        ]
+        found.follows.append((left | mark, frozenset(rows[0][place] for place in right)))
+    return found
+
+
+def _generated(node: Node, below: Facts) -> Facts:
+    text = node.said.rpartition("[")
+    made = columns(text[2].removesuffix("]"))
+    found = Facts([*below.given, *made], list(below.follows), below.filled, dict(below.constants))
+    if node.said.startswith("posexplode") and made:
+        place, *others = made
+        used = numbers_in(text[0])
+        found.follows.append((used | {place.number}, frozenset(each.number for each in others)))
+    return found
+
+
+def _expanded(node: Node, below: Facts) -> Facts:
+    rows_text, *_ = lists(node.said)
+    given = columns(lists(node.said)[-1])
+    found = Facts(given)
+    rows = [parts(each) for each in lists(rows_text)]
+    if any(row is None or len(row) != len(given) for row in rows):
+        return found
+    kept, told = set(), set()
+    for place, each in enumerate(given):
+        texts = [row[place] for row in rows if row is not None]
+        if all(plain_number(text) == each.number for text in texts):
+            kept.add(each.number)
+        elif not any(map(numbers_in, texts)) and len(set(texts)) == len(rows):
+            told.add(each.number)
+    if told:
+        for left, _ in below.follows:
+            if left <= kept and below.closure(left) >= below.numbers:
+                found.follows.append((left | frozenset(sorted(told)[:1]), found.numbers))
+        found.follows += [(left, right & kept) for left, right in below.follows if left <= kept and right & kept]
+    found.filled = below.filled & kept
+    return found
