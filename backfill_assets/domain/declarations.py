@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import date, datetime
 from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Protocol
@@ -36,10 +37,12 @@ from backfill_assets.domain.gates import (
     columns_in,
     require_kind,
 )
+from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode
 from backfill_assets.planning.windows import AnyWindow, Months, Window
+from backfill_assets.planning.sets import AskedPhases
 
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
 SHORT_NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -181,6 +184,31 @@ DeclaredReplay = KafkaReplay | KinesisReplay
 REPLAY = Kind(
     words="KafkaReplay(...) or KinesisReplay(...)",
     test=lambda value: value is None or isinstance(value, DeclaredReplay),
+)
+
+
+REASONS = Kind(
+    words="reasons by what is undetermined, such as {'first as note': 'all notes of a case are equal'}",
+    test=lambda value: (
+        isinstance(value, Mapping)
+        and all(isinstance(text, str) and text.strip() for pair in value.items() for text in pair)
+    ),
+)
+KEPT = Kind(
+    words="Kept(...), such as Kept(days=90, then='month')",
+    test=lambda value: value is None or isinstance(value, Kept),
+)
+PHASES = Kind(
+    words="phases(...), such as phases(hold_hours=24)",
+    test=lambda value: value is None or isinstance(value, AskedPhases),
+)
+A_DAY = Kind(
+    words="a date, such as date(2024, 10, 1)",
+    test=lambda value: value is None or (isinstance(value, date) and not isinstance(value, datetime)),
+)
+DAYS_FROM_ONE = Kind(
+    words="a number of days from 1 on",
+    test=lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 1,
 )
 
 

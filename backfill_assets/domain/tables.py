@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 from typing import Any, Literal, get_args
 
 from pyspark.sql import DataFrame
@@ -16,7 +16,12 @@ from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import Breakdown, Tolerance, check_breakdown, check_tolerance
 from backfill_assets.domain.column_types import check_identifying
 from backfill_assets.domain.declarations import (
+    A_DAY,
+    DAYS_FROM_ONE,
+    KEPT,
     OF_EVERY_TABLE,
+    PHASES,
+    REASONS,
     REPLAY,
     VERSION,
     WINDOW,
@@ -155,33 +160,15 @@ OF_A_DERIVED_TABLE = {
     "references": several(str, "names of references"),
     "replay": REPLAY,
     "lineage": Kind(words="'run' or 'full'", test=lambda value: isinstance(value, str) and value in get_args(Lineage)),
-    "since": Kind(
-        words="a date, such as date(2024, 10, 1)",
-        test=lambda value: value is None or (isinstance(value, date) and not isinstance(value, datetime)),
-    ),
-    "every": Kind(
-        words="a number of days from 1 on",
-        test=lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 1,
-    ),
-    "keep": Kind(
-        words="Kept(...), such as Kept(days=90, then='month')",
-        test=lambda value: value is None or isinstance(value, Kept),
-    ),
-    "phases": Kind(
-        words="phases(...), such as phases(hold_hours=24)",
-        test=lambda value: value is None or isinstance(value, AskedPhases),
-    ),
+    "since": A_DAY,
+    "every": DAYS_FROM_ONE,
+    "keep": KEPT,
+    "phases": PHASES,
     "tolerance": Kind(
         words="tolerance(...), such as tolerance('amount', percent=1, owner='finance')",
         test=lambda value: value is None or isinstance(value, Tolerance),
     ),
-    "undetermined": Kind(
-        words="reasons by what is undetermined, such as {'first as note': 'all notes of a case are equal'}",
-        test=lambda value: (
-            isinstance(value, Mapping)
-            and all(isinstance(text, str) and text.strip() for pair in value.items() for text in pair)
-        ),
-    ),
+    "undetermined": REASONS,
     "breakdown": Kind(
         words="a Breakdown, such as Breakdown(by=('country',))",
         test=lambda value: value is None or isinstance(value, Breakdown),

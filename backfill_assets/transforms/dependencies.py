@@ -165,8 +165,8 @@ class Known:
         if node.name == "SubqueryAlias" and (key := self.keys.get(node.said.strip("`"))) is not None:
             named = {each.name.lower(): each.number for each in below.given}
             numbers = frozenset(named.get(name.lower(), name) for name in key)
-            found.follows.append((numbers, below.numbers))
-            found.filled |= numbers
+            # Whatever reads an input, such as no rows at all in a check, what is known of it is declared.
+            return Facts(below.given, [(numbers, below.numbers)], numbers)
         if node.name == "Filter":
             _learn(found, node.said)
         if node.name == "Deduplicate":
@@ -244,18 +244,19 @@ def _learn(found: Facts, condition: str) -> None:
                 found.follows.append((NONE, frozenset({one})))
 
 
-def groups_of(node: Node) -> tuple[Numbers, list[str]]:
-    """What an aggregate groups by: columns, and texts of expressions; and what it gives."""
-    first = lists(node.said)[0] if node.said.startswith("[") and lists(node.said) else ""
+def groups_of(node: Node) -> tuple[Numbers, str, str]:
+    """What an aggregate groups by: columns, and texts of expressions; then the text of that, and of what it gives."""
+    first, *others = lists(node.said)[:2] or [""]
+    if not others:  # one group of all rows
+        return NONE, "", node.said[1:-1]
     by: set[str] = set()
     for each in parts(first) or ([first] if first else []):
         by |= {plain_number(each) or each} | told_by(each)
-    rest = node.said[len(first) + 4 :]
-    return frozenset(by), [rest.removeprefix("[").removesuffix("]")]
+    return frozenset(by), first, node.said[len(first) + 5 : -1]
 
 
 def _aggregated(node: Node, below: Facts) -> Facts:
-    by, (rest,) = groups_of(node)
+    by, _, rest = groups_of(node)
     inside = below.closure(by)
     found = Facts(columns(rest))
     found.follows = [(left, right & inside) for left, right in below.follows if left <= inside and right & inside]

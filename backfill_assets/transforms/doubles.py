@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.types import DoubleType, FloatType, StructType
 
+from backfill_assets.transforms.dependencies import groups_of
 from backfill_assets.transforms.plan_tree import Called, Node, calls, columns, lists, numbers_in, tree_of
 
 SUMS = {"sum", "try_sum", "avg", "mean", "try_avg"}
@@ -24,7 +25,12 @@ DECIMAL = "decimal(38,6)"
 
 @dataclass(frozen=True, slots=True, order=True)
 class AddedDoubles:
-    """A sum, mean or moment of floating-point numbers: its function and the column that it gives."""
+    """A sum, mean or moment of floating-point numbers.
+
+    Attributes:
+        name: The function, such as `sum`.
+        column: The column that it gives.
+    """
 
     name: str
     column: str
@@ -104,10 +110,10 @@ def _added(node: Node, types: _Types, result: Mapping[str, bool], given: Collect
         return
     if node.name not in ("Project", "Aggregate", "Window"):
         return
-    found_lists = lists(node.said)
-    text = node.said[1:-1] if node.name == "Project" else node.said[len(found_lists[0]) + 5 : -1]
     if node.name == "Window":
-        text = found_lists[0]
+        text = next(iter(lists(node.said)), "")
+    else:
+        text = groups_of(node)[2] if node.name == "Aggregate" else node.said[1:-1]
     for made in columns(text):
         if made.passed == made.number:
             continue

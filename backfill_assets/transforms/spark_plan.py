@@ -42,8 +42,6 @@ _METADATA = re.compile(r"(?<![\w.])_metadata#")
 _PYTHON = re.compile(r"EvalPython|InPandas|InArrow|PythonUD")
 """What Spark computes in processes of Python."""
 
-NO_KEYS: Keys = {}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -66,7 +64,7 @@ def require_determined_plan(
     rows: DataFrame,
     named: str,
     *,
-    keys: Keys = NO_KEYS,
+    keys: Keys | None = None,
     doubles: Collection[str] = (),
     declared: Mapping[str, str] | None = None,
     is_present: bool = True,
@@ -77,7 +75,8 @@ def require_determined_plan(
     Args:
         rows: The rows.
         named: The function, for a refusal.
-        keys: The columns by which rows of inputs are unique, by the alias that each input was given (`with_key`).
+        keys: The columns by which rows of inputs are unique, by the alias that each input was given (`with_key`). Ties
+            are not looked for where it is None.
         doubles: The columns of inputs that hold floating-point numbers.
         declared: The ties that the author declares as harmless, with reasons; None where none can be declared.
         is_present: Whether it is the function that the declaration is about, which has to need all of it.
@@ -95,7 +94,7 @@ def require_determined_plan(
         problem = f"describes rows by {name}: {why}, so that the same inputs can give other rows"
         raise CodeBroken(code=named, problem=problem)
     tree = analysed.lstrip("\n").partition("\n")[2]
-    ties = [*ties_in(tree, keys), *dict.fromkeys(_batched(physical))]
+    ties = [*ties_in(tree, keys), *dict.fromkeys(_batched(physical))] if keys is not None else []
     for tie in ties:
         if tie.what not in (declared or ()):
             hint = f", or declare undetermined={{{tie.what!r}: '<why it does not matter>'}}"

@@ -215,8 +215,8 @@ class _Found:
         self.visit(node.children[0], frozenset(used), frozenset(in_order), is_limited=is_limited)
 
     def _aggregate(self, node: Node, below: Facts, needed: Numbers, ordered: Numbers) -> None:
-        by, _ = groups_of(node)
-        used = set(numbers_in(lists(node.said)[0])) if lists(node.said) else set()
+        by, grouped, _ = groups_of(node)
+        used = set(numbers_in(grouped))
         closure = below.closure(by)
         in_order = set(used)
         for each in self.known.facts(node).given:

@@ -92,6 +92,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         "replay": 'replay=KafkaReplay(servers="broker:9092")',
         "phases": "phases=phases(hold_hours=24)",
         "tolerance": 'tolerance=tolerance("rows", percent="0.5%", owner="finance"), breakdown=Breakdown()',
+        "undetermined": 'undetermined={"first as state": "all events of a case have one state"}',
         "earlier": 'earlier={"0.9.0": earlier_function}',
         "notes": 'notes="Weeks begin on Monday, as the contract says."',
     },

@@ -65,6 +65,7 @@ REFUSED: Mapping[str, tuple[str, Form]] = {
     ),
     "first, not null": ("first as v", _agg(lambda: F.first("note", ignorenulls=True))),
     "first, of a filter": ("first as v", _agg(lambda: F.expr("first(note) FILTER (WHERE amount > 1)"))),
+    "first of all": ("first as v", lambda sales, _: sales.agg(F.first("note").alias("v"))),
     "last": ("last as v", _agg(lambda: F.last("note"))),
     "last in a text": ("last as v", _agg(lambda: F.expr("upper(last(note))"))),
     "any_value": ("any_value as v", _agg(lambda: F.any_value("note"))),

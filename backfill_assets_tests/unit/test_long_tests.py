@@ -53,6 +53,10 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "unit/transforms/test_determined.py"
         "::test_what_spark_computes_otherwise_another_time_is_refused_however_it_is_written",
     ),
+    "9d": (
+        "integration/transforms/test_ties.py::test_a_tie_is_refused_before_rows_are_computed_with_its_line_and_what_to_write",
+        "integration/transforms/test_ties.py::test_no_generated_transform_whose_rows_differ_is_allowed",
+    ),
     "10": ("integration/landing/test_land.py::test_a_killed_landing_loses_nothing_and_the_file_lands_afterwards",),
     "10a": (
         "faults/test_fuzz_values.py::test_every_landed_value_is_the_value_that_was_written_or_its_record_is_rejected",
