@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.planning.manifest_parts import Kind, Mode
@@ -101,7 +102,32 @@ def _frame_of(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: str) -
 
     columns = StructType.fromDDL(schema)
     assert isinstance(columns, StructType), "a list of columns is a struct"
-    return known_rows(spark, rows, columns)
+    known = [tuple(row) for row in rows]
+    made = known_rows(spark, known, columns)
+    keys = _keys_of(known, columns.fieldNames())
+    # A plan says nothing of values: by this name it tells which columns decide about a row.
+    return made.alias(f"{FRAME}{' or '.join(map(', '.join, keys))}") if keys else made
+
+
+FRAME = "frame by "
+"""How names begin by which a plan tells frames of known rows, followed by their keys."""
+_MOST_KEYED_ROWS = 5_000
+_MOST_COLUMNS = 3
+
+
+def _keys_of(rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> list[tuple[str, ...]]:
+    """The smallest sets of columns of which no two rows hold the same, and no row a null."""
+    if len(rows) > _MOST_KEYED_ROWS:
+        return []
+    for size in range(1, min(_MOST_COLUMNS, len(names)) + 1):
+        found = []
+        for places in combinations(range(len(names)), size):
+            values = [tuple(map(repr, (row[place] for place in places))) for row in rows]
+            if len(set(values)) == len(values) and not any("None" in value for value in values):
+                found.append(tuple(names[place] for place in places))
+        if found:
+            return found
+    return []
 
 
 def known_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: StructType) -> DataFrame:

@@ -181,7 +181,8 @@ def input_keys(table: DerivedTable) -> Mapping[str, Sequence[str]]:
         else:
             keys[argument] = (*source.key, source.partition.column)
     if table.state is not None:
-        keys[table.state] = (*table.key, table.partition.column)
+        # It is one snapshot.
+        keys[table.state] = tuple(name for name in table.key if name != table.partition.column)
     return {f"input {argument}": key for argument, key in keys.items()}
 
 

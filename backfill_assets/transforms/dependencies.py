@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
+from backfill_assets.domain.context import FRAME
 from backfill_assets.transforms.plan_tree import (
     Given,
     Node,
@@ -102,12 +104,14 @@ class Known:
         keys: The keys of inputs.
         of: What is known, by operator.
         shared: Queries that have a name, by their numbers.
+        of_inputs: The keys of inputs, by the numbers of their columns.
         strange: Columns whose names hold more than words, such as those that Spark makes of a text, and plain ones.
     """
 
     keys: Keys
     of: dict[int, Facts] = field(default_factory=dict)
     shared: dict[str, Node] = field(default_factory=dict)
+    of_inputs: set[Numbers] = field(default_factory=set)
     strange: dict[str, str] = field(default_factory=dict)
 
     def facts(self, node: Node) -> Facts:
@@ -162,9 +166,17 @@ class Known:
 
     def _on_rows(self, node: Node, below: Facts) -> Facts:
         found = Facts(below.given, list(below.follows), below.filled, dict(below.constants))
+        if node.name == "SubqueryAlias" and (alias := node.said.strip("`")).startswith(FRAME):
+            named = {each.name.lower(): each.number for each in below.given}
+            sets = [
+                frozenset(named.get(name.lower(), name) for name in key.split(", "))
+                for key in alias.removeprefix(FRAME).split(" or ")
+            ]
+            return Facts(below.given, [(key, below.numbers) for key in sets], frozenset().union(*sets))
         if node.name == "SubqueryAlias" and (key := self.keys.get(node.said.strip("`"))) is not None:
             named = {each.name.lower(): each.number for each in below.given}
             numbers = frozenset(named.get(name.lower(), name) for name in key)
+            self.of_inputs.add(numbers)
             # Whatever reads an input, such as no rows at all in a check, what is known of it is declared.
             return Facts(below.given, [(numbers, below.numbers)], numbers)
         if node.name == "Filter":
@@ -371,6 +383,22 @@ def _pairs(condition: str, left: Facts, right: Facts) -> tuple[list[tuple[str, s
     return found, is_all
 
 
+_MOST_TOGETHER = 12
+
+
+def _by_places(facts: Facts, row: list[str]) -> list[frozenset[int]]:
+    """The sets of columns, by their places, from which others follow; those first from which all follow."""
+    found = [
+        frozenset(place for place, number in enumerate(row) if number in left)
+        for left, _ in facts.follows
+        if left <= set(row)
+    ]
+    return sorted(
+        set(found),
+        key=lambda some: (len(facts.closure(row[at] for at in some) & set(row)) * -1, len(some), sorted(some)),
+    )
+
+
 def _united(below: list[Facts]) -> Facts:
     first = below[0]
     found = Facts(given=[*first.given])
@@ -383,10 +411,10 @@ def _united(below: list[Facts]) -> Facts:
     if len(below) > 1 and not told:
         return found
     mark = frozenset(rows[0][place] for place in told[:1])
-    for left, _ in first.follows:
-        chosen = [place for place in places if rows[0][place] in left]
-        if {rows[0][place] for place in chosen} < left:
-            continue
+    chosen_sets = [_by_places(facts, row) for facts, row in zip(below, rows, strict=True)]
+    together = {frozenset().union(*each) for each in product(*(some[:_MOST_TOGETHER] for some in chosen_sets))}
+    for chosen in sorted({*(each for some in chosen_sets for each in some), *together}, key=sorted):
+        left = frozenset(rows[0][place] for place in chosen)
         each_closure = [facts.closure(row[place] for place in chosen) for facts, row in zip(below, rows, strict=True)]
         right = [
             place

@@ -251,7 +251,9 @@ class _Found:
         used = frozenset().union(*(numbers_in(each.given.text) for each in functions)) if functions else NONE
         passed = (needed & below.numbers) | used
         for each in functions:
-            if not below.closure(each.partition | each.order) >= passed:
+            closure = below.closure(each.partition | each.order)
+            # A key of an input decides, unless a join has multiplied its rows by ones that nothing is known of.
+            if not (closure >= passed or any(key <= closure for key in self.known.of_inputs)):
                 self._ranked(each, below, ordered)
         self.visit(node.children[0], passed, (ordered & below.numbers) | used)
 

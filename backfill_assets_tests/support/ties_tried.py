@@ -122,18 +122,6 @@ REFUSED: Mapping[str, tuple[str, Form]] = {
     "row_number, by a part of a key": (
         "row_number as v", _over(lambda: F.row_number().over(by_shop().orderBy(F.expr("sale_id % 2"))))
     ),
-    "row_number, after rows were multiplied": (
-        "row_number as v",
-        lambda sales, shops: sales.join(shops.select("town"), F.lit(True)).select(
-            "sale_id", "town", F.row_number().over(Window.orderBy("sale_id")).alias("v")
-        ),
-    ),
-    "row_number, of two tables": (
-        "row_number as v",
-        lambda sales, _: sales.union(sales.withColumn("note", F.lit("again"))).withColumn(
-            "v", F.row_number().over(Window.orderBy("sale_id"))
-        ),
-    ),
     "ntile": ("ntile as v", _over(lambda: F.ntile(2).over(by_amount()))),
     "lag": ("lag as v", _over(lambda: F.lag("note").over(by_amount()))),
     "lead": ("lead as v", _over(lambda: F.lead("amount").over(by_amount()))),

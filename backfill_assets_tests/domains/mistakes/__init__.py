@@ -58,6 +58,7 @@ def _starts(sales: DataFrame, ctx: TransformContext) -> DataFrame:
 
 
 def _table(function: Transform, *, days_back: int = 2, name: str = "") -> DerivedTable:
+    declared = {"first as sale_id": "all sales of a day are equal, which is not true"}
     return derived_table(
         name=f"silver.{name or function.__name__.strip('_')}",
         inputs={"sales": sales},
@@ -66,6 +67,7 @@ def _table(function: Transform, *, days_back: int = 2, name: str = "") -> Derive
         partition=daily("day"),
         schema=RECENT_SALES,
         version="1.0.0",
+        undetermined=declared if function is _first_read else {},
     )(function)
 
 

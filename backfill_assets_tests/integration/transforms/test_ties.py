@@ -171,6 +171,8 @@ def generated(chance: random.Random) -> tuple[str, Any]:
             *("agg first", "agg list", "agg sorted", "agg max_by", "agg max_by all"),
         )
     )
+    if start == "union" and made[:3] not in ("agg", "lim", "dro"):
+        start = "rows"  # a key of an input is taken to decide in a window
     end = chance.choice(("all", "kept", "chosen", "counted"))
     said = [start, made, f"by {partition} in {order}", f"{end} of {kept}"]
 
