@@ -41,8 +41,8 @@ from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode
-from backfill_assets.planning.windows import AnyWindow, Months, Window
 from backfill_assets.planning.sets import AskedPhases
+from backfill_assets.planning.windows import AnyWindow, Months, Window
 
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
 SHORT_NAME = re.compile(r"[a-z][a-z0-9_]*")
