@@ -64,6 +64,7 @@ from backfill_assets.domain.gates import (
 from backfill_assets.domain.gates_by_reference import control_totals, golden, known_rows, totals
 from backfill_assets.domain.gates_of_inputs import joins_once, reconciles
 from backfill_assets.domain.gates_of_keys import complete, references
+from backfill_assets.domain.gates_over_partitions import monotonic
 from backfill_assets.domain.operations import (
     DEBEZIUM_COLUMNS,
     DEBEZIUM_OPERATIONS,
@@ -188,6 +189,7 @@ __all__ = [
     "known_rows",
     "lifts",
     "merge",
+    "monotonic",
     "monthly",
     "months",
     "moved",

@@ -208,6 +208,14 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
         **_BLOCKING,
         "name": 'name="as_counted"',
     },
+    "monotonic": {
+        "column": 'column="count"',
+        "over": 'over="day"',
+        "by": 'by=("state",)',
+        "around": "around=Window(days_back=7, days_ahead=1)",
+        **_BLOCKING,
+        "name": 'name="never_falls"',
+    },
     "golden": {
         "reference": 'reference="known_rows"',
         **_BLOCKING,

@@ -27,7 +27,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Gates": (
         *("unique_key", "not_null", "accepted", "expression", "row_count", "compared", "moved", "warm_up_proof"),
         *("complete", "references", "joins_once", "reconciles", "golden", "totals", "usual", "rows", "weeks", "months"),
-        *("failing", "Breakdown"),
+        *("monotonic", "failing", "Breakdown"),
     ),
     "What a source declares of its records": ("days", "seconds", "Epoch", "Operations", "Debezium", "lifts"),
     "Captures": (
