@@ -222,7 +222,7 @@ def others_of(name: str, reads: Mapping[str, Any], optional: tuple[str, ...] = (
     for argument, given in reads.items():
         # An input that is read in a way of its own holds the table; both are declared on top of gates.
         table, window = getattr(given, "table", given), getattr(given, "window", SAME_DAYS)
-        if not hasattr(table, "partition"):
+        if not hasattr(table, "row_key"):
             raise InvalidDeclaration(f"gate {name} reads {shown(table)} as {argument!r}, which is not a table.")
         if not isinstance(window, AnyWindow):
             wanted = "a Window or Months: it has no references to be computed from"
