@@ -54,6 +54,7 @@ ON_ROWS = {
 """Operators that give the columns that they read."""
 
 OF_PYTHON = re.compile(r"InPandas|InArrow|Python")
+_NO_BLANK = re.compile(r"(?<=#)(\d+L?),(?! )")
 _WORDS = re.compile(r"[\w.]+#\d+L?")
 _EQUAL = re.compile(r"^\(?([^=<>!]+?) <?=>? (.+?)\)?$")
 _JOIN = re.compile(r"^(\w+)(?:\([^)]*\))?(?:, (.*))?$", re.DOTALL)
@@ -129,7 +130,7 @@ class Known:
             node.said = node.said.replace(named, plain)
         found = self._of(node, below)
         for given in found.given:
-            if not _WORDS.fullmatch(given.named):
+            if not _WORDS.fullmatch(given.named) and given.named != f"#{given.number}":
                 self.strange[given.named] = f"_#{given.number}{'L' if given.named.endswith('L') else ''}"
         self.of[id(node)] = found
         return found
@@ -140,7 +141,9 @@ class Known:
         if node.name == "CTERelationRef":
             return self._shared(node)
         if not below:
-            return Facts(given=[each for found in lists(node.said)[:1] for each in columns(found)])
+            # A relation of files lists its columns without blanks.
+            listed = (_NO_BLANK.sub(r"\1, ", found) for found in lists(node.said)[:1])
+            return Facts(given=[each for found in listed for each in columns(found)])
         if node.name in ON_ROWS:
             return self._on_rows(node, below[0])
         match node.name:
