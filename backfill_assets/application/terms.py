@@ -60,7 +60,7 @@ def terms_of(ws: Workspace, table: DerivedTable, version: str, *, computes: bool
 
 
 def _terms(ws: Workspace, table: Table, transform: str, version: str, limits: Limits) -> Terms:
-    code = ws.code.of(table, version)
+    code, of_gates = ws.code.of(table, version), gate_code(ws, table)
     name = table.version_of if isinstance(table, DerivedTable) else None
     return Terms(
         domain=ws.domain.name,
@@ -73,11 +73,11 @@ def _terms(ws: Workspace, table: Table, transform: str, version: str, limits: Li
         notes=table.release(version).notes if isinstance(table, DerivedTable) else "",
         versions=ws.versions(),
         session_digest=session_digest(),
-        gates=gate_terms(table, code=gate_code(ws, table)),
+        gates=gate_terms(table, code=of_gates),
         limits=limits,
         policy=table.policy,
         name_policy=ws.domain.table(name).policy if name else None,
-        safeguards=safeguards_of(table),
+        safeguards=safeguards_of(table, of_gates),
     )
 
 

@@ -34,11 +34,17 @@ from backfill_assets.planning.safeguards import (
     Safeguard,
 )
 
+NO_CODE: Mapping[str, str] = {}
 
-def safeguards_of(table: SourceTable | DerivedTable) -> tuple[Safeguard, ...]:
-    """Everything that a table declares and that may not be loosened by its author alone."""
+
+def safeguards_of(table: SourceTable | DerivedTable, code: Mapping[str, str] = NO_CODE) -> tuple[Safeguard, ...]:
+    """Everything that a table declares and that may not be loosened by its author alone.
+
+    Args:
+        code: The digests of the author's code that measures gates, by their names: other code is another gate.
+    """
     measures = table.breakdown.measures if isinstance(table, DerivedTable) and table.breakdown else {}
-    found = [_gate(gate, measures) for gate in table.gates]
+    found = [_gate(gate, measures, code) for gate in table.gates]
     match table:
         case SourceTable():
             found += _of_source(table)
@@ -49,7 +55,7 @@ def safeguards_of(table: SourceTable | DerivedTable) -> tuple[Safeguard, ...]:
     return tuple(found)
 
 
-def _gate(gate: Gate, measures: Mapping[str, str]) -> Safeguard:
+def _gate(gate: Gate, measures: Mapping[str, str], code: Mapping[str, str]) -> Safeguard:
     name, blocking = f"{GATE}{gate.name}", float(gate.blocking)
     exactly = {"kind": type(gate).__name__}
     match gate:
@@ -81,6 +87,8 @@ def _gate(gate: Gate, measures: Mapping[str, str]) -> Safeguard:
             return Safeguard(name=name, least=least, exactly=exactly)
         case Failing():
             exactly |= {"demands": gate.demands, "asks": canonical_json(_asked_by(gate))}
+            if gate.name in code:
+                exactly |= {"code": code[gate.name]}
             return Safeguard(name=name, least={"blocking": blocking}, exactly=exactly)
         case _:
             return Safeguard(name=name, least={"blocking": blocking}, exactly={**exactly, "demands": gate.demands})

@@ -9,13 +9,11 @@ from backfill_assets.domain import Failing, Table
 from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.domain.failing_rows import AROUND
 from backfill_assets.domain.gates import WARM_UP, ComparedWithAccepted, Gate, OnlyExpired, OutsideScope
-from backfill_assets.domain.safeguards import safeguards_of
+from backfill_assets.domain.safeguards import NO_CODE, safeguards_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateInput, GateTerm
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode
 from backfill_assets.planning.safeguards import COLUMN, GATE, gate_digests
-
-NO_CODE: Mapping[str, str] = {}
 
 
 def gates_of(table: Table, publish: PublishMode, *, expires: bool = False) -> tuple[Gate, ...]:
@@ -71,7 +69,7 @@ def asked_of_accepted(table: Table, code: Mapping[str, str]) -> Mapping[str, str
         code: As of `gate_terms`.
     """
     asked = {gate.name for gate in table.gates if gate.of_accepted}
-    digests = gate_digests(gate_terms(table, code=code), safeguards_of(table))
+    digests = gate_digests(gate_terms(table, code=code), safeguards_of(table, code))
     return {name: digest for name, digest in digests.items() if name in asked}
 
 
@@ -80,9 +78,9 @@ def _in_short(terms: Iterable[GateTerm]) -> Sequence[GateTerm]:
     return [replace(term, demands="") if term.name == WARM_UP else term for term in terms]
 
 
-def _bounded_otherwise(manifest: Manifest, table: Table) -> Sequence[str]:
+def _bounded_otherwise(manifest: Manifest, table: Table, code: Mapping[str, str]) -> Sequence[str]:
     """What gates look at besides their words, and is declared otherwise now: sums, and columns that are never null."""
-    declared = {each.name: each for each in safeguards_of(table)}
+    declared = {each.name: each for each in safeguards_of(table, code)}
     pinned = (each for each in manifest.safeguards if each.name.startswith((GATE, COLUMN)))
     return [each.name for each in pinned if each.name in declared and declared[each.name].document != each.document]
 
@@ -98,7 +96,7 @@ def require_agreed_gates(manifest: Manifest, table: Table, code: Mapping[str, st
     """
     declared = gate_terms(table, manifest.publish, expires=manifest.expires, code=code)
     if _in_short(declared) == _in_short(manifest.gates):
-        if not manifest.expires and (changed := _bounded_otherwise(manifest, table)):
+        if not manifest.expires and (changed := _bounded_otherwise(manifest, table, code)):
             difference = f"was planned with other bounds than {table.name} declares now ({', '.join(changed)})"
             raise PlannedOtherwise(run_id=manifest.run_id, difference=difference, manifest=manifest)
         return

@@ -13,6 +13,7 @@ from backfill_assets.application.parts import stages
 from backfill_assets.core.errors import IllegalTransition, TargetChanged
 from backfill_assets.domain import Failing, GateContext, Window, failing, reads
 from backfill_assets.domain.errors import CodeBroken, PlannedOtherwise
+from backfill_assets.publication.authority import demand_of
 from backfill_assets.report.what_next import next_step
 from backfill_assets.report.words.stages import stage_words
 from backfill_assets.report.words.verdicts import verdict_words
@@ -59,6 +60,20 @@ def test_a_run_with_a_row_that_fails_is_blocked_and_one_of_other_days_is_not(ope
     with pytest.raises(IllegalTransition, match="it is BLOCKED"):
         kit.publish(run_id)
     kit.published("order_totals", "2026-01-04", version="lost")
+
+
+def no_row(candidate: DataFrame) -> DataFrame:
+    return candidate.where("false")
+
+
+def test_other_code_under_the_same_words_loosens_a_gate_until_a_person_has_agreed(opens: Opens) -> None:
+    kit = opens(failing("same", rows=removed, demands="nothing is lost"))
+    kit.published("order_totals", "2026-01-03")
+    for rows, loosened in ((removed, ()), (no_row, ("gate same",))):
+        again = opens(failing("same", rows=rows, demands="nothing is lost"))
+        run_id = again.planned("order_totals", "2026-01-04")
+        with again.ws.ledger.read() as tx:
+            assert demand_of(again.ws, tx, tx.runs.get(run_id)).loosened == loosened
 
 
 def every_row(candidate: DataFrame) -> DataFrame:
