@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Context, Decimal, InvalidOperation
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -29,6 +29,8 @@ ROWS = "rows"
 
 _SCALE, _MOST_DIGITS = 9, 38
 """Digits after the point of an amount that is compared, unless its column has more; and of all of it."""
+
+_ALL_DIGITS = Context(prec=1_000)
 
 EXACT = f"decimal({_MOST_DIGITS},{_SCALE})"
 """The type in which amounts are added up and compared."""
@@ -116,8 +118,20 @@ def golden(reference: str, *, blocking: bool = True, name: str = "") -> Failing:
         names = sorted({name for row in known for name in row} - {*key})
         texts = (*key, *names)
         given = ctx.frame(
-            [(*(row.get(name) for name in texts), *(name in row for name in names)) for row in known],
-            ", ".join([*(f"_v{n} string" for n in range(len(texts))), *(f"_g{n} boolean" for n in range(len(names)))]),
+            [
+                (
+                    *(row.get(name) for name in texts),
+                    *(name in row for name in names),
+                    *(_is_exact(row.get(name), candidate.schema, name) for name in names),
+                )
+                for row in known
+            ],
+            ", ".join(
+                [
+                    *(f"_v{n} string" for n in range(len(texts))),
+                    *(f"{flag}{n} boolean" for flag in ("_g", "_x") for n in range(len(names))),
+                ]
+            ),
         )
         values = {name: _cast(f"_v{n}", candidate.schema, name) for n, name in enumerate(texts)}
         asked = given.select("*", *(values[name].alias(f"_k{n}") for n, name in enumerate(key)))
@@ -132,7 +146,7 @@ def golden(reference: str, *, blocking: bool = True, name: str = "") -> Failing:
         for n, name in enumerate(names):
             said, found = F.col(f"_v{len(key) + n}"), F.col(f"_f{n}")
             # What cannot be read as a value of the column is none of its values.
-            is_same = values[name].eqNullSafe(found) & (said.isNull() == found.isNull())
+            is_same = values[name].eqNullSafe(found) & (said.isNull() == found.isNull()) & F.col(f"_x{n}")
             differs = is_there & F.col(f"_g{n}") & ~is_same
             differences.append(_difference(differs, _said(name, said), _said(name, found)))
         return _differing(both, differences, {name: f"_k{n}" for n, name in enumerate(key)})
@@ -143,7 +157,7 @@ def golden(reference: str, *, blocking: bool = True, name: str = "") -> Failing:
         rows=rows,
         takes=(CONTEXT, CANDIDATE),
         references=(reference,),
-        release="golden 1",
+        release="golden 2",
         blocking=blocking,
     )
 
@@ -196,6 +210,7 @@ def totals(
             *(_cast(f"_v{n}", candidate.schema, name).alias(f"_k{n}") for n, name in enumerate(key)),
             *(F.col(f"_v{len(key) + n}").cast(kind).alias(f"_e{n}") for n, kind in enumerate(kinds)),
             *(F.lit(None).cast(kind).alias(f"_f{n}") for n, kind in enumerate(kinds)),
+            *(F.lit(None).cast("bigint").alias(f"_w{n}") for n, _ in enumerate(kinds)),
             F.lit(True).alias("_known"),
         )
         one = [F.lit(1) if name == ROWS else _column(name) for name in measures]
@@ -205,19 +220,22 @@ def totals(
                 *(each.alias(f"_m{n}") for n, each in enumerate(one)),
             )
             .groupBy(*(f"_k{n}" for n in range(len(key))))
-            .agg(*(F.sum(F.col(f"_m{n}").cast(kind)).cast(kind).alias(f"_f{n}") for n, kind in enumerate(kinds)))
+            .agg(
+                *(F.sum(F.col(f"_m{n}").cast(kind)).cast(kind).alias(f"_f{n}") for n, kind in enumerate(kinds)),
+                *(F.count_if(without_amount(F.col(f"_m{n}"), kind)).alias(f"_w{n}") for n, kind in enumerate(kinds)),
+            )
         )
         measured = found.select(
             *(f"_k{n}" for n in range(len(key))),
             *(F.lit(None).cast(kind).alias(f"_e{n}") for n, kind in enumerate(kinds)),
-            *(f"_f{n}" for n in range(len(kinds))),
+            *(f"{side}{n}" for side in ("_f", "_w") for n in range(len(kinds))),
             F.lit(None).cast("boolean").alias("_known"),
         )
         both = (
             delivered.unionAll(measured)
             .groupBy(*(f"_k{n}" for n in range(len(key))))
             .agg(
-                *(F.max(f"{side}{n}").alias(f"{side}{n}") for side in ("_e", "_f") for n in range(len(kinds))),
+                *(F.max(f"{side}{n}").alias(f"{side}{n}") for side in ("_e", "_f", "_w") for n in range(len(kinds))),
                 F.max("_known").alias("_known"),
             )
         )
@@ -228,10 +246,10 @@ def totals(
         for n, measure in enumerate(measures):
             total = F.coalesce(F.col(f"_f{n}"), F.lit(0))
             is_off = F.abs(total - F.col(f"_e{n}")) > F.lit(str(allowed)).cast(EXACT)
-            differs = is_known & F.coalesce(is_off, F.lit(False))
-            differences.append(
-                _difference(differs, _said(measure, plain(F.col(f"_e{n}"))), _said(measure, plain(total)))
-            )
+            lacks = F.col(f"_e{n}").isNotNull() & (F.col(f"_w{n}") > 0)
+            differs = is_known & (F.coalesce(is_off, F.lit(False)) | F.coalesce(lacks, F.lit(False)))
+            sum_found = with_others(plain(total), F.col(f"_w{n}"))
+            differences.append(_difference(differs, _said(measure, plain(F.col(f"_e{n}"))), _said(measure, sum_found)))
         differing = _differing(both, differences, {name: f"_k{n}" for n, name in enumerate(key)})
         lacking = [day for day in ctx.output_partitions if day not in having] if every_partition else []
         without = ctx.frame([(day,) for day in lacking], "day date").select(
@@ -252,7 +270,7 @@ def totals(
         takes=(CONTEXT, CANDIDATE),
         references=(reference,),
         over=tuple(Over(frame=CANDIDATE, sql=in_sql(column)) for column in (*groups, *summed)),
-        release="totals 1",
+        release="totals 2",
         blocking=blocking,
     )
 
@@ -318,6 +336,16 @@ def _cast(text: str, schema: StructType, name: str) -> Column:
     return F.expr(f"try_cast({text} AS {schema[name].dataType.simpleString()})")
 
 
+def _is_exact(text: str | None, schema: StructType, name: str) -> bool:
+    """Whether a text is no decimal that its column would round."""
+    kind = schema[name].dataType
+    amount = amount_of(text) if isinstance(kind, DecimalType) else None
+    if amount is None or not isinstance(kind, DecimalType):
+        return True
+    exponent = amount.normalize(_ALL_DIGITS).as_tuple().exponent
+    return isinstance(exponent, int) and -exponent <= kind.scale
+
+
 def _exact(schema: StructType, name: str) -> DecimalType:
     """The decimal in which a column is added up, without losing one of its digits."""
     kind = schema[name].dataType if name != ROWS else None
@@ -327,6 +355,17 @@ def _exact(schema: StructType, name: str) -> DecimalType:
 def plain(amount: Column) -> Column:
     """An amount as a text, without zeros at its end."""
     return F.regexp_replace(amount.cast("string"), r"\.?0+$", "")
+
+
+def without_amount(value: Column, kind: DecimalType | str) -> Column:
+    """Whether a value is there and is no amount, as NaN and infinite ones are: a sum of decimals leaves it out."""
+    return value.isNotNull() & value.cast(kind).isNull()
+
+
+def with_others(total: Column, others: Column) -> Column:
+    """A total as a text, and how many values are no part of it because they are no amounts."""
+    more = F.concat(total, F.lit(", and values that are not numbers: "), others.cast("string"))
+    return F.when(F.coalesce(others, F.lit(0)) > 0, more).otherwise(total)
 
 
 def _said(name: str, value: Column) -> Column:

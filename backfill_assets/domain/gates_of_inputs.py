@@ -17,7 +17,7 @@ from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.context import GateContext
 from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Over
 from backfill_assets.domain.gates import name_for
-from backfill_assets.domain.gates_by_reference import EXACT, amount_of, plain
+from backfill_assets.domain.gates_by_reference import EXACT, amount_of, plain, with_others, without_amount
 from backfill_assets.domain.gates_of_keys import columns_named
 
 ONE = "1"
@@ -67,25 +67,32 @@ def reconciles(
             *_columns(groups),
             nothing.alias("_e"),
             F.expr(total).cast(EXACT).alias("_f"),
+            F.lit(0).alias("_we"),
+            without_amount(F.expr(total), EXACT).cast("int").alias("_wf"),
         )
         of_input = wanted.select(
             ctx.partition_of(day.cast("date")).alias("_k"),
             *_columns(groups),
             F.expr(other).cast(EXACT).alias("_e"),
             nothing.alias("_f"),
+            without_amount(F.expr(other), EXACT).cast("int").alias("_we"),
+            F.lit(0).alias("_wf"),
         )
         keys = ["_k", *(f"_g{n}" for n in range(len(groups)))]
         both = (
             own.unionAll(of_input)
             .groupBy(*keys)
-            .agg(*(F.coalesce(F.sum(side).cast(EXACT), F.lit(0).cast(EXACT)).alias(side) for side in ("_e", "_f")))
+            .agg(
+                *(F.coalesce(F.sum(side).cast(EXACT), F.lit(0).cast(EXACT)).alias(side) for side in ("_e", "_f")),
+                *(F.sum(side).alias(side) for side in ("_we", "_wf")),
+            )
         )
         apart = F.abs(F.col("_e") - F.col("_f")) > F.lit(str(allowed)).cast(EXACT)
-        return both.where(apart).select(
+        return both.where(apart | (F.col("_we") + F.col("_wf") > 0)).select(
             F.col("_k").alias(ctx.partition),
             *(F.col(f"_g{n}").alias(column) for n, column in enumerate(groups)),
-            plain(F.col("_e")).alias(EXPECTED),
-            plain(F.col("_f")).alias(FOUND),
+            with_others(plain(F.col("_e")), F.col("_we")).alias(EXPECTED),
+            with_others(plain(F.col("_f")), F.col("_wf")).alias(FOUND),
         )
 
     counted = f" where {where}" if where else ""
@@ -104,7 +111,7 @@ def reconciles(
             *([Over(frame=of, sql=where, is_condition=True)] if where else []),
             *([Over(frame=of, sql=on)] if on else []),
         ),
-        release="reconciles 1",
+        release="reconciles 2",
         blocking=blocking,
     )
 

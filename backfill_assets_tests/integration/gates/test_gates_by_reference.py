@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
-from backfill_assets.domain import Failing, Reference, control_totals, golden, known_rows, totals
+from backfill_assets.domain import Failing, GateContext, Reference, control_totals, golden, known_rows, totals
 from backfill_assets.domain.errors import CodeBroken
+from backfill_assets.domain.gates_by_reference import KnownRows
+from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets_tests.domains.judged import DEFECTS, SECOND, failing_of
 from backfill_assets_tests.integration.gates.conftest import Opens
 
@@ -77,6 +81,12 @@ def test_a_value_that_the_column_cannot_have_differs(finds: Finds) -> None:
     assert [row[3:] for row in found] == [("number = three", "number = 3")]
 
 
+def test_a_value_that_the_column_would_round_differs(finds: Finds) -> None:
+    found = finds(golden("known_rows"), KNOWN.replace('"20.00"', '"20.004"'))
+    assert [row[3:] for row in found] == [("amount = 20.004", "amount = 20.00")]
+    assert finds(golden("known_rows"), KNOWN.replace('"20.00"', '"2.000e1"')) == []
+
+
 ITALY = {"day": DAY, "country": "IT"}
 
 
@@ -103,6 +113,28 @@ def test_a_total_may_be_off_by_what_is_allowed_and_no_more(finds: Finds) -> None
     for within, count in (("1", 0), ("0.999", 1)):
         gate = totals("control_totals", by=("country",), sums=("amount",), within=within)
         assert len(finds(gate, TOTALS, "dearer")) == count
+
+
+@pytest.mark.parametrize("odd", ["NaN", "Infinity", "-Infinity"])
+def test_a_total_with_a_value_that_is_no_number_is_not_the_one_that_was_delivered(
+    spark: SparkSession, odd: str
+) -> None:
+    delivered = KnownRows(version="1", rows=({"day": DAY, "amount": "30", "rows": "3"},))
+    ctx = GateContext(
+        output=DayRange.inclusive(date(2026, 1, 3), date(2026, 1, 3)),
+        output_partitions=(date(2026, 1, 3),),
+        grain=Grain.DAILY,
+        partition="day",
+        partition_columns={"candidate": "day"},
+        key=("day",),
+        references={"control_totals": delivered},
+        spark=spark,
+    )
+    rows = spark.sql(f"SELECT DATE'{DAY}' AS day, explode(array(10, 20, double('{odd}'))) AS amount")
+    gate = totals("control_totals", sums=("amount",))
+    assert gate.rows is not None
+    (found,) = gate.rows(ctx=ctx, candidate=rows).collect()
+    assert (found.expected, found.found) == ("amount = 30", "amount = 30, and values that are not numbers: 1")
 
 
 def test_groups_and_partitions_without_an_entry_fail(finds: Finds) -> None:

@@ -39,6 +39,15 @@ def test_totals_may_be_apart_by_what_is_allowed_and_no_more(opens: Opens, within
     assert len(failing_of(kit, version="dearer")) == count
 
 
+def test_a_value_that_is_no_number_is_in_no_total_and_fails(opens: Opens) -> None:
+    odd = "IF(order_id = 'o-3-2', double('NaN'), amount)"
+    found = [("reconciles_odd", "2026-01-03", {"day": "2026-01-03"}, "60", "40, and values that are not numbers: 1")]
+    at_most_all = reconciles(odd, of="orders", with_="amount", where=ACTIVE, within=1_000, name="reconciles_odd")
+    assert failing_of(opens(at_most_all)) == found
+    both = reconciles(odd, of="orders", where=ACTIVE, name="reconciles_odd")
+    assert [row[3:] for row in failing_of(opens(both))] == [("40, and values that are not numbers: 1",) * 2]
+
+
 def test_rows_are_counted_for_the_day_that_an_expression_says(opens: Opens) -> None:
     kit = opens(reconciles("1", of="orders", where=ACTIVE, on="to_date(ordered_at)"))
     assert failing_of(kit) == []
