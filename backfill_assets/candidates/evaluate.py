@@ -304,7 +304,10 @@ def _measured(work: Gating) -> Findings:
 def _asked(work: Gating) -> Measuring | None:
     """What the gates on rows that fail are asked of; None where the table declares none."""
     gates = [gate for gate in work.gates if isinstance(gate, Failing)]
-    accepted = tuple(work.sides.accepted.values())
+    # Rows of which the files are lost are known where the candidate has exactly them.
+    found, unread = work.found.measured, {*work.lost, *work.otherwise}
+    known = {p for p in work.lost if found[p].accepted_checksum == f"{LOST}{found[p].checksum}"}
+    accepted = (*work.sides.accepted.values(), *(work.staged_files[p] for p in sorted(known)))
     return measuring_run(
         work.ws,
         work.manifest,
@@ -312,6 +315,7 @@ def _asked(work: Gating) -> Measuring | None:
         gates,
         candidate=lambda: work.staged_rows,
         accepted=lambda: rows_of(work.ws, work.table, accepted, as_readers_see=True),
+        unread=sorted(unread - known),
     )
 
 

@@ -46,6 +46,7 @@ class Measuring:
         references: The versions of references that the rows were computed with.
         code: The digests of the code of gates that was agreed to.
         pinned: What each gate reads besides, by its name.
+        unread: The partitions whose accepted rows are there and cannot be read.
     """
 
     ws: Workspace
@@ -58,6 +59,12 @@ class Measuring:
     references: Sequence[PinnedReference] = ()
     code: Mapping[str, str]
     pinned: Mapping[str, Pinned]
+    unread: Sequence[date] = ()
+
+    def lacking(self, gate: Failing) -> Mapping[date, tuple[str, tuple[date, ...]]]:
+        """By partition that a gate cannot measure, a table and its partitions that it cannot read."""
+        unread = self.unread if ACCEPTED in gate.named else ()
+        return {**self.pinned[gate.name].lacking, **{p: (self.table.name, (p,)) for p in unread}}
 
     @property
     def reads(self) -> tuple[GateReads, ...]:
@@ -102,6 +109,7 @@ def measuring_run(
     *,
     candidate: Callable[[], DataFrame],
     accepted: Callable[[], DataFrame],
+    unread: Sequence[date],
 ) -> Measuring | None:
     """What gates are asked of a run; None without gates. What they read besides is pinned now."""
     if not gates:
@@ -133,6 +141,7 @@ def measuring_run(
         references=references,
         code={term.name: term.code for term in manifest.gates},
         pinned={each.reads.gate: each for each in pinned},
+        unread=unread,
     )
 
 
@@ -146,7 +155,7 @@ def counted(work: Measuring) -> Mapping[str, FailingRows]:
     """
     with _named_errors(work):
         found = count_failing(work.called, work.table, work.partitions)
-    return {name: replace(each, lacking=work.pinned[name].lacking) for name, each in found.items()}
+    return {gate.name: replace(found[gate.name], lacking=work.lacking(gate)) for gate in work.gates}
 
 
 def examples(work: Measuring, failed: Mapping[str, Iterable[date]]) -> tuple[FailingKey, ...]:

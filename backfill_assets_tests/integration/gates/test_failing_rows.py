@@ -20,6 +20,7 @@ from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets_tests.domains.judged import DAYS, SECOND, a_customer, customers, failing_of, rows_that_fail
 from backfill_assets_tests.integration.gates.conftest import Opens
 from backfill_assets_tests.support.advice import worded
+from backfill_assets_tests.support.lakes import folder_at
 
 AS_ORDERED = """
     SELECT t.day, t.order_id, o.amount AS expected, t.amount AS found
@@ -118,6 +119,22 @@ def test_a_function_is_given_the_accepted_rows_of_the_same_partitions(opens: Ope
     kit.published("order_totals", "2026-01-03")
     assert [found[:3] for found in failing_of(kit, version="lost")] == [("none_removed", "2026-01-03", SECOND)]
     assert failing_of(kit, version="lost", days="2026-01-04") == []
+
+
+@pytest.mark.parametrize(("version", "found"), [(None, "NO_ROWS_FAIL"), ("lost", "NOT_MEASURED")])
+def test_accepted_rows_of_which_the_files_are_lost_are_known_only_where_the_candidate_has_them(
+    opens: Opens, version: str | None, found: str
+) -> None:
+    kit = opens(failing("none_removed", rows=removed))
+    kit.published("order_totals", "2026-01-03")
+    for each in kit.accepted("order_totals").values():
+        for path in each.files.paths:
+            (folder_at(kit.ws.lake.place("silver.order_totals")) / path).unlink()
+    run_id = kit.planned("order_totals", "2026-01-03", version=version)
+    kit.stage(run_id)
+    assert kit.gate(run_id).failed == (("none_removed",) if version else ())
+    with kit.ws.ledger.read() as tx:
+        assert [each.finding for each in tx.candidates.gate_results(run_id) if each.gate == "none_removed"] == [found]
 
 
 def without_day(candidate: DataFrame) -> DataFrame:
