@@ -93,12 +93,15 @@ def as_usual(ws: Workspace, manifest: Manifest, table: Table, asked: Sequence[Ga
     verdicts: dict[str, Mapping[date, Verdict]] = {}
     points: list[UsualPoint] = []
     for gate in gates:
+        known_groups = groups.get(gate.name, {})
+        # Which groups were far can have been erased: then none of this partition is compared with.
+        erased = far[gate.name].keys() - {p for p, _ in known_groups} if gate.by else set()
         is_count = _is_count(ws, table, gate, breakdown)
         history = History(
             before=before[gate.name],
             amounts=_known(
                 (p, amounts_of(gate, claims[p].rows, cells.get(p, ())))
-                for p in wanted
+                for p in wanted - erased
                 if not _needs_cells(gate) or p in cells
             ),
             far=groups.get(gate.name, {(p, ()): side for p, (side, _) in far[gate.name].items()}),

@@ -226,6 +226,15 @@ def test_groups_are_kept_where_they_can_be_erased(shop: Shop) -> None:
     assert run_report(asking.ws, run.run_id).usual == ()
     assert audit(asking.ws).problems == ()
 
+    # Which groups were far is not known any more, that some were is.
+    second = newest(asking).run_id
+    operations.approve(asking.ws, second, by="ben", note="the same sale")
+    asking.publish(second)
+    lands(asking, "newest.jsonl", [date(2026, 1, 13)])
+    advanced(asking)
+    (series,) = run_report(asking.ws, newest(asking).run_id).usual
+    assert [(number.partition, number.compared) for number in series.numbers if number.is_tested] == [(TWELFTH, 5)]
+
 
 def test_moved_and_usual_are_both_asked_for_in_one_comment(shop: Shop) -> None:
     table = watched("comment")
