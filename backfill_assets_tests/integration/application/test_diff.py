@@ -25,16 +25,19 @@ from backfill_assets.candidates.errors import NoCondition, RowsRemoved
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.desk.app import create_app
 from backfill_assets.ledger.errors import NotStaged
+from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.report.changed_rows import TableDiff, first_rows, page_of_rows
 from backfill_assets.report.report import run_report
+from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.desk_reader import PATIENCE_S, get
 from backfill_assets_tests.support.lakes import folder_of
-from backfill_assets_tests.support.shop import OUTPUT, RECENT, Shop, WorkIn
+from backfill_assets_tests.support.ledger_book import JOURNAL, entry, open_book
+from backfill_assets_tests.support.shop import OUTPUT, RECENT, Shop, WorkIn, ticking_clock
 from backfill_assets_tests.support.two_releases import FIRST, by_pandas, drawn, in_delta, opened, things
 
 DAYS = replace(OUTPUT, start=FIRST, end=date(2026, 1, 4))
@@ -256,6 +259,44 @@ def test_a_set_is_compared_run_by_run(published_shop: Shop) -> None:
     assert counts(found) == (0, 0, len(OUTPUT))
     with pytest.raises(Refused, match=f"the table of {set_id} is 'sales_monthly', which is not one of {RECENT}"):
         diff_of(shop.ws, set_id, EVERY, table="sales_monthly")
+
+
+@pytest.mark.long
+def test_a_run_of_every_mode_changes_what_readers_see_by_the_rows_that_it_names(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    book = open_book(tmp_path / "home", clock=ticking_clock(NOON), spark=spark)
+    days = [date(2026, 1, 2), date(2026, 1, 3)]
+    columns = {
+        JOURNAL: ("day", "entry_id", "amount"),
+        "silver.accounts": ("day", "account", "amount", "version"),
+        "silver.balances": ("day", "account", "amount", "version"),
+    }
+    book.land("first", [entry(days[0], name) for name in "abc"])
+    for table in columns:
+        book.published(table, days[:1])
+    moved = [
+        entry(days[1], "a", 30, version=2),
+        entry(days[0], "b", 20, version=3),
+        entry(days[0], "c", gone=True, version=4),
+        entry(days[1], "d"),
+    ]
+    book.land("later", moved)
+    for table, names in columns.items():
+        run_id = book.planned(table, days[1:] if table == JOURNAL else days)
+        assert book.gated(run_id) is RunState.PASSED
+        before = {row[:2]: row[2:] for row in book.rows(table, names)}
+        (found,) = diff_of(book.ws, run_id, EVERY).tables
+        operations.publish(book.ws, run_id, by="ben")
+        after = {row[:2]: row[2:] for row in book.rows(table, names)}
+        assert before != after
+        expected = {
+            key: "removed" if key not in after else "added" if key not in before else "changed"
+            for key in before.keys() | after.keys()
+            if before.get(key) != after.get(key)
+        }
+        assert {(row.partition, row.key[names[1]]): row.kind for row in found.rows} == expected, table
+        assert diff_of(book.ws, run_id, EVERY).tables == (found,), "and once readers see them"
 
 
 def test_the_desk_pages_through_changed_rows_and_filters_them(
