@@ -5,10 +5,12 @@ The rule is that of the table itself: a run that was compared with other rows th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.ledger.records import PublicationRecord
+from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import Partitions
@@ -34,7 +36,7 @@ class ChangedSince:
 def changed_since_measured(ws: Workspace, tx: ReadTransaction, run_id: str) -> ChangedSince | None:
     """What a gate of a run has read that is not what it was when it was measured; None where all of it is.
 
-    Cost: the claims of the partitions that its gates have read.
+    Cost: the claims of the partitions that its gates have read, and the publications that are under way.
     """
     return next(_changed(ws, tx, run_id), None)
 
@@ -50,9 +52,12 @@ def require_read_as_measured(ws: Workspace, tx: ReadTransaction, run_id: str) ->
 
 
 def _changed(ws: Workspace, tx: ReadTransaction, run_id: str) -> Iterator[ChangedSince]:
-    for reads in tx.candidates.read_by_gates(run_id):
+    read = tx.candidates.read_by_gates(run_id)
+    reads_tables = any(reads.inputs for reads in read)
+    under_way = tx.publications.records(states=[PublicationState.PUBLISHING]) if reads_tables else ()
+    for reads in read:
         for pinned in reads.inputs:
-            if moved := _moved(tx, pinned):
+            if moved := _moved(tx, pinned, under_way):
                 grain = ws.graph.table(pinned.table).grain
                 yield ChangedSince(gate=reads.gate, name=pinned.table, partitions=Partitions.of(grain, moved))
         for reference in reads.references:
@@ -61,8 +66,17 @@ def _changed(ws: Workspace, tx: ReadTransaction, run_id: str) -> Iterator[Change
                 yield ChangedSince(gate=reads.gate, name=reference.name)
 
 
-def _moved(tx: ReadTransaction, pinned: PinnedInput) -> Sequence[date]:
-    """The partitions of which readers see another version, or the same run of a set has staged another candidate."""
+def _moved(tx: ReadTransaction, pinned: PinnedInput, under_way: Iterable[PublicationRecord]) -> Sequence[date]:
+    """The partitions of which readers see another version, or the same run of a set has staged another candidate.
+
+    Of a publication that is not recorded yet, readers may see the rows already.
+    """
+    taken = {
+        change.partition: record.run_id
+        for record in under_way
+        if record.table == pinned.table
+        for change in record.changes
+    }
     claims = tx.versions.claims(pinned.table, [pin.partition for pin in pinned.partitions])
     staged = {run: tx.candidates.digests(run) for run in {pin.from_run for pin in pinned.partitions} if run}
     moved = []
@@ -72,6 +86,6 @@ def _moved(tx: ReadTransaction, pinned: PinnedInput) -> Sequence[date]:
         if pin.from_run is not None:
             is_published = claim is not None and claim.run_id == pin.from_run
             is_same = is_published or (is_same and staged[pin.from_run].get(pin.partition) == pin.digest)
-        if not is_same:
+        if not is_same or taken.get(pin.partition, pin.from_run) != pin.from_run:
             moved.append(pin.partition)
     return moved

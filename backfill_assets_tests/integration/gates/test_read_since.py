@@ -1,0 +1,130 @@
+"""What a gate has read is what readers see when its run is published, however late it changes; else it is asked again.
+
+Each change is tried without the guard as well: then the run is published beside what no gate has seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import TargetChanged
+from backfill_assets.domain import Reference, failing, golden, known_rows, reads
+from backfill_assets.ledger.states import RunState
+from backfill_assets.publication import publish
+from backfill_assets.testing import DomainKit
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.domains.judged import a_customer, customers
+from backfill_assets_tests.integration.gates.conftest import Opens
+
+KNOWN = """
+version: "{version}"
+rows:
+  - {{day: 2026-01-03, order_id: o-3-2, amount: "{amount}"}}
+"""
+ORPHANS = "SELECT * FROM candidate LEFT ANTI JOIN known USING (customer_id)"
+
+no_orphans = failing("no_orphans", sql=ORPHANS, reads={"known": reads(customers, days_back=2)})
+
+
+def ready(kit: DomainKit) -> str:
+    """A run of one day that is approved and has passed."""
+    run_id = kit.planned("order_totals", "2026-01-03")
+    kit.approve(run_id)
+    kit.stage(run_id)
+    assert kit.gate(run_id).failed == ()
+    return run_id
+
+
+def state_of(kit: DomainKit, run_id: str) -> RunState:
+    with kit.ws.ledger.read() as tx:
+        return tx.runs.get(run_id).state
+
+
+def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publish, "require_read_as_measured", lambda *_: None)
+
+
+@pytest.mark.parametrize("is_guarded", [True, False], ids=["guarded", "without the guard"])
+def test_a_run_is_asked_again_where_a_reference_of_its_gate_has_another_version(
+    opens: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_guarded: bool
+) -> None:
+    document = tmp_path / "home" / "reference" / "known_rows.yaml"
+    document.parent.mkdir()
+    document.write_text(KNOWN.format(version="1", amount="20.00"))
+
+    def opened() -> DomainKit:
+        """As another process finds the reference."""
+        return opens(golden("known_rows"), references=(Reference(name="known_rows", parse=known_rows),))
+
+    run_id = ready(opened())
+    document.write_text(KNOWN.format(version="2", amount="21.00"))
+    kit = opened()
+    if not is_guarded:
+        unguarded(monkeypatch)
+        kit.publish(run_id)
+        assert state_of(kit, run_id) is RunState.PUBLISHED
+        return
+    with pytest.raises(TargetChanged, match=f"known_rows changed since gate golden_known_rows of run {run_id} read it"):
+        kit.publish(run_id)
+    assert kit.gate(run_id).failed == ("golden_known_rows",)
+    document.write_text(KNOWN.format(version="3", amount="20"))
+    kit = opened()
+    assert kit.gate(run_id).failed == ()
+    kit.publish(run_id)
+
+
+@pytest.mark.parametrize(
+    "is_guarded", [True, pytest.param(False, marks=pytest.mark.long)], ids=["guarded", "without the guard"]
+)
+def test_a_table_that_changes_after_the_checks_of_a_publication_and_before_its_transaction_is_noticed(
+    opens: Opens, monkeypatch: pytest.MonkeyPatch, is_guarded: bool
+) -> None:
+    kit = opens(no_orphans)
+    run_id = ready(kit)
+    checked: Callable[..., None] = publish._require_not_older
+    asked: list[str] = []
+
+    def others_publish(ws: Workspace, run: str) -> None:
+        checked(ws, run)
+        asked.append(run)
+        if asked == [run_id]:
+            kit.land("customers", [a_customer("c-9", day=2)], name="meanwhile.jsonl")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "_require_not_older", others_publish)
+        if not is_guarded:
+            unguarded(patch)
+            kit.publish(run_id)
+            assert state_of(kit, run_id) is RunState.PUBLISHED
+            return
+        with pytest.raises(TargetChanged, match=f"customers changed since gate no_orphans of run {run_id} read it"):
+            kit.publish(run_id)
+    assert asked[0] == run_id
+    assert state_of(kit, run_id) is RunState.PASSED
+    assert kit.gate(run_id).failed == ()
+    kit.publish(run_id)
+
+
+@pytest.mark.parametrize("point", [Point.SWAP_INTENDED, Point.SWAP_COMMITTED], ids=lambda point: point.name)
+def test_a_table_whose_own_publication_is_under_way_has_changed_as_well(opens: Opens, point: Point) -> None:
+    kit = opens(no_orphans)
+    run_id = ready(kit)
+    refused: list[str] = []
+
+    def reached(at: Point) -> None:
+        if at is point:
+            with pytest.raises(TargetChanged) as error:
+                kit.publish(run_id)
+            refused.append(error.value.message)
+
+    other = replace(kit, ws=replace(kit.ws, reached=reached))
+    other.land("customers", [a_customer("c-9", day=2)], name="meanwhile.jsonl")
+    (said,) = refused
+    assert said.startswith(f"bronze.customers changed since gate no_orphans of run {run_id} read it: 2026-01-02")
+    assert kit.gate(run_id).failed == ()
+    kit.publish(run_id)
