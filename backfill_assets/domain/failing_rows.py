@@ -221,7 +221,9 @@ def others_of(name: str, reads: Mapping[str, Any], optional: tuple[str, ...] = (
     found = []
     for argument, given in reads.items():
         # An input that is read in a way of its own holds the table; both are declared on top of gates.
-        table, window = getattr(given, "table", given), getattr(given, "window", SAME_DAYS)
+        # A table alone has a window and changes too, which are those of its own inputs.
+        is_read = hasattr(given, "table")
+        table, window = (given.table, given.window) if is_read else (given, SAME_DAYS)
         if not hasattr(table, "row_key"):
             raise InvalidDeclaration(f"gate {name} reads {shown(table)} as {argument!r}, which is not a table.")
         if not isinstance(window, AnyWindow):
@@ -232,7 +234,7 @@ def others_of(name: str, reads: Mapping[str, Any], optional: tuple[str, ...] = (
                 argument=argument,
                 table=table,
                 window=window,
-                changes=getattr(given, "changes", False),
+                changes=is_read and given.changes,
                 is_optional=argument in optional,
             )
         )
