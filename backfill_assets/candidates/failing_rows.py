@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from backfill_assets.candidates.compute import pinned_inputs
 from backfill_assets.candidates.read_by_gates import Pinned, pinned_by_gate, rows_read, runs_before
 from backfill_assets.domain import DerivedTable, Failing, GateContext, Table
+from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.domain.failing_rows import ACCEPTED, AROUND, CANDIDATE, Frames
 from backfill_assets.gates.agreed import tables_read
 from backfill_assets.gates.failing_rows import FailingRows, count_failing, failing_examples
@@ -184,7 +185,23 @@ def _named_errors(work: Measuring) -> Iterator[None]:
         for function in (gate.rows for gate in calling if gate.rows is not None):
             if broken := failed_in_worker(error, named, function):
                 raise broken from error
-        raise
+        raise _of_its_gate(work, error) from error
+
+
+def _of_its_gate(work: Measuring, error: PySparkException) -> Exception:
+    """An error of Spark as that of the gate that fails by itself, without the value that it names; else as it is.
+
+    Of several gates in one query Spark does not say which has failed, so that each is asked alone.
+    """
+    for name, each in work.called.items():
+        try:
+            count_failing({name: each}, work.table, work.partitions)
+        except PySparkException as alone:
+            problem = f"stopped with {alone.getCondition() or type(alone).__name__} while Spark computed its rows"
+            return CodeBroken(code=gate_of(each.gate, work.table), problem=problem)
+        except CodeBroken as broken:
+            return broken
+    return error
 
 
 def _partition_columns(table: Table, gate: Failing) -> Mapping[str, str]:

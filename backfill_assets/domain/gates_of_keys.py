@@ -84,7 +84,7 @@ def complete(
     when = f", on {on}" if on else ""
     return Failing(
         name=name or name_for("complete", of),
-        demands=f"every {' and '.join(columns)} of {of}{counted} is there{when}",
+        demands=f"every {' and '.join(columns)} of {of}{counted} has a row{when}",
         rows=rows,
         takes=(CONTEXT, CANDIDATE, of),
         over=(
@@ -112,7 +112,7 @@ def _complete_by(
     return replace(
         gate,
         name=named,
-        demands=f"every {' and '.join(columns)} of {gate.name} is there",
+        demands=f"every {' and '.join(columns)} of {gate.name} has a row",
         over=tuple(Over(frame=CANDIDATE, sql=in_sql(column)) for column in columns),
         then=lacking,
     )

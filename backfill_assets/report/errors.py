@@ -106,7 +106,7 @@ class CannotUse(Because, Refused):
 
 @sentence
 class FileThere(Refused):
-    """the file {file} exists."""
+    """the file {file} exists, and only --replace replaces it."""
 
     file: str
 

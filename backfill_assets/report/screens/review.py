@@ -39,6 +39,7 @@ from backfill_assets.report.words.states import MEANING, meaning_of_run, meaning
 from backfill_assets.report.words.verdicts import said_of
 
 _DECIDED = (*EVER_PUBLISHED, RunState.VERIFIED, RunState.CANCELLED)
+_STOPPED = (RunState.BLOCKED, RunState.CANCELLED)
 _DECIDED_SETS = (SetState.PUBLISHED, SetState.VERIFIED, SetState.ROLLED_BACK, SetState.CANCELLED)
 
 
@@ -89,7 +90,9 @@ def review_of(found: RunReport) -> Review:
 def _warnings(found: RunReport) -> tuple[str, ...]:
     commented = {result.gate for result in found.to_comment}
     informing = [g for g in found.gates if g.failed and not g.blocking and g.gate not in commented]
+    blocks = [g for g in found.gates if g.failed and g.blocking] if found.run.record.state in _STOPPED else []
     return (
+        *(f"Gate {gate.gate} blocks it: {gate.first_failure}." for gate in blocks),
         *(as_sentence(goes_back_words(each)) for each in found.goes_back),
         *(f"{each}." for each in undetermined_words(found.run.manifest.safeguards)),
         *(f"{inexact_words(each)}." for each in found.run.manifest.inexact),

@@ -95,7 +95,7 @@ def verdict_words(result: GateResult | Verdict) -> str:
             return f"no row fails: {seen['demands']}"
         case Finding.ROWS_FAIL:
             verb = "fails" if seen["failing_rows"] == 1 else "fail"
-            return f"{count_of(seen['failing_rows'], 'row')} {verb}: {seen['demands']}"
+            return f"{count_of(seen['failing_rows'], 'row')} {verb} (demanded: {seen['demands']})"
         case Finding.NOT_MEASURED:
             return _not_measured_words(seen)
         case Finding.LITTLE_HISTORY:

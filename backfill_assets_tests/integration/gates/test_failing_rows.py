@@ -184,6 +184,16 @@ def test_a_gate_that_cannot_be_counted_stops_the_run_and_records_nothing(
         assert tx.candidates.gate_results(run_id) == ()
 
 
+def test_a_gate_that_stops_spark_is_named_among_others_and_the_value_is_not(opens: Opens) -> None:
+    kit = opens(none_lost, failing("by_day", sql="SELECT * FROM candidate WHERE CAST(order_id AS DATE) = day"))
+    run_id = kit.planned("order_totals", DAYS)
+    kit.stage(run_id)
+    said = "the gate by_day of silver.order_totals stopped with CAST_INVALID_INPUT while Spark computed its rows"
+    with pytest.raises(CodeBroken, match=said) as refused:
+        kit.gate(run_id)
+    assert "o-2-1" not in refused.value.message
+
+
 LIMIT = 30
 
 
