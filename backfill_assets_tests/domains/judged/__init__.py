@@ -101,6 +101,17 @@ def _with(name: str, value: str) -> Callable[[DataFrame, TransformContext], Data
     return changed
 
 
+def _all_wrong(orders: DataFrame, ctx: TransformContext) -> DataFrame:
+    """One active order is lost, and the row of the other defects has several of them."""
+    wrong = {"customer_id": "'nobody'", "amount": "amount + 1", "number": "0"}
+    changed = {
+        name: sf.expr(f"IF({_SECOND_OF_THE_THIRD}, {value}, {name})").cast(_ORDER_TOTALS[name].dataType)
+        for name, value in wrong.items()
+    }
+    there = _totals(orders, ctx).where("order_id <> 'o-3-1'")
+    return there.withColumns(changed).select(*_ORDER_TOTALS.fieldNames())
+
+
 @derived_table(
     name="silver.order_totals",
     inputs={"orders": orders},
@@ -115,6 +126,7 @@ def _with(name: str, value: str) -> Callable[[DataFrame, TransformContext], Data
         "nobody": _with("customer_id", "NULL"),
         "dearer": _with("amount", "amount + 1"),
         "back": _with("number", "0"),
+        "all": _all_wrong,
     },
 )
 def order_totals(orders: DataFrame, ctx: TransformContext) -> DataFrame:
