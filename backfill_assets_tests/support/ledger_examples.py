@@ -15,7 +15,7 @@ from backfill_assets.capture.streams import Resolution, Resolved
 from backfill_assets.core.clock import system_clock
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.ledger.connection import connect_engine
-from backfill_assets.ledger.findings import FailingKey, Finding, GateResult, SampledRow
+from backfill_assets.ledger.findings import FailingKey, Finding, GateReads, GateResult, SampledRow
 from backfill_assets.ledger.imports import ImportRecord, KeyCounts
 from backfill_assets.ledger.provenance import SourceProvenance
 from backfill_assets.ledger.records import (
@@ -33,7 +33,7 @@ from backfill_assets.ledger.states import ApprovalState, ImportState, ReplayStat
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import Kind, Limits, Mode
+from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets_tests.conftest import NOON
@@ -183,10 +183,20 @@ def show_rows(ledger: Ledger, run_id: str) -> None:
     before, after = {"state": "é"}, {"state": "late"}
     changed = SampledRow(partition=DAYS[0], key={"case_id": "case-1742"}, before=before, after=after)
     failing = FailingKey(partition=DAYS[1], gate="unique", key={"case_id": "case-1743"})
+    pin = PinnedPartition(partition=DAYS[0], version=1, digest="d" * 64)
+    read = GateReads(
+        run_id=run_id, gate="unique", inputs=(PinnedInput(argument="cases", table="silver.cases", partitions=(pin,)),)
+    )
     with ledger.write() as writer:
         writer.runs.take(run_id, RunState.GATING, actor="runner", attempt="a1")
         writer.candidates.record_gates(
-            run_id, staged(run_id), results_for(run_id), actor="runner", attempt="a1", samples=((changed,), (failing,))
+            run_id,
+            staged(run_id),
+            results_for(run_id),
+            actor="runner",
+            attempt="a1",
+            reads=(read,),
+            samples=((changed,), (failing,)),
         )
         writer.runs.move(run_id, RunState.BLOCKED, actor="runner", attempt="a1", note="blocked by unique")
 

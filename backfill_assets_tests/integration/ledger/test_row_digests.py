@@ -13,6 +13,7 @@ from sqlalchemy import update
 
 from backfill_assets.capture.streams import Written
 from backfill_assets.core.clock import Clock
+from backfill_assets.ledger.checks import CheckedGate
 from backfill_assets.ledger.comparisons import ComparedPartition
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, KeyCounts
@@ -28,6 +29,7 @@ from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support.ledger_examples import (
     DAYS,
+    TABLE,
     a_manifest,
     a_replay,
     a_resolution,
@@ -36,6 +38,7 @@ from backfill_assets_tests.support.ledger_examples import (
     plan,
     publish,
     publish_equal,
+    results_for,
     roll_back,
     show_rows,
     tamper,
@@ -66,6 +69,10 @@ def full_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         members=(SetMember(run_id="member", table=member.table, manifest_digest=member.digest),),
     )
     with ledger.write() as writer:
+        accepted = writer.versions.accepted(TABLE, DAYS[:1])[DAYS[0]]
+        result = results_for("first", DAYS[:1])[0]
+        checked = CheckedGate.of(result, table=TABLE, version=accepted.version, term="a" * 16)
+        writer.checks.record(TABLE, [checked], actor="eve")
         writer.sets.add(agreed, actor="ana")
         import_id = writer.imports.begin(an_offered_file(), actor="ann").import_id
         writer.imports.finish(
