@@ -176,17 +176,13 @@ def gate(ledger: Ledger, run_id: str, days: Iterable[date] = DAYS) -> None:
         writer.runs.move(run_id, RunState.PASSED, actor="runner", attempt="a1")
 
 
-def show_rows(ledger: Ledger, run_id: str) -> None:
-    """A run that its gates block, with rows for its reviewer."""
+def show_rows(ledger: Ledger, run_id: str, reads: Sequence[GateReads] = ()) -> None:
+    """A run that its gates block, with rows for its reviewer, and with what its gates have read besides."""
     plan(ledger, run_id)
     stage(ledger, run_id)
     before, after = {"state": "é"}, {"state": "late"}
     changed = SampledRow(partition=DAYS[0], key={"case_id": "case-1742"}, before=before, after=after)
     failing = FailingKey(partition=DAYS[1], gate="unique", key={"case_id": "case-1743"})
-    pin = PinnedPartition(partition=DAYS[0], version=1, digest="d" * 64)
-    read = GateReads(
-        run_id=run_id, gate="unique", inputs=(PinnedInput(argument="cases", table="silver.cases", partitions=(pin,)),)
-    )
     with ledger.write() as writer:
         writer.runs.take(run_id, RunState.GATING, actor="runner", attempt="a1")
         writer.candidates.record_gates(
@@ -195,10 +191,17 @@ def show_rows(ledger: Ledger, run_id: str) -> None:
             results_for(run_id),
             actor="runner",
             attempt="a1",
-            reads=(read,),
+            reads=reads,
             samples=((changed,), (failing,)),
         )
         writer.runs.move(run_id, RunState.BLOCKED, actor="runner", attempt="a1", note="blocked by unique")
+
+
+def read_by_a_gate(run_id: str) -> GateReads:
+    """What a gate of a run has read besides its candidate: one partition of a table."""
+    pin = PinnedPartition(partition=DAYS[0], version=1, digest="d" * 64)
+    cases = PinnedInput(argument="cases", table="silver.cases", partitions=(pin,))
+    return GateReads(run_id=run_id, gate="unique", inputs=(cases,))
 
 
 def make_publishable(ledger: Ledger, run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS) -> None:

@@ -38,6 +38,7 @@ from backfill_assets_tests.support.ledger_examples import (
     plan,
     publish,
     publish_equal,
+    read_by_a_gate,
     results_for,
     roll_back,
     show_rows,
@@ -57,7 +58,7 @@ def full_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     publish_equal(ledger, "equal", DAYS[:1], at=2)
     make_publishable(ledger, "wrong", days=DAYS[:1])
     roll_back(ledger, publish(ledger, "wrong", days=DAYS[:1], at=3), at=4)
-    show_rows(ledger, "shown")
+    show_rows(ledger, "shown", reads=(read_by_a_gate("shown"),))
     member = plan(ledger, "member", member_of="set-1")
     agreed = SetManifest(
         set_id="set-1",
