@@ -141,9 +141,22 @@ class TargetTaken(errors.Refused):
     replay_id: str
 
 
-def loosened_words(names: Sequence[str]) -> str:
-    """What is declared more loosely than was last agreed to."""
-    return f"the declaration is looser than was last agreed to ({', '.join(names)})"
+def loosened_words(names: Sequence[str], unsure: Sequence[str] = ()) -> str:
+    """What is declared more loosely than was last agreed to.
+
+    Args:
+        unsure: Of these, what is changed, and may well be stricter.
+    """
+    parts: list[str] = []
+    if surely := [name for name in names if name not in unsure]:
+        parts.append(f"the declaration is looser than was last agreed to ({', '.join(surely)})")
+    if changed := [name for name in names if name in unsure]:
+        was, it_is, counts = ("was", "it is", "it counts") if len(changed) == 1 else ("were", "they are", "they count")
+        parts.append(
+            f"{' and '.join(changed)} {was} changed since the last agreement: whether {it_is} looser cannot be known, "
+            f"so {counts} as looser"
+        )
+    return "; ".join(parts)
 
 
 @sentence
@@ -153,10 +166,11 @@ class ActNotApproved(errors.NotApproved):
     act_id: str
     requester: str
     loosened: tuple[str, ...] = ()
+    unsure: tuple[str, ...] = ()
 
     @property
     def to_what(self) -> str:
-        return f": {loosened_words(self.loosened)}" if self.loosened else ""
+        return f": {loosened_words(self.loosened, self.unsure)}" if self.loosened else ""
 
 
 @sentence

@@ -266,7 +266,15 @@ class TableActWrites(TableActReads, Writes):
         self._log.append(Event(ENTITY, record.act_id, _ASKED, actor=by, payload=payload))
         return record
 
-    def carry_out(self, act_id: str, *, by: str, waits: bool = False, loosened: tuple[str, ...] = ()) -> ActRecord:
+    def carry_out(
+        self,
+        act_id: str,
+        *,
+        by: str,
+        waits: bool = False,
+        loosened: tuple[str, ...] = (),
+        unsure: tuple[str, ...] = (),
+    ) -> ActRecord:
         """Does what was asked for: of a cut-over, readers are shown the other table from here on.
 
         Cost: as `ask`.
@@ -275,6 +283,7 @@ class TableActWrites(TableActReads, Writes):
             by: Who does it.
             waits: Whether it requires an approval by now, if it did not when it was asked for.
             loosened: What the approver agrees to as well, for a refusal.
+            unsure: Of these, what may be stricter, which nobody can know.
 
         Raises:
             IllegalTransition: It is done or cancelled already, or one of the tables was given up.
@@ -284,7 +293,7 @@ class TableActWrites(TableActReads, Writes):
         found = self.get(act_id)
         self.require_kept(found.table)
         if (found.waits or waits) and found.approved_by is None:
-            raise ActNotApproved(act_id=act_id, requester=found.by, loosened=loosened)
+            raise ActNotApproved(act_id=act_id, requester=found.by, loosened=loosened, unsure=unsure)
         if found.state is ActState.ASKED:
             shown = self.shown(found.name)
             if found.act is TableAct.CUT_OVER and shown != found.from_table:

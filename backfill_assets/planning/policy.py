@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -61,12 +61,14 @@ class Demand:
         policy: The cause whose rule is `auto`, so that no person has to approve; None when one has to.
         groups: The approver must be a member of at least one group in each of these.
         loosened: What was declared more strictly when rows were last agreed to; the approver agrees to that as well.
+        unsure: Of these, what was changed so that nobody can tell, such as a gate whose code was edited.
         comment_on: The gates that the approver has to comment on, and no standing approval has.
     """
 
     policy: Cause | None = None
     groups: tuple[tuple[str, ...], ...] = ()
     loosened: tuple[str, ...] = ()
+    unsure: tuple[str, ...] = ()
     comment_on: tuple[str, ...] = ()
 
 
@@ -77,14 +79,21 @@ A_PERSON = Demand()
 def every(demands: Iterable[Demand]) -> Demand:
     """What the runs of a set require together: one person who may approve each of them."""
     asked = tuple(demands)
+    surely = {name for each in asked for name in each.loosened if name not in each.unsure}
     return Demand(
         groups=tuple(dict.fromkeys(groups for each in asked for groups in each.groups)),
         loosened=tuple(dict.fromkeys(name for each in asked for name in each.loosened)),
+        unsure=tuple(dict.fromkeys(name for each in asked for name in each.unsure if name not in surely)),
     )
 
 
 def demand(
-    cause: Cause, *, counting: tuple[Policy, ...], agreed: tuple[Policy, ...] = (), loosened: tuple[str, ...] = ()
+    cause: Cause,
+    *,
+    counting: tuple[Policy, ...],
+    agreed: tuple[Policy, ...] = (),
+    loosened: tuple[str, ...] = (),
+    surely: Collection[str] = (),
 ) -> Demand:
     """The strictest of several policies: `approve` beats `auto`, and an approver has to satisfy each that names groups.
 
@@ -94,6 +103,7 @@ def demand(
         agreed: The policies that were last agreed to.
         loosened: The safeguards that are looser than was last agreed to: a person has to agree to that, whatever the
             policies say.
+        surely: Those of them that are looser without doubt.
     """
     groups = tuple(dict.fromkeys(policy.approvers for policy in (*counting, *agreed) if policy.approvers))
     if not loosened and all(policy.rule(cause) == "auto" for policy in (*counting, *agreed)):
@@ -104,4 +114,5 @@ def demand(
         or (policy.rule(cause) == "approve" and all(each.rule(cause) == "auto" for each in counting))
         for policy in agreed
     )
-    return Demand(groups=groups, loosened=(*(["policy"] if is_looser else []), *loosened))
+    unsure = tuple(name for name in loosened if name not in surely)
+    return Demand(groups=groups, loosened=(*(["policy"] if is_looser else []), *loosened), unsure=unsure)

@@ -59,12 +59,20 @@ class Safeguard:
 
     def is_looser(self, earlier: Safeguard) -> bool:
         """Whether it is not surely as strict as an earlier declaration of it."""
+        return self.is_other(earlier) or self.is_surely_looser(earlier)
+
+    def is_other(self, earlier: Safeguard) -> bool:
+        """Whether the two cannot be compared, such as two functions that measure a gate: neither is known to be as
+        strict as the other."""
+        kinds = earlier.least.keys() ^ self.least.keys() | earlier.most.keys() ^ self.most.keys()
+        return bool(kinds) or self.exactly != earlier.exactly
+
+    def is_surely_looser(self, earlier: Safeguard) -> bool:
+        """Whether a bound that both have is wider than in an earlier declaration of it."""
         return (
-            any(earlier.least.keys() ^ self.least.keys() | earlier.most.keys() ^ self.most.keys())
-            or any(_below(self.least[name], bound) for name, bound in earlier.least.items())
-            or any(_above(self.most[name], bound) for name, bound in earlier.most.items())
+            any(_below(self.least[name], bound) for name, bound in earlier.least.items() if name in self.least)
+            or any(_above(self.most[name], bound) for name, bound in earlier.most.items() if name in self.most)
             or any(set(some) - set(earlier.among.get(name, ())) for name, some in self.among.items())
-            or self.exactly != earlier.exactly
         )
 
     @property
@@ -186,6 +194,12 @@ class Agreed:
         found = (name for now in declared for was in self.safeguards for name in _loosened(was, tuple(now)))
         return tuple(dict.fromkeys(found))
 
+    def surely_loosened_by(self, *declared: Iterable[Safeguard]) -> frozenset[str]:
+        """Those of them that are looser without doubt; the others are changed, and may well be stricter."""
+        return frozenset(
+            name for now in declared for was in self.safeguards for name in _loosened(was, tuple(now), surely=True)
+        )
+
     def loosened_for_runs(self, *declared: Iterable[Safeguard], expires: bool = False) -> tuple[str, ...]:
         """Those of them that concern every run, or every run by which snapshots expire."""
         others = _OF_ONE_ACT - {EXPIRE} if expires else _OF_ONE_ACT
@@ -205,7 +219,7 @@ class Agreed:
         return all(each.exactly.get(OF) == table for some in self.safeguards for each in some if each.name == PUBLISH)
 
 
-def _loosened(was: Iterable[Safeguard], now: Iterable[Safeguard]) -> Iterable[str]:
+def _loosened(was: Iterable[Safeguard], now: Iterable[Safeguard], *, surely: bool = False) -> Iterable[str]:
     before, after = ({each.name: each for each in some} for some in (was, now))
     for name in before.keys() | after.keys():
         earlier, later = before.get(name), after.get(name)
@@ -215,5 +229,5 @@ def _loosened(was: Iterable[Safeguard], now: Iterable[Safeguard]) -> Iterable[st
             given = earlier or later
             if given is not None and given.permits == (earlier is None):
                 yield name
-        elif later.is_looser(earlier):
+        elif later.is_surely_looser(earlier) if surely else later.is_looser(earlier):
             yield name

@@ -16,11 +16,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
 from backfill_assets.core.errors import BackfillError, InvalidReference, MissingInput, NotApproved, Refused
-from backfill_assets.core.people import ApproverNotAPerson, require_person, same_name, spellings
-from backfill_assets.domain import DerivedTable, Reference, Table, Tolerance
+from backfill_assets.core.people import ApproverNotAPerson, require_person, same_name
+from backfill_assets.domain import DerivedTable, Table, Tolerance
 from backfill_assets.domain.safeguards import safeguards_of
 from backfill_assets.gates.judge import is_tolerated
 from backfill_assets.ledger.approvals import another_person
@@ -34,8 +34,9 @@ from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, ApprovalState
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, CauseKind
-from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
+from backfill_assets.planning.policy import Cause, Demand, Policy, demand
 from backfill_assets.planning.safeguards import EXPIRE, LEAVE, Agreed, AgreedTerms, Safeguard
+from backfill_assets.publication.approvers import WHO_APPROVES, Approvers
 from backfill_assets.publication.errors import (
     ApprovalNotValid,
     CommentMissing,
@@ -55,54 +56,6 @@ from backfill_assets.workspace import Workspace
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Approvers:
-    """The groups of `approvers.yaml` and their members, by the names that are written there."""
-
-    version: str
-    groups: Mapping[str, tuple[str, ...]]
-
-    def groups_of(self, name: str) -> frozenset[str]:
-        return frozenset(
-            group for group, people in self.groups.items() if any(same_name(name, each) for each in people)
-        )
-
-
-def parse_approvers(document: Any) -> Approvers:
-    """Parses `approvers.yaml`: `version`, and under `groups` the names of people by group.
-
-    Raises:
-        ValueError: What is wrong with it.
-    """
-    if not isinstance(document, dict) or set(document) != {"version", "groups"}:
-        raise ValueError("it has to say `version` and `groups`, and nothing else")
-    version, groups = document["version"], document["groups"]
-    if not isinstance(version, str) or not version.strip():
-        raise ValueError('`version` has to be a text, such as "1"')
-    if not isinstance(groups, dict):
-        raise ValueError("`groups` has to be lists of names by group, such as finance: [ana, ben]")
-    found: dict[str, tuple[str, ...]] = {}
-    for group, people in groups.items():
-        if not isinstance(group, str) or not spellings(group) or any(same_name(group, other) for other in found):
-            raise ValueError(f"the group {group!r} has no name, or the name of another group")
-        found[group.strip()] = _members(group, people)
-    return Approvers(version=version.strip(), groups=found)
-
-
-def _members(group: str, people: Any) -> tuple[str, ...]:
-    if not isinstance(people, list) or not all(isinstance(name, str) for name in people):
-        raise ValueError(f"the group {group!r} has to be a list of names, such as [ana, ben]")
-    for name in people:
-        try:
-            require_person(f"a member of the group {group!r}", name)
-        except Refused as refusal:
-            raise ValueError(refusal.message) from refusal
-    return tuple(people)
-
-
-WHO_APPROVES = Reference(name=APPROVERS, parse=parse_approvers)
 
 
 _read: ContextVar[LoadedReference | BackfillError | None] = ContextVar("approvers_that_were_read", default=None)
@@ -181,14 +134,14 @@ class Standing:
 
     def demand(self, cause: Cause, pinned: AgreedTerms, *, expires: bool = False) -> Demand:
         """The approval that a run requires which was planned under these terms."""
-        loosened = (
-            ()
-            if self.is_unseen
-            else self.last.loosened_for_runs(
-                self.safeguards, *([pinned.safeguards] if pinned.safeguards else []), expires=expires
-            )
+        declared = (self.safeguards, *([pinned.safeguards] if pinned.safeguards else []))
+        return demand(
+            cause,
+            counting=(pinned.policy, *self.declared),
+            agreed=self.agreed,
+            loosened=() if self.is_unseen else self.last.loosened_for_runs(*declared, expires=expires),
+            surely=self.last.surely_loosened_by(*declared),
         )
-        return demand(cause, counting=(pinned.policy, *self.declared), agreed=self.agreed, loosened=loosened)
 
     @property
     def loosened(self) -> tuple[str, ...]:
@@ -396,8 +349,15 @@ def require_member(
     approvers = cast(Approvers, loaded.value)
     own = approvers.groups_of(person)
     if not all(any(_is_among(group, each) for group in own) for each in groups):
-        version = approvers.version
-        raise refusal(**subject, table=table, groups=groups, person=person, file=file, version=version)
+        raise refusal(
+            **subject,
+            table=table,
+            groups=groups,
+            people={name: approvers.members_of(name) for names in groups for name in names},
+            person=person,
+            file=file,
+            version=approvers.version,
+        )
     return loaded
 
 
@@ -419,6 +379,7 @@ def require_agreed(ws: Workspace, run: RunRecord, asked: Demand, *, alone: bool 
             requester=manifest.requested_by,
             groups=asked.groups,
             loosened=asked.loosened,
+            unsure=asked.unsure,
             comment_on=asked.comment_on,
         )
     if asked.comment_on:
@@ -542,17 +503,22 @@ def demand_to_ask(
     """
     standing = [standing_of(ws, tx, each) for each in dict.fromkeys((table, version or table))]
     loosened: tuple[str, ...] = ()
+    surely: frozenset[str] = frozenset()
     if version:
-        own = standing[-1].last.loosened_by(standing[-1].safeguards)
+        now = standing[-1].safeguards
+        own = standing[-1].last.loosened_by(now)
         loosened = tuple(name for name in own if name not in (EXPIRE, LEAVE))
+        surely = standing[-1].last.surely_loosened_by(now)
         if shown:
-            before = tx.agreements.of(shown).loosened_by_version(standing[-1].safeguards)
-            loosened = tuple(dict.fromkeys((*loosened, *before)))
+            of_shown = tx.agreements.of(shown)
+            loosened = tuple(dict.fromkeys((*loosened, *of_shown.loosened_by_version(now))))
+            surely |= of_shown.surely_loosened_by(now)
     return demand(
         cause,
         counting=(*([pinned] if pinned else []), *(policy for each in standing for policy in each.declared)),
         agreed=tuple(policy for each in standing for policy in each.agreed),
         loosened=loosened,
+        surely=surely,
     )
 
 

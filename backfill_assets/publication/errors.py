@@ -20,9 +20,28 @@ Groups = tuple[tuple[str, ...], ...]
 """An approver has to be a member of one group in each of these."""
 
 
-def members(groups: Sequence[Sequence[str]]) -> str:
-    """Of which groups a person has to be a member."""
-    return " and ".join(f"of {' or '.join(name.strip() for name in names)}" for names in groups)
+def members(groups: Sequence[Sequence[str]], people: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Of which groups a person has to be a member.
+
+    Args:
+        people: The members of each group, where they are known.
+    """
+    known = people or {}
+
+    def named(group: str) -> str:
+        return f"{group.strip()}{_who_are(known[group])}" if group in known else group.strip()
+
+    return " and ".join(f"of {' or '.join(map(named, names))}" for names in groups)
+
+
+_MOST_PEOPLE = 6
+"""So many members of a group are named, and the others are counted."""
+
+
+def _who_are(people: Sequence[str]) -> str:
+    named, others = people[:_MOST_PEOPLE], people[_MOST_PEOPLE:]
+    listed = ", ".join([*named, *([count_of(len(others), "other")] if others else [])])
+    return f" ({listed or 'nobody'})"
 
 
 @sentence
@@ -219,13 +238,14 @@ class NotAmongApprovers(OfTable, Named, errors.NotApproved):
     {file} (version {version})."""
 
     groups: Groups
+    people: Mapping[str, Sequence[str]]
     person: str
     file: str
     version: str
 
     @property
     def whom(self) -> str:
-        return members(self.groups)
+        return members(self.groups, self.people)
 
 
 @sentence
@@ -286,6 +306,7 @@ class NotAgreed(Named, errors.NotApproved):
     requester: str
     groups: Groups
     loosened: tuple[str, ...]
+    unsure: tuple[str, ...]
     comment_on: tuple[str, ...]
 
     @property
@@ -294,7 +315,7 @@ class NotAgreed(Named, errors.NotApproved):
 
     @property
     def to_what(self) -> str:
-        return f": {loosened_words(self.loosened)}" if self.loosened else ""
+        return f": {loosened_words(self.loosened, self.unsure)}" if self.loosened else ""
 
     @property
     def comment(self) -> str:

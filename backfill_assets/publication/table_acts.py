@@ -192,7 +192,9 @@ def carry_out(ws: Workspace, act_id: str, *, by: str) -> ActRecord:
         if record.approved_by is not None:
             require_may_approve(ws, tx, record, record.approved_by)
         demand = asked_demand(ws, tx, record)
-        done = tx.acts.carry_out(act_id, by=by, waits=demand.policy is None, loosened=demand.loosened)
+        done = tx.acts.carry_out(
+            act_id, by=by, waits=demand.policy is None, loosened=demand.loosened, unsure=demand.unsure
+        )
     ws.reached(Point.TABLE_ACT_DONE)
     return done
 

@@ -11,6 +11,7 @@ from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, RunState
 from backfill_assets.planning.expiry import stays
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Mode
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.planning.policy import Demand
 from backfill_assets.planning.stages import Agree
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.measured import PROOF, GateSummary
@@ -107,16 +108,16 @@ def _warnings(found: RunReport) -> tuple[str, ...]:
         *(f"Gate {gate.gate} is not met: {gate.first_failure}." for gate in informing),
         *([f"The approval needs a written comment: {said_of(found.to_comment)}."] if found.to_comment else []),
         *(
-            f"{as_sentence(loosened_words(each))} Whoever approves it agrees to that as well."
+            f"{as_sentence(loosened_words(each.loosened, each.unsure))} Whoever approves it agrees to that as well."
             for each in _loosened(found)
         ),
     )
 
 
-def _loosened(found: RunReport) -> Iterable[tuple[str, ...]]:
+def _loosened(found: RunReport) -> Iterable[Demand]:
     """What is declared more loosely than was last agreed to, while that is to be decided."""
     if found.run.record.state not in _DECIDED:
-        yield from (each.demand.loosened for each in found.plan if isinstance(each, Agree) and each.demand.loosened)
+        yield from (each.demand for each in found.plan if isinstance(each, Agree) and each.demand.loosened)
 
 
 def _headline(found: RunReport, warnings: Sequence[str]) -> str:

@@ -60,7 +60,9 @@ def stage_words(stage: Stage) -> str:
             unless = (
                 "; where its rows are exactly those that were recorded, no approval is needed" if stage.repairs else ""
             )
-            loosened = f": {loosened_words(stage.demand.loosened)}" if stage.demand.loosened else ""
+            loosened = (
+                f": {loosened_words(stage.demand.loosened, stage.demand.unsure)}" if stage.demand.loosened else ""
+            )
             return (
                 f"wait until another person than {stage.requested_by}{f', {groups},' if groups else ''} "
                 f"approves {stage.of}{loosened}{unless}"
@@ -144,7 +146,7 @@ def waits_anyway(stages: Iterable[Stage], policies: Iterable[Policy]) -> str:
     if demand is None:
         return ""
     if demand.loosened:
-        return f"; this waits for another person: {loosened_words(demand.loosened)}"
+        return f"; this waits for another person: {loosened_words(demand.loosened, demand.unsure)}"
     rules = (rule for each in policies for rule in (each.live, each.backfill, each.follow))
     return "" if "approve" in rules else "; this waits for another person all the same"
 

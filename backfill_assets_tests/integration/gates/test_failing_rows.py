@@ -74,7 +74,9 @@ def test_other_code_under_the_same_words_loosens_a_gate_until_a_person_has_agree
         again = opens(failing("same", rows=rows, demands="nothing is lost"))
         run_id = again.planned("order_totals", "2026-01-04")
         with again.ws.ledger.read() as tx:
-            assert demand_of(again.ws, tx, tx.runs.get(run_id)).loosened == loosened
+            found = demand_of(again.ws, tx, tx.runs.get(run_id))
+            # Nobody can tell whether other code fails less.
+            assert (found.loosened, found.unsure) == (loosened, loosened)
 
 
 def every_row(candidate: DataFrame) -> DataFrame:

@@ -280,6 +280,22 @@ def test_a_safeguard_is_read_back_as_it_was_and_is_not_looser_than_itself(guard:
 
 
 @given(GUARDS, GUARDS)
+def test_what_is_looser_is_surely_so_or_cannot_be_compared(one: Safeguard, other: Safeguard) -> None:
+    assert one.is_looser(other) == (one.is_surely_looser(other) or one.is_other(other))
+    if one.is_other(other):
+        assert one.is_looser(other) and other.is_looser(one)
+
+
+def test_an_edited_condition_is_not_surely_looser_and_one_that_only_informs_is() -> None:
+    was, edited = (a_table(expression("plausible", words)) for words in ("amount < 10", "amount < 9"))
+    informs = a_table(expression("plausible", "amount < 9", blocking=False))
+    agreed = Agreed(safeguards=(safeguards_of(was),))
+    for now, surely in ((edited, frozenset()), (informs, {"gate plausible"}), (a_table(), {"gate plausible"})):
+        assert agreed.loosened_by(safeguards_of(now)) == ("gate plausible",)
+        assert agreed.surely_loosened_by(safeguards_of(now)) == surely
+
+
+@given(GUARDS, GUARDS)
 def test_two_safeguards_that_are_not_looser_than_each_other_are_the_same(one: Safeguard, other: Safeguard) -> None:
     if not one.is_looser(other) and not other.is_looser(one):
         same = replace(other, name=one.name, permits=one.permits)

@@ -12,7 +12,8 @@ from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import Domain, Policy, Reference
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.policy import Cause, Demand, demand, every
-from backfill_assets.publication.authority import parse_approvers
+from backfill_assets.publication.approvers import parse_approvers
+from backfill_assets.publication.errors import members
 from backfill_assets_tests.support.declared import source
 from backfill_assets_tests.unit.planning.test_manifest import MANIFEST
 
@@ -38,6 +39,8 @@ def test_a_policy_beside_itself_asks_for_what_it_asks_alone(policy: Policy, caus
 def test_a_set_is_approved_by_who_may_approve_every_run_of_it() -> None:
     runs = [Demand(groups=(("finance",),)), Demand(), Demand(groups=(("platform",), ("finance",)))]
     assert every(runs) == Demand(groups=(("finance",), ("platform",)))
+    unsure, sure = Demand(loosened=("gate a", "gate b"), unsure=("gate a", "gate b")), Demand(loosened=("gate a",))
+    assert every([unsure, sure]) == Demand(loosened=("gate a", "gate b"), unsure=("gate b",))
 
 
 @given(POLICIES)
@@ -72,6 +75,16 @@ def test_approvers_are_found_by_their_names_however_these_are_written() -> None:
     assert approvers.groups_of("ben") == {"Finance", "platform"}
     assert approvers.groups_of("Cara ") == {"Finance"}
     assert approvers.groups_of("ana") == frozenset()
+    assert (approvers.members_of("finance "), approvers.members_of("audit")) == (("Ben", "cara"), ())
+
+
+def test_who_may_approve_is_named_as_far_as_it_is_known_and_of_a_large_group_the_first() -> None:
+    groups = (("finance", "audit "), ("ops",))
+    assert members(groups) == "of finance or audit and of ops"
+    people = {"finance": ("ben", "cara"), "audit ": (), "ops": tuple("abcdefgh")}
+    assert members(groups, people) == (
+        "of finance (ben, cara) or audit (nobody) and of ops (a, b, c, d, e, f, 2 others)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,19 @@ def test_windows_and_policies_have_words() -> None:
             Demand(loosened=("gates",)),
             "; this waits for another person: the declaration is looser than was last agreed to (gates)",
         ),
+        (
+            "auto",
+            Demand(loosened=("policy", "gate x", "gate y"), unsure=("gate x", "gate y")),
+            "; this waits for another person: the declaration is looser than was last agreed to (policy); gate x and "
+            "gate y were changed since the last agreement: whether they are looser cannot be known, so they count as "
+            "looser",
+        ),
+        (
+            "auto",
+            Demand(loosened=("gate x",), unsure=("gate x",)),
+            "; this waits for another person: gate x was changed since the last agreement: whether it is looser cannot "
+            "be known, so it counts as looser",
+        ),
     ],
 )
 def test_words_of_a_policy_do_not_contradict_a_stage_that_waits(backfill: Rule, demand: Demand, said: str) -> None:
