@@ -21,6 +21,7 @@ from backfill_assets.candidates.errors import RowsRemoved
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import Table
 from backfill_assets.gates.by_values import DIFFERENT, Shape
+from backfill_assets.gates.moves import moves_in
 from backfill_assets.lake.row_values import cells_of, json_rows_of, typed_rows_of
 from backfill_assets.ledger.errors import NotStaged
 from backfill_assets.ledger.states import AskedKind
@@ -31,6 +32,7 @@ from backfill_assets.report.changed_rows import (
     ChangedRowsPage,
     DiffDocument,
     KeyCount,
+    KeyCounts,
     TableDiff,
     first_rows,
     page_of_rows,
@@ -125,9 +127,22 @@ def changed_page(ws: Workspace, name: str, asked: AskedPage) -> ChangedRowsPage:
         compared = sides_of_runs(ws, runs[table])
         if not (compared.partitions or _has_other_reasons(compared)):
             raise NotStaged(run_id=runs[table][0], lacking="nothing is staged yet")
-        return page_of_rows(compared, asked, name=name, tables=tuple(runs))
+        return page_of_rows(compared, asked, name=name, tables=tuple(runs), measured=_measured(ws, runs))
     except (NotStaged, RowsRemoved) as error:
         return ChangedRowsPage(of=name, asked=asked, tables=tuple(runs), problem=error)
+
+
+def _measured(ws: Workspace, runs: Mapping[str, Sequence[str]]) -> Mapping[str, KeyCounts]:
+    """How many keys differ, by table, whose runs were all measured by their gates."""
+    found: dict[str, KeyCounts] = {}
+    with ws.ledger.read() as tx:
+        for table, run_ids in runs.items():
+            of_runs = [list(filter(None, map(moves_in, tx.candidates.gate_results(run_id)))) for run_id in run_ids]
+            if all(of_runs):
+                every = [moves for moves_of_run in of_runs for moves in moves_of_run]
+                sums = {kind: sum(getattr(moves, kind) for moves in every) for kind in DIFFERENT}
+                found[table] = KeyCounts(table=table, **sums)
+    return found
 
 
 def _has_other_reasons(compared: ComparedSides) -> bool:

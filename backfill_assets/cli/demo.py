@@ -30,6 +30,7 @@ from backfill_assets.cli.answers import Json, answering, app, number, print_json
 from backfill_assets.cli.session import opened
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.settings import EXAMPLE, EXAMPLE_REFERENCE, IS_CHECKOUT, default_home
+from backfill_assets.core.wording import word_of_a_shell
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import Act, do
@@ -221,7 +222,7 @@ def _told(ws: Workspace, source: Source, console: Console | None, topic: DemoTop
             elif console:
                 console.print(block, highlight=False, markup=False)
             continue
-        typed = re.sub("|".join(names), lambda found: shlex.quote(names[found[0]]), block)
+        typed = re.sub("|".join(names), lambda found: word_of_a_shell(names[found[0]]), block)
         words: list[str] = []
         for word in shlex.split(typed, comments=True):
             words += sorted(map(str, Path(word).parent.iterdir())) if word.endswith("/*") else [word]
@@ -258,9 +259,9 @@ def _carried_out(words: Sequence[str], *, as_json: bool) -> tuple[int, str]:
 
 def _typed(home: Path, source: Source) -> Iterator[str]:
     """What to type to look around: what names this home to a shell, and some commands."""
-    named = {"BACKFILL_HOME": shlex.quote(str(home)), "BACKFILL_DOMAIN": source.domain}
+    named = {"BACKFILL_HOME": word_of_a_shell(str(home)), "BACKFILL_DOMAIN": source.domain}
     if not shutil.which("backfill"):
-        named["PATH"] = f"{Path(sys.argv[0]).parent.absolute()}:$PATH"
+        named["PATH"] = f'{word_of_a_shell(str(Path(sys.argv[0]).parent.absolute()))}:"$PATH"'
     yield f"  export {' '.join(f'{name}={value}' for name, value in named.items())}"
     yield f"  {words_of(do(Act.STATUS))}"
     yield f"  {words_of(do(Act.DESK))}    shows tables, runs and publications in a browser"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +19,7 @@ from backfill_assets.cli.answers import (
     texts,
 )
 from backfill_assets.cli.session import settings_of_command
+from backfill_assets.core.wording import word_of_a_shell
 from backfill_assets.report.new_project import Example
 
 
@@ -98,7 +98,7 @@ def sniff(
         if as_json:
             print_json(document)
             return
-        shown = " ".join(f"{shlex.quote(file)}{'/*' if is_plain_folder(Path(file)) else ''}" for file in files)
+        shown = " ".join(f"{word_of_a_shell(file)}{'/*' if is_plain_folder(Path(file)) else ''}" for file in files)
         steps = next_of(proposal, files, shown, is_shown=sys.stdout.isatty())
         lines = [*spoken_of(proposal), "next:", *(f"  {words_of(each)}" for each in steps)]
         sys.stderr.write("".join(f"{line}\n" for line in lines))

@@ -1,7 +1,8 @@
 """Pages on a terminal: every block as text, in the order of the page.
 
-On fewer than 120 columns nothing is longer than a line: texts go on in the next one, commands with a backslash, so that
-they can still be copied, and a table that finds no room is its rows, one below the other.
+On fewer than 120 columns nothing is longer than a line, but for a long value in a command: texts go on in the next one,
+commands with a backslash, so that they can still be copied, and a table that finds no room is its rows, one below the
+other.
 """
 
 from __future__ import annotations
@@ -388,6 +389,9 @@ def _broken(line: Text, word: Text, room: int, *, is_command: bool) -> list[Text
             line, is_new = Text(indent), True
         line = Text.assemble(line, "" if is_new else " ", each)
         is_new = False
+    # A word that is longer than a line goes on beyond the edge: broken, it would be another value.
+    for each in (*lines, line):
+        each.no_wrap, each.overflow = True, "ignore"
     return [*lines, line]
 
 

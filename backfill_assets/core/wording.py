@@ -7,6 +7,7 @@ writing. Text from files is kept unchanged, and such characters are displayed as
 from __future__ import annotations
 
 import re
+import shlex
 
 MOST_CHARACTERS = 2_000
 """The maximum length of an entered text, enough for any reason."""
@@ -33,6 +34,17 @@ def fault_of(text: str) -> str | None:
 def visible(text: str, *, keep_line_breaks: bool = False) -> str:
     """The text with every character that would control a terminal or a log written as an escape."""
     return (_ANY_BUT_LINE_BREAKS if keep_line_breaks else _ANY).sub(_escaped, text)
+
+
+def word_of_a_shell(text: str) -> str:
+    """A text as one word of a command that is pasted into a shell. One with a quote, as most conditions of SQL have, is
+    in double quotes where these leave it as it is."""
+    in_double_quotes = "'" in text and not _MEANS_SOMETHING.search(text)
+    return f'"{text}"' if in_double_quotes else shlex.quote(text)
+
+
+_MEANS_SOMETHING = re.compile(r'[$`"\\!]')
+"""What a shell does not leave as it is between double quotes."""
 
 
 def _escaped(found: re.Match[str]) -> str:

@@ -162,6 +162,22 @@ class AskedPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyCounts:
+    """How many keys of a table differ.
+
+    Attributes:
+        added: How many are on the later side only.
+        removed: How many are on the earlier side only.
+        changed: How many are on both sides with other values.
+    """
+
+    table: str
+    added: int
+    removed: int
+    changed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRowsPage:
     """A page of changed rows.
 
@@ -169,6 +185,10 @@ class ChangedRowsPage:
         of: The run or the set.
         asked: What was asked for.
         tables: The tables that can be chosen.
+        counts: How many keys of each table differ: as its gates counted them, or where they are few enough to be
+            compared for the page. Of other tables nothing is known yet.
+        chosen: How many of them are asked for by kind and column; null where nothing is left out, or too many keys
+            would have to be compared.
         columns: The columns that can be chosen.
         kinds: The kinds that can be chosen.
         rows: The rows, in the order of keys.
@@ -180,6 +200,8 @@ class ChangedRowsPage:
     of: str
     asked: AskedPage
     tables: tuple[str, ...]
+    counts: tuple[KeyCounts, ...] = ()
+    chosen: KeyCounts | None = None
     columns: tuple[str, ...] = ()
     kinds: tuple[str, ...] = DIFFERENT
     rows: tuple[ChangedRow, ...] = ()
@@ -189,9 +211,21 @@ class ChangedRowsPage:
 
 
 def page_of_rows(
-    compared: ComparedSides, asked: AskedPage, *, name: str, tables: tuple[str, ...], most: int = PAGE_ROWS
+    compared: ComparedSides,
+    asked: AskedPage,
+    *,
+    name: str,
+    tables: tuple[str, ...],
+    measured: Mapping[str, KeyCounts],
+    most: int = PAGE_ROWS,
 ) -> ChangedRowsPage:
-    """A page of changed rows. It ends early where many partitions have none that are asked for."""
+    """A page of changed rows. It ends early where many partitions have none that are asked for.
+
+    Args:
+        name: The run or the set.
+        tables: Those that can be chosen.
+        measured: How many keys differ, by table, as far as gates have counted them.
+    """
     table = compared.sides.table
     columns = shape_of_rows(table).values
     require_columns(table.name, columns, [asked.column] if asked.column else [])
@@ -213,15 +247,40 @@ def page_of_rows(
             shown = sum(row.partition == last for row in rows) + (asked.skip if last == asked.begin else 0)
             follows = replace(asked, begin=last, skip=shown)
             break
+    counts = {**measured}
+    if table.name not in counts and (found := _counted(compared, EVERY)):
+        counts[table.name] = found
     return ChangedRowsPage(
         of=name,
         asked=asked,
         tables=tables,
+        counts=tuple(counts[each] for each in tables if each in counts),
+        chosen=_chosen(compared, asked, wanted, counts.get(table.name)),
         columns=columns,
         rows=tuple(rows),
         not_compared=not_compared(table.partition.grain, compared.not_compared),
         next=follows,
     )
+
+
+def _chosen(compared: ComparedSides, asked: AskedPage, wanted: Wanted, counts: KeyCounts | None) -> KeyCounts | None:
+    """How many keys are asked for by kind and column."""
+    if asked.column:
+        return _counted(compared, wanted)
+    if not asked.kind or counts is None:
+        return None
+    of_kind = {asked.kind: getattr(counts, asked.kind)}
+    return KeyCounts(table=counts.table, **{kind: of_kind.get(kind, 0) for kind in DIFFERENT})
+
+
+def _counted(compared: ComparedSides, wanted: Wanted) -> KeyCounts | None:
+    """How many keys differ; None where more groups of partitions would be compared than a page may take."""
+    total = KeyCount()
+    for place, group in enumerate(compared_groups(compared, wanted)):
+        if place == MOST_GROUPS:
+            return None
+        total.add(group.keys())
+    return KeyCounts(table=compared.sides.table.name, **{kind: total.by_kind.get(kind, 0) for kind in DIFFERENT})
 
 
 def table_diff(

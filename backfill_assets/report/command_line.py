@@ -6,9 +6,8 @@ and arrives as a value of `report.requests`.
 
 from __future__ import annotations
 
-import shlex
-
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.wording import word_of_a_shell
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.requests import Advice, Invocation, NextStep, Option
 
@@ -33,9 +32,9 @@ def _worded(part: str | Invocation | Option) -> str:
     match part:
         case Invocation():
             options = [_worded(Option(name, value)) for name, value in part.options]
-            return " ".join([_PROGRAM, part.act, *map(shlex.quote, part.of), *options])
+            return " ".join([_PROGRAM, part.act, *map(word_of_a_shell, part.of), *options])
         case Option(name, value):
             flag = f"--{_NAMES.get(name, name).replace('_', '-')}"
-            return flag if isinstance(value, bool) else f"{flag} {shlex.quote(value)}"
+            return flag if isinstance(value, bool) else f"{flag} {word_of_a_shell(value)}"
         case str():
             return part

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 
 from backfill_assets.core.python_text import literal
+from backfill_assets.core.wording import word_of_a_shell
 from backfill_assets.report.sniffed import imports_of, partition_of, short_name, source_of, variable_of
 from backfill_assets.sniff.proposal import Proposal, ProposedColumn
 
@@ -73,7 +73,7 @@ class FileProject:
             "@SOURCE@": short_name(self.proposal),
             "@TABLE@": self.table,
             "@FILE@": self.proposal.looked[-1].file,
-            "@DATA@": shlex.quote(self.data),
+            "@DATA@": word_of_a_shell(self.data),
             "@PATH@": literal(self.data),
             "@DAY@": partition_of(self.proposal),
             "@FIRST@": f"{first}",

@@ -37,6 +37,8 @@ SAID_OTHERWISE = {
     "core/lease.py::renewed": "a second at most",
     "core/progress.py::say": "this is what speaks",
     "core/spark_server.py::_started": "of a process that was told to end",
+    "application/output_files.py::_is_left": "the lock is had at once or not",
+    "application/output_files.py::replacing": "the lock is on a new file",
     "application/kafka_broker.py::stop": "of a process that was told to end",
     "deliver/kafka_out.py::_produce": "a tenth of a second for the buffer, again and again as records leave it",
     "deliver/kafka_out.py::_fatal": "a second at most",

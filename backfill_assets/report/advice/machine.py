@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from difflib import get_close_matches
@@ -14,6 +13,7 @@ from backfill_assets.core.people import NotAPerson
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.session_settings import ChangedSession
 from backfill_assets.core.spark_server import ForeignServer, NotOfThisMachine, OtherServer
+from backfill_assets.core.wording import word_of_a_shell
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import Partitions, compress
 from backfill_assets.report import errors as edge
@@ -76,7 +76,7 @@ def advice_on(error: BackfillError, _following: Following) -> Advice | None:
                 return f"write {near[0]}=VALUE" if near else f"leave {error.column} out"
             return f"write {' '.join(f'{name}=VALUE' for name in error.key)}"
         case edge.WordWithoutValue():
-            example = " ".join(shlex.quote(f"{name}={value}") for name, value in error.example)
+            example = " ".join(word_of_a_shell(f"{name}={value}") for name, value in error.example)
             return f"write it like {example}" if example else f"leave {error.word} out"
         case edge.NotTogether():
             return f"leave {error.leave} out, or {error.instead}"
@@ -114,7 +114,7 @@ def advice_on(error: BackfillError, _following: Following) -> Advice | None:
         case upkeep.NotSound():
             return _FIX.get(error.fault)
         case upkeep.ReadableByOthers():
-            change = f"chmod -R {error.whom}= {shlex.quote(error.home)}"
+            change = f"chmod -R {error.whom}= {word_of_a_shell(error.home)}"
             return (
                 f"take it from them: {change}, and the same for landed files, the lake and the ledger where they "
                 "are elsewhere"

@@ -107,7 +107,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
         case capture.NoSecret():
             return f"set {error.name}, or {error.name}_FILE to the path of a file that holds it"
         case capture.NotCaptured():
-            return f"land its files instead, with `land {error.source.partition('.')[2]}` and their paths"
+            files = do(Act.LAND, error.source.partition(".")[2], by=NAME)
+            return step("land its files instead, with their paths after it: ", files)
         case capture.RangeExpired() if error.expected_from is None:
             return "begin on a later day, or land what is missing from another place first"
         case capture.RangeExpired():

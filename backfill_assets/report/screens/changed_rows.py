@@ -91,12 +91,33 @@ def changes_page(found: ChangedRowsPage) -> Page:
     to = [place_ref(_address(of, each), f"{text} page") for text, each in links.items() if each]
     return page(
         words("Changed rows of ", named),
+        _counts_table(found),
+        _not_counted(found),
         *map(not_compared_note, found.not_compared),
         section(asked.table, rows_table(found.rows), of_rows=True),
         None if found.rows else Note(text=nothing),
         Note(text=joined(to, " ")) if to else None,
         below="Before: as accepted when the run was measured, or last seen by readers. After: as the run computed it.",
     )
+
+
+def _counts_table(found: ChangedRowsPage) -> Table:
+    """How many keys of each table differ and, below, how many of them are asked for."""
+    rows = [(each.table, each) for each in found.counts]
+    if found.chosen:
+        rows.append((f"shown below: {', '.join(filter(None, (found.asked.kind, found.asked.column)))}", found.chosen))
+    counts = [(name, each.added, each.removed, each.changed) for name, each in rows]
+    return table(("table", *DIFFERENT), counts, numbers=DIFFERENT)
+
+
+def _not_counted(found: ChangedRowsPage) -> Note | None:
+    """How keys are counted of which there are too many for a page."""
+    asked = found.asked
+    if asked.table in {each.table for each in found.counts} and (found.chosen or not (asked.kind or asked.column)):
+        return None
+    given = {"table": asked.table if len(found.tables) > 1 else "", "kind": asked.kind, "columns": asked.column}
+    counts = do(Act.DIFF, found.of).also(*((name, value) for name, value in given.items() if value))
+    return Note(text=words("There are too many rows to count those that are asked for here: ", counts), tone=Tone.SOFT)
 
 
 def _address(name: str, asked: AskedPage) -> str:

@@ -317,6 +317,14 @@ def test_the_desk_pages_through_changed_rows_and_filters_them(
             break
         (address,) = following
     assert days == [str(day) for day in OUTPUT]
+    every = f"table added removed changed {RECENT} 0 0 {len(OUTPUT)}"
+    assert every in get(desk, f"/changes/{run_id}").words
+    assert f"{every} shown below: added 0 0 0" in get(desk, f"/changes/{run_id}?kind=added").words
+    assert f"{every} shown below: amount 0 0 {len(OUTPUT)}" in get(desk, f"/changes/{run_id}?column=amount").words
+    monkeypatch.setattr("backfill_assets.report.changed_rows.MOST_GROUPS", 1)
+    said = f"too many rows to count those that are asked for here: backfill diff {run_id} --columns amount"
+    assert said in get(desk, f"/changes/{run_id}?column=amount").words
+    monkeypatch.setattr("backfill_assets.report.changed_rows.MOST_GROUPS", 8)
     assert "No row differs." in get(desk, f"/changes/{run_id}?kind=added").words
     assert "40" in get(desk, f"/changes/{run_id}?column=amount&kind=changed").words
     assert get(desk, f"/changes/{run_id}?column=shop").status == 400

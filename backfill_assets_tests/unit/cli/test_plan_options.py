@@ -199,7 +199,9 @@ def test_a_mistyped_day_is_refused_with_its_form(words: tuple[str, ...], day: st
 def test_a_source_of_files_is_not_captured_and_the_command_that_lands_them_is_named() -> None:
     result = typed("capture", "case_events", *DAYS, *WHY)
     assert result.exit_code == 1
-    assert "next: land its files instead, with `land case_events` and their paths" in result.stderr
+    assert (
+        "next: land its files instead, with their paths after it: backfill land case_events --by NAME" in result.stderr
+    )
 
 
 @pytest.mark.parametrize(
