@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.clock import Clock, system_clock
 from backfill_assets.core.crash_points import Reached, carry_on
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, InvalidReference, MissingInput
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.session_settings import Versions, client_versions, present_versions
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import give_access, open_spark, require_meaning
-from backfill_assets.domain import Domain, Reference
+from backfill_assets.domain import Domain, Reference, Table
 from backfill_assets.domain.domain import load_domain
 from backfill_assets.files import files_at
 from backfill_assets.files.port import Files
@@ -33,7 +33,15 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.transforms.code import DomainCode
-from backfill_assets.transforms.references import LoadedReference, archive, file_name, load_pinned, load_references
+from backfill_assets.transforms.references import (
+    LoadedReference,
+    archive,
+    asking_entries,
+    file_name,
+    known_to,
+    load_pinned,
+    load_references,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -162,6 +170,22 @@ class Workspace:
         loaded = load_references(self.domain, self.reference_files)
         archive(loaded.values(), self.reference_archive)
         return loaded
+
+    def known_rows(self, table: Table) -> Mapping[str, tuple[str, ...]]:
+        """The digests of the rows that gates of a table keep, by the names of their references, as these are now.
+
+        Raises:
+            MissingInput: A reference is not there.
+            InvalidReference: It cannot be parsed, or an entry that a gate asks says nothing clear.
+        """
+        return known_to(table, self.references) if asking_entries(table) else {}
+
+    def known_now(self, table: Table) -> Mapping[str, tuple[str, ...]]:
+        """The same, and no rows where the references cannot be used: that is looser than any rows."""
+        try:
+            return self.known_rows(table)
+        except (MissingInput, InvalidReference):
+            return {}
 
     def stamp_of(self, reference: Reference) -> str:
         """Differs after any write to a reference document; empty when it cannot be looked at."""

@@ -56,7 +56,7 @@ from backfill_assets.report.rejected import rejected_behind
 from backfill_assets.report.releases import brought_along, goes_back
 from backfill_assets.restatements.plan import members_of, write_set
 from backfill_assets.restatements.plan import plan_set as plan_restatement
-from backfill_assets.restatements.references import Chooser
+from backfill_assets.restatements.references import Chooser, with_references
 from backfill_assets.staleness.find import own_past, with_changes
 from backfill_assets.transforms.schemas import require_follows, require_inputs_follow
 from backfill_assets.workspace import Workspace
@@ -114,7 +114,7 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
         if repair.references is not None:
             graph = ws.graph_with(table.name, repair.references)
             chosen = replace(chosen, references=repair.references, graph=graph)
-        terms = replace(terms_of(ws, table, release.version), references=chosen.references)
+        terms = with_references(ws, table, terms_of(ws, table, release.version), chosen.references)
         if request.scope is not None:
             pilot = PublishMode(kind=PublishKind.PILOT, scope=request.scope)
             terms = replace(terms, gates=gate_terms(table, pilot, code=gate_code(ws, table)))

@@ -28,6 +28,7 @@ def load_terms(ws: Workspace, table: SourceTable) -> Terms:
     Raises:
         NotDetermined: Its lifts or gates ask a clock, randomness or the environment.
         NotPinnable: Its lifts reach a value that cannot be pinned.
+        InvalidReference: An entry of a reference that a gate asks says nothing clear.
     """
     ws.code.require_determined(table, LOAD_VERSION)
     return _terms(ws, table, LOAD, LOAD_VERSION, Limits(chunk_partitions=_SOURCE_CHUNK))
@@ -42,6 +43,7 @@ def terms_of(ws: Workspace, table: DerivedTable, version: str, *, computes: bool
     Raises:
         NotDetermined: The rows of the release would not follow from what a manifest pins.
         NotPinnable: The release reaches a value that cannot be pinned.
+        InvalidReference: An entry of a reference that a gate asks says nothing clear.
     """
     inexact = ws.code.require_determined(table, version) if computes else ()
     limits = Limits(chunk_partitions=ws.settings.chunk_partitions, chunk_rows=ws.settings.chunk_rows)
@@ -77,7 +79,7 @@ def _terms(ws: Workspace, table: Table, transform: str, version: str, limits: Li
         limits=limits,
         policy=table.policy,
         name_policy=ws.domain.table(name).policy if name else None,
-        safeguards=safeguards_of(table, of_gates),
+        safeguards=safeguards_of(table, of_gates, ws.known_rows(table)),
     )
 
 

@@ -5,7 +5,7 @@ Nothing here asks whether the rows are a candidate: accepted rows are measured i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
@@ -28,7 +28,7 @@ from backfill_assets.planning.reads import output_days
 from backfill_assets.transforms.apply import failed_in_worker
 from backfill_assets.transforms.called_gates import Called, FailingFrame, called_gate, gate_of
 from backfill_assets.transforms.definitions import Sources
-from backfill_assets.transforms.references import load_pinned
+from backfill_assets.transforms.references import LoadedReference, load_pinned, require_entries
 from backfill_assets.transforms.schemas import current_rows
 from backfill_assets.transforms.workers import require_same_in_workers
 from backfill_assets.workspace import Workspace
@@ -66,6 +66,23 @@ class Measuring:
         """By partition that a gate cannot measure, a table and its partitions that it cannot read."""
         unread = self.unread if ACCEPTED in gate.named else ()
         return {**self.pinned[gate.name].lacking, **{p: (self.table.name, (p,)) for p in unread}}
+
+    def unknown(self, gate: Failing) -> Collection[date]:
+        """The partitions of which the reference of a gate has no entry, so that it asks nothing there."""
+        if not gate.entries:
+            return ()
+        known = require_entries(self.loaded[gate.references[0]], gate, self.table)
+        return {*self.partitions} - known.days(self.table.partition.column, self.table.partition.grain)
+
+    @cached_property
+    def loaded(self) -> Mapping[str, LoadedReference]:
+        """The references that gates find in their contexts, by name; a present one with the place of its file."""
+        names = {name for gate in self.gates for name in gate.references}
+        pins = [*self.references, *(each for gate in self.gates for each in self.pinned[gate.name].reads.references)]
+        ws, used = self.ws, {each.name: each for each in pins if each.name in names}
+        found = load_pinned(ws.domain, used.values(), ws.reference_archive)
+        present = ws.references if found else {}
+        return {name: present[name] if present[name].sha256 == each.sha256 else each for name, each in found.items()}
 
     @property
     def reads(self) -> tuple[GateReads, ...]:
@@ -153,10 +170,14 @@ def counted(work: Measuring) -> Mapping[str, FailingRows]:
         ContractBroken: A gate failed, its code in Spark's Python processes is not the code that was agreed to, or a row
             has no partition.
         MissingInput: A file that it reads does not exist any more.
+        InvalidReference: An entry of a reference that it asks says nothing clear.
     """
     with _named_errors(work):
         found = count_failing(work.called, work.table, work.partitions)
-    return {gate.name: replace(found[gate.name], lacking=work.lacking(gate)) for gate in work.gates}
+    return {
+        gate.name: replace(found[gate.name], lacking=work.lacking(gate), unknown=work.unknown(gate))
+        for gate in work.gates
+    }
 
 
 def examples(work: Measuring, failed: Mapping[str, Iterable[date]]) -> tuple[FailingKey, ...]:
@@ -213,9 +234,9 @@ def _partition_columns(table: Table, gate: Failing) -> Mapping[str, str]:
 
 def _context(work: Measuring, gate: Failing) -> GateContext:
     ws = work.ws
-    chosen = [each for each in work.references if each.name in gate.references]
-    pins = (*chosen, *work.pinned[gate.name].reads.references)
-    values = {name: each.value for name, each in load_pinned(ws.domain, pins, ws.reference_archive).items()}
+    values = {name: work.loaded[name].value for name in gate.references}
+    if gate.entries:
+        require_entries(work.loaded[gate.references[0]], gate, work.table)
     return GateContext(
         output=output_days(work.table.partition.grain, work.partitions),
         output_partitions=work.partitions,

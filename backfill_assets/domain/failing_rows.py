@@ -76,6 +76,11 @@ class Failing:
             the code of an author; empty for any other.
         then: Of a function that returns other rows than those that fail: what makes these of them, which takes the
             context, the candidate and what was returned.
+        entries: Of a gate that asks what the entries of its first reference say, the name of their list in the file: in
+            a partition without an entry it measures nothing.
+        keeps: Whether an entry that another version of that reference lacks, or has otherwise, loosens the gate.
+        mistake: What is wrong with these entries: takes them with `partition`, `grain`, `key` and `schema` of the
+            table, and returns the number of an entry with what is wrong with it, or None.
     """
 
     of_accepted: ClassVar[bool] = True
@@ -90,6 +95,9 @@ class Failing:
     over: tuple[Over, ...] = ()
     release: str = ""
     then: Callable[..., DataFrame] | None = None
+    entries: str = ""
+    keeps: bool = False
+    mistake: Callable[..., tuple[int, str] | None] | None = None
     blocking: bool = True
 
     @property

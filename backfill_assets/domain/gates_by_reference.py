@@ -6,23 +6,25 @@ Their files are references as others are: versioned, archived when they are used
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Context, Decimal, InvalidOperation
+from functools import cached_property, partial
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DecimalType, StructType
+from pyspark.sql.types import DecimalType, NumericType, StructType
 
 from backfill_assets.core.columns import in_sql
 from backfill_assets.core.declaring import declared
 from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.core.identity import document_digest
 from backfill_assets.domain.context import GateContext
 from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Over
 from backfill_assets.domain.gates import name_for
-from backfill_assets.planning.partitions import partition_of
+from backfill_assets.planning.partitions import Grain, partition_of
 
 ROWS = "rows"
 """The number of rows of a total, among the names of its columns."""
@@ -32,11 +34,13 @@ _SCALE, _MOST_DIGITS = 9, 38
 
 _ALL_DIGITS = Context(prec=1_000)
 
+_DIGITS = 16
+
 EXACT = f"decimal({_MOST_DIGITS},{_SCALE})"
 """The type in which amounts are added up and compared."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class KnownRows:
     """Rows of a reference: known rows of a table, or totals of its groups.
 
@@ -47,6 +51,15 @@ class KnownRows:
 
     version: str
     rows: tuple[Mapping[str, str | None], ...]
+
+    @cached_property
+    def digests(self) -> tuple[str, ...]:
+        """What identifies each row, in order: the beginning of the sha256 of its columns with their values."""
+        return tuple(sorted({document_digest(dict(row))[:_DIGITS] for row in self.rows}))
+
+    def days(self, partition: str, grain: Grain) -> frozenset[date]:
+        """The partitions that the rows are about."""
+        return frozenset(day for row in self.rows if (day := _day(grain, row.get(partition))))
 
 
 def known_rows(document: Any) -> KnownRows:
@@ -114,7 +127,7 @@ def golden(reference: str, *, blocking: bool = True, name: str = "") -> Failing:
 
     def rows(ctx: GateContext, candidate: DataFrame) -> DataFrame:
         key = tuple(dict.fromkeys((ctx.partition, *ctx.key)))
-        known = list(_entries(ctx, reference, key, candidate.columns))
+        known = list(_entries(ctx, reference))
         names = sorted({name for row in known for name in row} - {*key})
         texts = (*key, *names)
         given = ctx.frame(
@@ -157,7 +170,10 @@ def golden(reference: str, *, blocking: bool = True, name: str = "") -> Failing:
         rows=rows,
         takes=(CONTEXT, CANDIDATE),
         references=(reference,),
-        release="golden 2",
+        release="golden 3",
+        entries="rows",
+        keeps=True,
+        mistake=_mistake_in_rows,
         blocking=blocking,
     )
 
@@ -200,8 +216,7 @@ def totals(
 
     def rows(ctx: GateContext, candidate: DataFrame) -> DataFrame:
         key, measures = (ctx.partition, *groups), (ROWS, *summed)
-        known = list(_entries(ctx, reference, key, (*key, *measures)))
-        _require_totals(reference, known, measures)
+        known = list(_entries(ctx, reference))
         kinds = [_exact(candidate.schema, name) for name in measures]
         delivered = ctx.frame(
             [(*(row[name] for name in key), *(row.get(name) for name in measures)) for row in known],
@@ -239,7 +254,7 @@ def totals(
                 F.max("_known").alias("_known"),
             )
         )
-        having = sorted({day for day in (_day(ctx, row) for row in known) if day})
+        having = sorted({day for day in (_day(ctx.grain, row[ctx.partition]) for row in known) if day})
         is_known = F.col("_known").isNotNull()
         unknown = ~is_known & F.col("_k0").isin(having) if having else F.lit(False)
         differences = [_difference(unknown, F.lit("no rows"), _said(ROWS, plain(F.col("_f0"))))]
@@ -270,52 +285,88 @@ def totals(
         takes=(CONTEXT, CANDIDATE),
         references=(reference,),
         over=tuple(Over(frame=CANDIDATE, sql=in_sql(column)) for column in (*groups, *summed)),
-        release="totals 2",
+        release="totals 3",
+        entries="totals",
+        mistake=partial(_mistake_in_totals, groups=groups, measures=(ROWS, *summed)),
         blocking=blocking,
     )
 
 
-def _entries(
-    ctx: GateContext, reference: str, key: Iterable[str], known: Iterable[str]
-) -> Iterator[Mapping[str, str | None]]:
-    """The entries of a reference whose partitions are measured.
-
-    Raises:
-        ValueError: An entry lacks a column of the key, names one that is not known, has no day, or is there twice.
-    """
-    columns, seen = set(known), set()
-    for number, entry in enumerate(ctx.references[reference].rows, 1):
-        what = f"entry {number} of {reference} {ctx.references[reference].version}"
-        if lacking := [name for name in key if name not in entry]:
-            raise ValueError(f"{what} lacks {', '.join(lacking)}, which say what it is about")
-        if unknown := [name for name in entry if name not in columns]:
-            raise ValueError(f"{what} has {', '.join(unknown)}, where {', '.join(sorted(columns))} are known")
-        if (day := _day(ctx, entry)) is None:
-            raise ValueError(
-                f"{what}: {ctx.partition} is {entry[ctx.partition]!r:.60}, which is not a day such as 2026-01-31"
-            )
-        row = {**entry, ctx.partition: day.isoformat()}
-        about = tuple(row[name] for name in key)
-        if about in seen:
-            raise ValueError(f"{what} is about the same as an entry before it")
-        seen.add(about)
-        if day in ctx.output_partitions:
-            yield row
+def _entries(ctx: GateContext, reference: str) -> Iterator[Mapping[str, str | None]]:
+    """The entries of a reference whose partitions are measured. They have no mistakes: these are found before."""
+    for entry in ctx.references[reference].rows:
+        day = _day(ctx.grain, entry[ctx.partition])
+        if day is not None and day in ctx.output_partitions:
+            yield {**entry, ctx.partition: day.isoformat()}
 
 
-def _day(ctx: GateContext, row: Mapping[str, str | None]) -> date | None:
+def _day(grain: Grain, text: str | None) -> date | None:
     """The partition that an entry is about; None if it names no day."""
     try:
-        return partition_of(ctx.grain, date.fromisoformat(row[ctx.partition] or ""))
+        return partition_of(grain, date.fromisoformat(text or ""))
     except ValueError:
         return None
 
 
-def _require_totals(reference: str, known: Iterable[Mapping[str, str | None]], measures: Iterable[str]) -> None:
-    for row in known:
-        for name in measures:
-            if name in row and amount_of(row[name]) is None:
-                raise ValueError(f"{reference}: {name} is {row[name]!r:.60}, which is not an amount")
+def _mistake_in_rows(
+    entries: Sequence[Mapping[str, str | None]], *, partition: str, grain: Grain, key: Sequence[str], schema: StructType
+) -> tuple[int, str] | None:
+    """The first entry of known rows that says nothing clear of a table, by its number, and what is wrong with it."""
+    numbers = [field.name for field in schema if isinstance(field.dataType, NumericType)]
+    about = tuple(dict.fromkeys((partition, *key)))
+    return _mistake(entries, partition, grain, about, schema.fieldNames(), dict.fromkeys(numbers, _is_number))
+
+
+def _mistake_in_totals(
+    entries: Sequence[Mapping[str, str | None]],
+    *,
+    partition: str,
+    grain: Grain,
+    groups: Sequence[str],
+    measures: Sequence[str],
+    **_of_table: object,
+) -> tuple[int, str] | None:
+    """The same of control totals, of which every amount is one."""
+    about = (partition, *groups)
+    return _mistake(entries, partition, grain, about, (*about, *measures), dict.fromkeys(measures, _is_amount))
+
+
+def _mistake(
+    entries: Sequence[Mapping[str, str | None]],
+    partition: str,
+    grain: Grain,
+    about: Sequence[str],
+    known: Sequence[str],
+    numbers: Mapping[str, Callable[[str | None], bool]],
+) -> tuple[int, str] | None:
+    seen: dict[tuple[str | None, ...], int] = {}
+    for number, entry in enumerate(entries, 1):
+        if lacking := [name for name in about if name not in entry]:
+            return number, f"lacks {', '.join(lacking)}; give it {', '.join(about)}, which say what it is about"
+        if unknown := [name for name in entry if name not in known]:
+            return number, f"has {', '.join(unknown)}; an entry can have {', '.join(known)}"
+        if (day := _day(grain, entry[partition])) is None:
+            return number, f"has {entry[partition]!r:.60} as {partition}; write a day such as 2026-01-31"
+        for name in (name for name in numbers if name in entry and not numbers[name](entry[name])):
+            said = "null" if entry[name] is None else repr(entry[name])
+            return number, f'has {said:.60} as {name}; write a number such as 12 or "12.50"'
+        named = (day.isoformat(), *(entry[name] for name in about if name != partition))
+        if named in seen:
+            return number, f"is about the same as entry {seen[named]}; keep one of the two"
+        seen[named] = number
+    return None
+
+
+def _is_number(text: str | None) -> bool:
+    """Whether a text is a value of a column of numbers: null, NaN and infinite ones are."""
+    try:
+        return text is None or Decimal(text) is not None
+    except InvalidOperation:
+        return False
+
+
+def _is_amount(text: str | None) -> bool:
+    return amount_of(text) is not None
 
 
 def amount_of(value: int | str | Decimal | None) -> Decimal | None:

@@ -27,6 +27,7 @@ from backfill_assets.planning.safeguards import (
     EXPIRE,
     FOLLOW,
     GATE,
+    KNOWN,
     LEAVE,
     OF,
     PUBLISH,
@@ -35,16 +36,22 @@ from backfill_assets.planning.safeguards import (
 )
 
 NO_CODE: Mapping[str, str] = {}
+NO_ROWS: Mapping[str, tuple[str, ...]] = {}
 
 
-def safeguards_of(table: SourceTable | DerivedTable, code: Mapping[str, str] = NO_CODE) -> tuple[Safeguard, ...]:
+def safeguards_of(
+    table: SourceTable | DerivedTable, code: Mapping[str, str] = NO_CODE, known: Mapping[str, tuple[str, ...]] = NO_ROWS
+) -> tuple[Safeguard, ...]:
     """Everything that a table declares and that may not be loosened by its author alone.
 
     Args:
         code: The digests of the author's code that measures gates, by their names: other code is another gate.
+        known: The digests of the rows of references that gates keep, by the names of the references: a version that
+            lacks one is a looser gate.
     """
     measures = table.breakdown.measures if isinstance(table, DerivedTable) and table.breakdown else {}
     found = [_gate(gate, measures, code) for gate in table.gates]
+    found += [Safeguard(name=f"{KNOWN}{name}", holds={"rows": rows}) for name, rows in known.items()]
     match table:
         case SourceTable():
             found += _of_source(table)

@@ -5,7 +5,7 @@ The rows of all gates of a run are counted in one query. Some are read only of g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import reduce
@@ -45,10 +45,12 @@ class FailingRows:
     Attributes:
         rows: How many rows fail it, by partition; partitions without any are absent.
         lacking: By partition, a table that it reads there and the partitions of it that are not accepted.
+        unknown: The partitions of which its reference has no entry, so that it asks nothing there.
     """
 
     rows: Mapping[date, int] = field(default_factory=dict)
     lacking: Mapping[date, tuple[str, tuple[date, ...]]] = field(default_factory=dict)
+    unknown: Collection[date] = ()
 
 
 def count_failing(

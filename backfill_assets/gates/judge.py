@@ -245,6 +245,9 @@ def _failing_rows(gate: Failing, partition: date, rows: int, counted: FailingRow
         observed = {"table": table, "missing": missing[0].isoformat(), "missing_partitions": len(missing)}
         return Verdict(passed=False, finding=Finding.NOT_MEASURED, observed={"demands": gate.demands, **observed})
     failing = counted.rows.get(partition, 0)
+    if partition in counted.unknown and not failing:
+        named = {"reference": gate.references[0], "demands": gate.demands}
+        return Verdict(passed=True, finding=Finding.NOTHING_KNOWN, observed={"rows": rows, **named})
     finding = Finding.ROWS_FAIL if failing else Finding.NO_ROWS_FAIL
     counts = {"rows": rows, "failing_rows": failing, "demands": gate.demands}
     return Verdict(passed=not failing, finding=finding, observed=counts)

@@ -238,8 +238,8 @@ def measured(
 
 def violations(result: GateResult) -> int:
     """How many rows of a partition break a gate; 0 for a gate that does not count rows."""
-    observed = result.observed
-    return int(observed.get("violating_rows", observed.get("rows_without_a_required_value", 0)) or 0)
+    counts = ("violating_rows", "rows_without_a_required_value", "failing_rows")
+    return int(next((result.observed[name] for name in counts if name in result.observed), 0) or 0)
 
 
 def names_rows(result: GateResult) -> bool:

@@ -25,6 +25,9 @@ GATE = "gate "
 COLUMN = "column "
 """How safeguards of columns begin: one that is gone has no values that could be wrong."""
 
+KNOWN = "golden rows of "
+"""How safeguards begin that are rows which are known to be right."""
+
 UNDETERMINED = "undetermined "
 """How safeguards begin that permit rows to depend on an order that nothing decides."""
 
@@ -47,6 +50,7 @@ class Safeguard:
         least: Numbers that are looser the smaller they are.
         most: Numbers that are looser the larger they are.
         among: Lists that are looser the more they hold.
+        holds: Lists that are looser if they lack anything.
         exactly: Texts of which any other one counts as looser.
     """
 
@@ -55,6 +59,7 @@ class Safeguard:
     least: Mapping[str, float | None] = field(default_factory=dict)
     most: Mapping[str, float | None] = field(default_factory=dict)
     among: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    holds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     exactly: Mapping[str, str] = field(default_factory=dict)
 
     def is_looser(self, earlier: Safeguard) -> bool:
@@ -73,7 +78,12 @@ class Safeguard:
             any(_below(self.least[name], bound) for name, bound in earlier.least.items() if name in self.least)
             or any(_above(self.most[name], bound) for name, bound in earlier.most.items() if name in self.most)
             or any(set(some) - set(earlier.among.get(name, ())) for name, some in self.among.items())
+            or self.lacks(earlier) > 0
         )
+
+    def lacks(self, earlier: Safeguard) -> int:
+        """How much it does not hold of what an earlier declaration of it holds."""
+        return sum(len(set(some) - set(self.holds.get(name, ()))) for name, some in earlier.holds.items())
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -82,6 +92,7 @@ class Safeguard:
             "least": {name: _text(bound) for name, bound in self.least.items()},
             "most": {name: _text(bound) for name, bound in self.most.items()},
             "among": {name: sorted(some) for name, some in self.among.items()},
+            "holds": {name: sorted(some) for name, some in self.holds.items()},
             "exactly": dict(self.exactly),
         }
         permits = {"permits": True} if self.permits else {}
@@ -100,6 +111,7 @@ class Safeguard:
             least=least,
             most=most,
             among={name: tuple(some) for name, some in document.get("among", {}).items()},
+            holds={name: tuple(some) for name, some in document.get("holds", {}).items()},
             exactly=document.get("exactly", {}),
         )
 
@@ -190,7 +202,7 @@ class Agreed:
     safeguards: tuple[tuple[Safeguard, ...], ...] = ()
 
     def loosened_by(self, *declared: Iterable[Safeguard]) -> tuple[str, ...]:
-        """The names of the safeguards that one of these declarations loosens."""
+        """The names of the safeguards that one of these declarations loosens, and of a list how much it lacks."""
         found = (name for now in declared for was in self.safeguards for name in _loosened(was, tuple(now)))
         return tuple(dict.fromkeys(found))
 
@@ -230,4 +242,5 @@ def _loosened(was: Iterable[Safeguard], now: Iterable[Safeguard], *, surely: boo
             if given is not None and given.permits == (earlier is None):
                 yield name
         elif later.is_surely_looser(earlier) if surely else later.is_looser(earlier):
-            yield name
+            held = sum(map(len, earlier.holds.values()))
+            yield f"{name}: {later.lacks(earlier):,} of {held:,} are gone or changed" if held else name

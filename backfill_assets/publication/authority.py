@@ -162,7 +162,7 @@ def standing_of(ws: Workspace, tx: ReadTransaction, name: str) -> Standing:
     return Standing(
         declared=tuple(declared),
         agreed=tuple(dict.fromkeys((*last.policies, *of_names))),
-        safeguards=() if table is None else safeguards_of(table, ws.code.gate_digests(table)),
+        safeguards=() if table is None else safeguards_of(table, ws.code.gate_digests(table), ws.known_now(table)),
         last=last,
         # A table that was published as something else has readers of its own.
         is_unseen=of is not None and name not in tx.acts.were_shown(of) and last.was_version_of(of),

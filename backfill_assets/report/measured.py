@@ -11,7 +11,7 @@ from backfill_assets.domain import WarmUpProof
 from backfill_assets.gates.moves import Moves as Moves  # a part of documents, which other rooms know from here
 from backfill_assets.gates.moves import StateMove as StateMove  # as `Moves` above
 from backfill_assets.gates.moves import added_up, changed_columns_in, moves_in, state_moves_in
-from backfill_assets.ledger.findings import GateResult
+from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.records import LOST, CandidatePartition
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm
@@ -173,4 +173,15 @@ def outcome_of(grain: Grain, results: Sequence[GateResult]) -> str:
         return "not measured yet"
     if not failed and results[0].gate == PROOF:
         return scope_of_proof(grain, results)
-    return f"{failed:,} of {every} failed" if failed else f"{every} passed"
+    return f"{failed:,} of {every} failed" if failed else f"{every} passed{_without_entry(results)}"
+
+
+def _without_entry(results: Sequence[GateResult]) -> str:
+    """In how many partitions a gate that passed has measured nothing, because its reference has no entry for them."""
+    nothing = [result for result in results if result.finding is Finding.NOTHING_KNOWN]
+    if not nothing:
+        return ""
+    named = f"{nothing[0].observed['reference']} has no entry"
+    if len(nothing) == len(results):
+        return f", where nothing was measured: {named} for {'it' if len(nothing) == 1 else 'them'}"
+    return f"; nothing was measured in {len(nothing):,} of them, for which {named}"

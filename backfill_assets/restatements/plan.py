@@ -34,7 +34,7 @@ from backfill_assets.planning.sets import ProposedBecause, SetManifest, SetMembe
 from backfill_assets.planning.stages import stages_of
 from backfill_assets.publication.authority import demand_of
 from backfill_assets.restatements.errors import NoChangeNamed, StaleNeedsPresent
-from backfill_assets.restatements.references import Chooser
+from backfill_assets.restatements.references import Chooser, with_references
 from backfill_assets.restatements.scope import (
     NOTHING_STALE,
     StaleOnes,
@@ -224,8 +224,9 @@ def _plans(
             # one per combination of versions of the references.
             for chosen in chooser.each(tx, ws.domain.derived_table(rebuild.table), rebuild.partitions):
                 asked = _run_of(request, rebuild, chosen.partitions, set_id)
-                terms = replace(terms_of(rebuild.table), references=chosen.references)
-                past = own_past(ws, tx, ws.domain.derived_table(rebuild.table), chosen.partitions[0])
+                table = ws.domain.derived_table(rebuild.table)
+                terms = with_references(ws, table, terms_of(rebuild.table), chosen.references)
+                past = own_past(ws, tx, table, chosen.partitions[0])
                 plan = propose(asked, terms, graph=chosen.graph, state=state, as_of=as_of, upstream=staged, past=past)
                 require_inputs(plan, first_day=ws.graph.first_day)
                 plan = with_changes(ws, tx, plan)

@@ -20,7 +20,9 @@ from backfill_assets.planning.chosen_references import (
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
-from backfill_assets.transforms.references import archive, find_version
+from backfill_assets.planning.request import Terms
+from backfill_assets.planning.safeguards import KNOWN
+from backfill_assets.transforms.references import archive, asking_entries, find_version, known_to, load_pinned
 from backfill_assets.workspace import Workspace
 
 
@@ -137,6 +139,19 @@ class Chooser:
         if not any(pinned.is_chosen for pinned in references):
             return self.ws.graph
         return self.ws.graph_with(table.name, references)
+
+
+def with_references(ws: Workspace, table: DerivedTable, terms: Terms, references: Sequence[PinnedReference]) -> Terms:
+    """The terms of a run with these references, of which gates keep the rows of the version that was chosen.
+
+    Raises:
+        InvalidReference: An entry of one that a gate asks says nothing clear.
+    """
+    chosen = [each for each in references if each.is_chosen] if asking_entries(table) else []
+    known = known_to(table, load_pinned(ws.domain, chosen, ws.reference_archive))
+    held = {f"{KNOWN}{name}": {"rows": rows} for name, rows in known.items()}
+    safeguards = tuple(replace(each, holds=held.get(each.name, each.holds)) for each in terms.safeguards)
+    return replace(terms, references=tuple(references), safeguards=safeguards)
 
 
 def recorded_references(tx: ReadTransaction, table: str, partitions: Sequence[date] | None = None) -> Recorded:

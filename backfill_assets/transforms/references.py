@@ -16,11 +16,13 @@ from typing import Any
 
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.core.regular_files import NotRegular
-from backfill_assets.domain import Domain, Reference, ReferenceValue
+from backfill_assets.domain import Domain, Failing, Reference, ReferenceValue, Table
+from backfill_assets.domain.gates_by_reference import KnownRows
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.files.port import Files
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.transforms import errors
+from backfill_assets.transforms.schemas import current_schema
 
 MOST_BYTES = 1 << 20
 """A larger file is refused before it is parsed, which every plan does. PyYAML takes 3 to 4 seconds for a MiB of dates,
@@ -32,12 +34,13 @@ _FEWEST_DIGITS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedReference:
-    """A parsed reference document and what identifies it."""
+    """A parsed reference document, what identifies it, and where it was read."""
 
     name: str
     sha256: str
     content: bytes
     value: ReferenceValue
+    place: str
 
     @property
     def pinned(self) -> PinnedReference:
@@ -207,8 +210,56 @@ def _parsed(reference: Reference, content: bytes, *, place: str) -> LoadedRefere
         why = f"its parse gives a {type(value).__name__}, which has no text as its version, so that no run can name it"
         raise errors.ReferenceBroken(reference=reference.name, place=place, why=why)
     return LoadedReference(
-        name=reference.name, sha256=hashlib.sha256(content).hexdigest(), content=content, value=value
+        name=reference.name, sha256=hashlib.sha256(content).hexdigest(), content=content, value=value, place=place
     )
+
+
+def require_entries(reference: LoadedReference, gate: Failing, table: Table) -> KnownRows:
+    """The entries of a reference, each of which says something clear of the table whose gate asks what they say.
+
+    Raises:
+        InvalidReference: One does not; with the file, the number and the line of the entry, and what to write.
+    """
+    asks = f"gate {gate.name} of {table.name}"
+    if not isinstance(reference.value, KnownRows):
+        parse = "known_rows" if gate.keeps else "control_totals"
+        why = f"{asks} reads its entries, so that the domain has to declare it with parse={parse}"
+        raise errors.ReferenceBroken(reference=reference.name, place=reference.place, why=why)
+    found = gate.mistake and gate.mistake(
+        reference.value.rows,
+        partition=table.partition.column,
+        grain=table.partition.grain,
+        key=table.row_key,
+        schema=current_schema(table),
+    )
+    if found:
+        from backfill_assets.transforms.strict_yaml import line_of_entry
+
+        number, wrong = found
+        line = line_of_entry(reference.content, gate.entries, number)
+        why = f"entry {number} of `{gate.entries}`, in line {line}, {wrong} ({asks} asks what it says)"
+        raise errors.ReferenceBroken(reference=reference.name, place=reference.place, why=why)
+    return reference.value
+
+
+def known_to(table: Table, references: Mapping[str, LoadedReference]) -> Mapping[str, tuple[str, ...]]:
+    """The digests of the rows that gates of a table keep, by the names of those of these references that have them.
+
+    Raises:
+        InvalidReference: An entry that a gate asks says nothing clear.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for gate in asking_entries(table):
+        name = gate.references[0]
+        if name in references:
+            known = require_entries(references[name], gate, table)
+            found |= {name: known.digests} if gate.keeps else {}
+    return found
+
+
+def asking_entries(table: Table) -> tuple[Failing, ...]:
+    """The gates of a table that ask what the entries of a reference say."""
+    return tuple(gate for gate in table.gates if isinstance(gate, Failing) and gate.entries)
 
 
 def _one_sentence(error: Exception) -> str:

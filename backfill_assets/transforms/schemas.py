@@ -67,7 +67,15 @@ def current_rows(rows: DataFrame, table: Table) -> DataFrame:
     """The rows of keys that exist, without the columns of the changelog: what a transform is given."""
     if not isinstance(table, SourceTable) or table.operation is None:
         return rows
-    return rows.where(is_current()).select(*table.schema.fieldNames(), table.partition.column)
+    return rows.where(is_current()).select(*current_schema(table).fieldNames())
+
+
+def current_schema(table: Table) -> StructType:
+    """The business columns of rows of keys that exist, without the columns of the changelog."""
+    every = business_schema(table)
+    if not isinstance(table, SourceTable) or table.operation is None:
+        return every
+    return StructType([every[name] for name in (*table.schema.fieldNames(), table.partition.column)])
 
 
 RUN_LINEAGE = StructType([StructField(RUN_ID, StringType(), nullable=True)])

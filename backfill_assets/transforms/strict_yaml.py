@@ -23,6 +23,18 @@ def parse_yaml(content: bytes) -> Any:
         raise ValueError(str(error)) from error
 
 
+def line_of_entry(content: bytes, member: str, number: int) -> int:
+    """In which line of a document that was parsed an entry of a list begins; the first line is 1.
+
+    Args:
+        member: The name of the list.
+        number: Of the entry; the first is 1.
+    """
+    root: Any = yaml.compose(content, Loader=_StrictLoader)
+    entries = next(value for key, value in root.value if key.value == member)
+    return int(entries.value[number - 1].start_mark.line) + 1
+
+
 class _StrictLoader(yaml.SafeLoader):
     """Refuses aliases and duplicate keys.
 

@@ -38,7 +38,7 @@ from backfill_assets.gates.sample import MOST_KEYS, failing_keys
 from backfill_assets.lake.append import append_validation
 from backfill_assets.lake.tables import problem_of
 from backfill_assets.ledger.checks import CheckedGate
-from backfill_assets.ledger.findings import FailingKey, GateResult
+from backfill_assets.ledger.findings import FailingKey, Finding, GateResult
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions, count_of
@@ -58,6 +58,7 @@ class GateOnRows:
         gate: Its name.
         blocking: Whether its failure would block a run.
         measured: In how many partitions it was measured.
+        nothing_known: In how many of them it asked nothing, because its reference has no entry for them.
         failed: The partitions that do not pass it; null when all do.
         failures: What it found in the first of them, by partition.
         keys: Keys of some rows that fail it.
@@ -66,6 +67,7 @@ class GateOnRows:
     gate: str
     blocking: bool
     measured: int
+    nothing_known: int
     failed: Partitions | None
     failures: tuple[CheckedGate, ...]
     keys: tuple[FailingKey, ...]
@@ -92,8 +94,11 @@ class RowsCheck:
 
     Attributes:
         table: The table.
-        passes: Whether every blocking gate passed in every partition that was asked for, and could be measured there.
+        passes: Whether every blocking gate passed in every accepted partition that was asked for, and could be measured
+            there.
         partitions: The accepted partitions that were measured; null when none could be.
+        asked: How many partitions were asked for; null where all accepted ones were.
+        not_accepted: Those of them without accepted rows, in which nothing was measured; null without any.
         gates: What each gate found, as they are declared.
         of_candidates: The gates that are asked only of candidates, and were not asked.
         not_measurable: The accepted partitions that could not be measured with some gates, by reason.
@@ -103,6 +108,8 @@ class RowsCheck:
     table: str
     passes: bool
     partitions: Partitions | None
+    asked: int | None
+    not_accepted: Partitions | None
     gates: tuple[GateOnRows, ...]
     of_candidates: tuple[str, ...]
     not_measurable: tuple[NotMeasurable, ...]
@@ -184,7 +191,12 @@ def check_rows(
         _check_group(work, group)
         done += len(group)
     say("done")
-    return _checked(work, wanted)
+    lacking = [p for p in partitions or () if p not in accepted]
+    return replace(
+        _checked(work, wanted),
+        asked=None if partitions is None else len(partitions),
+        not_accepted=Partitions.of(table.partition.grain, lacking) if lacking else None,
+    )
 
 
 def _unreadable(ws: Workspace, table: Table, accepted: Mapping[date, PartitionVersion]) -> Mapping[date, str]:
@@ -250,6 +262,7 @@ def _failing_rows(
     gates = [gate for gate in work.gates if isinstance(gate, Failing)]
     counts: dict[str, dict[date, int]] = {gate.name: {} for gate in gates}
     keys: list[FailingKey] = []
+    unknown: dict[str, set[date]] = {gate.name: set() for gate in gates}
     for run_id, days in grouped((v.run_id, p) for p, v in versions.items()).items() if gates else ():
         with work.ws.ledger.read() as tx:
             manifest = tx.runs.get(run_id).manifest
@@ -268,7 +281,8 @@ def _failing_rows(
                 why = f"gate {gate.name} reads {lacked}, of which {missing[0]} has no accepted rows"
                 work.unmeasured[gate.name, partition] = why
             counts[gate.name] |= found
-    return {name: FailingRows(rows=found) for name, found in counts.items()}, keys
+            unknown[gate.name] |= {*measured.unknown}
+    return {name: FailingRows(rows=found, unknown=unknown[name]) for name, found in counts.items()}, keys
 
 
 def _asked(work: _Checking, gate: Failing, manifest: Manifest, files: Mapping[date, FileSet]) -> Measuring:
@@ -350,6 +364,7 @@ def _checked(work: _Checking, wanted: Iterable[Gate]) -> RowsCheck:
                 gate=gate.name,
                 blocking=gate.blocking,
                 measured=len(found),
+                nothing_known=sum(each.finding is Finding.NOTHING_KNOWN for each in found),
                 failed=Partitions.of(grain, [each.partition for each in failures]) if failures else None,
                 failures=tuple(failures[:MOST_FAILURES]),
                 keys=tuple(keys.get(gate.name, ())),
@@ -362,6 +377,8 @@ def _checked(work: _Checking, wanted: Iterable[Gate]) -> RowsCheck:
         table=table,
         passes=not any(each.blocking and (each.failed or each.gate in unmeasured) for each in gates),
         partitions=Partitions.of(grain, work.accepted) if work.accepted else None,
+        asked=None,
+        not_accepted=None,
         gates=tuple(gates),
         of_candidates=tuple(gate.name for gate in wanted if not gate.of_accepted),
         not_measurable=tuple(

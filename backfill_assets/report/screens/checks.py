@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from backfill_assets.planning.partitions import Grain, count_of, partition_text
+from backfill_assets.planning.partitions import Grain, Partitions, count_of, partition_text
 from backfill_assets.report.advice.machine import after_rows_check
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.page import Block, Note, Page, Tone, next_steps, page, section, table
+from backfill_assets.report.requests import Act, do
 from backfill_assets.report.screens.shown_rows import keys_table
 from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.verdicts import verdict_words
@@ -25,7 +27,10 @@ def rows_page(found: RowsCheck) -> Page:
         f"Accepted rows of {found.table}{which}",
         section("Gates", table(["gate", "failure", "outcome", "failed in"], rows)),
         *(block for each in found.gates for block in _failed(each, grain)),
-        Note(text=f"asked only of candidates: {', '.join(found.of_candidates)}") if found.of_candidates else None,
+        Note(text=as_sentence(_not_accepted(found, found.not_accepted)), tone=Tone.ATTENTION)
+        if found.not_accepted
+        else None,
+        Note(text=_of_candidates(found.of_candidates)) if found.of_candidates else None,
         *(Note(text=as_sentence(_not_measured(each)), tone=Tone.BAD) for each in found.not_measurable),
         Note(text=f"replaced meanwhile, and measured as before: {found.replaced}", tone=Tone.ATTENTION)
         if found.replaced
@@ -37,8 +42,21 @@ def rows_page(found: RowsCheck) -> Page:
 
 def _outcome(found: GateOnRows, noun: str) -> str:
     if found.failed is None:
-        return f"passed in {count_of(found.measured, noun)}"
+        nothing = f", {found.nothing_known:,} without an entry to compare" if found.nothing_known else ""
+        return f"passed in {count_of(found.measured, noun)}{nothing}"
     return f"failed in {len(found.failed):,} of {count_of(found.measured, noun)}"
+
+
+def _not_accepted(found: RowsCheck, lacking: Partitions) -> str:
+    every = count_of(found.asked or len(lacking), lacking.grain.noun)
+    return f"no accepted rows on {len(lacking):,} of {every}: {lacking}"
+
+
+def _of_candidates(gates: Sequence[str]) -> str:
+    """What is said of gates that are about a candidate beside what was accepted before it, as the usual."""
+    names, them = ", ".join(gates), "it" if len(gates) == 1 else "them"
+    run = words_of(do(Act.REPORT, "RUN"))
+    return f"asked only of candidates: {names}. Check does not measure {them}: each run does, and {run} shows it"
 
 
 def _not_measured(found: NotMeasurable) -> str:

@@ -93,6 +93,8 @@ def verdict_words(result: GateResult | Verdict) -> str:
             return _moved_words(result)
         case Finding.NO_ROWS_FAIL:
             return f"no row fails: {seen['demands']}"
+        case Finding.NOTHING_KNOWN:
+            return f"nothing was measured: {seen['reference']} has no entry here"
         case Finding.ROWS_FAIL:
             verb = "fails" if seen["failing_rows"] == 1 else "fail"
             return f"{count_of(seen['failing_rows'], 'row')} {verb} (demanded: {seen['demands']})"

@@ -5,16 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.domain import Failing, GateContext, Reference, control_totals, golden, known_rows, totals
-from backfill_assets.domain.errors import CodeBroken
+from backfill_assets.core.errors import InvalidReference
+from backfill_assets.domain import (
+    Failing,
+    GateContext,
+    Reference,
+    ReferenceValue,
+    control_totals,
+    golden,
+    known_rows,
+    totals,
+)
 from backfill_assets.domain.gates_by_reference import KnownRows
+from backfill_assets.ledger.findings import Finding
 from backfill_assets.planning.partitions import DayRange, Grain
-from backfill_assets_tests.domains.judged import DEFECTS, SECOND, failing_of
+from backfill_assets.report.html import html_file
+from backfill_assets.report.report import run_report
+from backfill_assets.report.screens import page_of
+from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets.testing import DomainKit
+from backfill_assets.upkeep.check_rows import check_rows
+from backfill_assets_tests.domains.judged import DAYS, DEFECTS, SECOND, failing_of
 from backfill_assets_tests.integration.gates.conftest import Opens
 
 KNOWN = """
@@ -40,17 +57,22 @@ DAY = "2026-01-03"
 Finds = Callable[..., Sequence[tuple[Any, ...]]]
 
 
+def with_reference(opens: Opens, tmp_path: Path, gate: Failing, document: str, **parse: Any) -> DomainKit:
+    """The home with a gate, and with this document as its reference."""
+    name = gate.references[0]
+    folder = tmp_path / "home" / "reference"
+    folder.mkdir(exist_ok=True)
+    (folder / f"{name}.yaml").write_text(document, encoding="utf-8")
+    parsed = {"parse": known_rows if name == "known_rows" else control_totals, **parse}
+    return opens(gate, references=(Reference(name=name, **parsed),))
+
+
 @pytest.fixture
 def finds(opens: Opens, tmp_path: Path) -> Finds:
     """What a gate finds by a reference with this document."""
 
     def found(gate: Failing, document: str, version: str | None = None, days: str | None = None) -> Any:
-        name = gate.references[0]
-        parse = known_rows if name == "known_rows" else control_totals
-        folder = tmp_path / "home" / "reference"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{name}.yaml").write_text(document, encoding="utf-8")
-        kit = opens(gate, references=(Reference(name=name, parse=parse),))
+        kit = with_reference(opens, tmp_path, gate, document)
         return failing_of(kit, version=version, **({"days": days} if days else {}))
 
     return found
@@ -74,11 +96,6 @@ def test_a_value_that_is_known_to_be_null_is_not_another_one_and_the_reverse(fin
     known = KNOWN.replace("customer_id: c-2, amount", "customer_id: null, amount")
     assert finds(golden("known_rows"), known, "nobody") == []
     assert [row[3:] for row in finds(golden("known_rows"), known)] == [("customer_id = null", "customer_id = c-2")]
-
-
-def test_a_value_that_the_column_cannot_have_differs(finds: Finds) -> None:
-    found = finds(golden("known_rows"), KNOWN.replace("number: 3", "number: three"))
-    assert [row[3:] for row in found] == [("number = three", "number = 3")]
 
 
 def test_a_value_that_the_column_would_round_differs(finds: Finds) -> None:
@@ -164,24 +181,122 @@ def test_a_group_that_was_delivered_and_is_not_there_fails(finds: Finds) -> None
 @pytest.mark.parametrize(
     ("gate", "document", "said"),
     [
-        (golden("known_rows"), KNOWN.replace("order_id: o-2-3, ", ""), "entry 1 of known_rows 2026-01 lacks order_id"),
-        (golden("known_rows"), KNOWN.replace("country", "land"), "has land, where amount, country"),
-        (golden("known_rows"), KNOWN.replace("2026-01-02", "soon"), "day is 'soon', which is not a day such as"),
+        (
+            golden("known_rows"),
+            KNOWN.replace("order_id: o-2-3, ", ""),
+            "entry 1 of `rows`, in line 4, lacks order_id; give it day, order_id, which say what it is about "
+            "(gate golden_known_rows of silver.order_totals asks what it says).",
+        ),
+        (
+            golden("known_rows"),
+            KNOWN.replace("country", "land"),
+            "entry 1 of `rows`, in line 4, has land; an entry can have day, order_id, customer_id, country, amount,",
+        ),
+        (
+            golden("known_rows"),
+            KNOWN.replace("2026-01-03", "soon"),
+            "entry 2 of `rows`, in line 5, has 'soon' as day; write a day such as 2026-01-31",
+        ),
         (
             golden("known_rows"),
             KNOWN.replace("2026-01-05", "2026-01-02").replace("of another day", "o-2-3"),
-            "same as an",
+            "entry 3 of `rows`, in line 6, is about the same as entry 1; keep one of the two",
+        ),
+        (
+            golden("known_rows"),
+            KNOWN.replace("number: 3", "number: three"),
+            "entry 2 of `rows`, in line 5, has 'three' as number; write a number such as",
         ),
         (
             totals("control_totals", by=("country",), sums=("amount",)),
-            TOTALS.replace(", rows: 2", ", rows: two"),
-            "rows is 'two', which is not",
+            TOTALS.replace("IT, rows: 2, amount: 30.00", "IT, rows: two"),
+            "entry 3 of `totals`, in line 6, has 'two' as rows; write a number such as",
+        ),
+        (
+            totals("control_totals", by=("country",), sums=("amount",)),
+            TOTALS.replace("amount: 30.00", "amount: .nan"),
+            "entry 3 of `totals`, in line 6, has 'nan' as amount; write a number such as",
+        ),
+        (
+            totals("control_totals", by=("country",), sums=("amount",)),
+            TOTALS.replace("amount: 30.00", "amount: null"),
+            "entry 3 of `totals`, in line 6, has null as amount; write a number such as",
+        ),
+        (
+            totals("control_totals"),
+            TOTALS,
+            "entry 1 of `totals`, in line 4, has country, amount; an entry can have day, rows",
         ),
     ],
-    ids=["no key", "unknown column", "no day", "twice", "no amount"],
+    ids=["no key", "unknown column", "no day", "twice", "no number", "no amount", "not a number", "null", "no group"],
 )
-def test_an_entry_that_says_nothing_clear_is_refused_with_its_number(
-    finds: Finds, gate: Failing, document: str, said: str
+def test_an_entry_that_says_nothing_clear_is_named_with_its_file_and_line_when_a_run_is_planned(
+    gate: Failing, document: str, said: str, opens: Opens, tmp_path: Path
 ) -> None:
-    with pytest.raises(CodeBroken, match=said):
-        finds(gate, document)
+    kit = with_reference(opens, tmp_path, gate, document)
+    with pytest.raises(InvalidReference) as refused:
+        kit.planned("order_totals", DAYS)
+    file = tmp_path / "home" / "reference" / f"{gate.references[0]}.yaml"
+    assert refused.value.message.startswith(f"{file}: {said}")
+
+
+def test_an_entry_that_became_unclear_after_the_plan_is_named_by_its_file_when_the_gates_are_measured(
+    opens: Opens, tmp_path: Path
+) -> None:
+    run_id = (kit := with_reference(opens, tmp_path, golden("known_rows"), KNOWN)).planned("order_totals", DAYS)
+    kit.stage(run_id)
+    kit = with_reference(opens, tmp_path, golden("known_rows"), KNOWN.replace("order_id: o-2-3, ", ""))
+    with pytest.raises(
+        InvalidReference, match=r"reference/known_rows\.yaml: entry 1 of `rows`, in line 4, lacks order_id"
+    ):
+        kit.gate(run_id)
+
+
+def test_a_reference_that_is_parsed_otherwise_is_named_with_how_to_declare_it(opens: Opens, tmp_path: Path) -> None:
+    def another(document: Any) -> ReferenceValue:
+        return SimpleNamespace(version=document["version"])
+
+    kit = with_reference(opens, tmp_path, golden("known_rows"), KNOWN, parse=another)
+    with pytest.raises(InvalidReference, match="the domain has to declare it with parse=known_rows"):
+        kit.planned("order_totals", DAYS)
+
+
+@pytest.mark.parametrize(
+    ("gate", "document"),
+    [
+        (golden("known_rows"), 'version: "2"\nrows: []\n'),
+        (totals("control_totals", every_partition=False), 'version: "2"\ntotals: []\n'),
+    ],
+    ids=["golden", "totals"],
+)
+def test_a_reference_without_an_entry_of_a_partition_says_that_nothing_was_measured_there(
+    gate: Failing, document: str, opens: Opens, tmp_path: Path
+) -> None:
+    kit = with_reference(opens, tmp_path, gate, document)
+    run_id = kit.planned("order_totals", DAYS)
+    kit.stage(run_id)
+    kit.gate(run_id)
+    with kit.ws.ledger.read() as tx:
+        found = [each for each in tx.candidates.gate_results(run_id) if each.gate == gate.name]
+    assert {(each.passed, each.finding) for each in found} == {(True, Finding.NOTHING_KNOWN)}
+    assert verdict_words(found[0]) == f"nothing was measured: {gate.references[0]} has no entry here"
+    shown = html_file(page_of(run_report(kit.ws, run_id)))
+    assert f"3 days passed, where nothing was measured: {gate.references[0]} has no entry for them" in shown
+
+
+def test_partitions_with_and_without_an_entry_are_told_apart(opens: Opens, tmp_path: Path) -> None:
+    kit = with_reference(opens, tmp_path, golden("known_rows"), KNOWN)
+    run_id = kit.planned("order_totals", DAYS)
+    kit.stage(run_id)
+    kit.gate(run_id)
+    with kit.ws.ledger.read() as tx:
+        found = {
+            e.partition.day: e.finding for e in tx.candidates.gate_results(run_id) if e.gate == "golden_known_rows"
+        }
+    assert found == {2: Finding.NO_ROWS_FAIL, 3: Finding.NO_ROWS_FAIL, 4: Finding.NOTHING_KNOWN}
+    kit.approve(run_id)
+    kit.publish(run_id)
+    asked = kit.ws.domain.table("silver.order_totals")
+    checked = check_rows(kit.ws, asked, None, gates=["golden_known_rows"], by="eve")
+    assert [(each.measured, each.nothing_known, each.failed) for each in checked.gates] == [(3, 1, None)]
+    assert "passed in 3 days, 1 without an entry to compare" in html_file(page_of(checked))

@@ -17,7 +17,18 @@ from backfill_assets.application.check import check
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import Refused
-from backfill_assets.domain import DerivedTable, Gate, SourceTable, Table, accepted, expression, row_count
+from backfill_assets.domain import (
+    DerivedTable,
+    Gate,
+    SourceTable,
+    Table,
+    accepted,
+    expression,
+    row_count,
+    rows,
+    usual,
+    weeks,
+)
 from backfill_assets.lake.append import validation_table
 from backfill_assets.ledger.checks import GATES_CHECKED
 from backfill_assets.ledger.findings import FailingKey
@@ -141,6 +152,19 @@ def test_a_gate_that_is_new_is_named_without_making_rows_stale_and_a_check_measu
     # Another condition is another gate.
     looser = with_gates(shop, expression("small", "amount <= 99"), without=["small"])
     assert (lacking(looser), failing(looser)) == ({RECENT: ("small",)}, ())
+
+
+def test_days_without_accepted_rows_are_named_and_gates_that_check_does_not_measure(shop: Shop) -> None:
+    shop = with_gates(shop, usual(rows(), against=weeks(8)))
+    checked = check(shop.ws, EVE, RECENT, DayRange.inclusive(date(2026, 1, 8), date(2026, 1, 12)), gates=())
+    assert checked.not_accepted is not None
+    assert (checked.asked, [day.day for day in checked.not_accepted]) == (5, [10, 11, 12])
+    page = html_file(page_of(checked))
+    assert "No accepted rows on 3 of 5 days" in page and "2026-01-10..2026-01-12" in page
+    assert "usual_rows" in checked.of_candidates
+    assert "warm_up, usual_rows. Check does not measure them: each run does, and backfill report RUN shows it" in page
+    every = check(shop.ws, EVE, RECENT)
+    assert (every.asked, every.not_accepted) == (None, None)
 
 
 def test_the_same_check_again_adds_nothing(shop: Shop) -> None:

@@ -323,6 +323,7 @@ def test_a_check_of_the_usual_has_the_value_and_the_band_as_numbers() -> None:
     ("observed", "named"),
     [
         ({"rows": 9, "violating_rows": 4}, True),
+        ({"rows": 9, "failing_rows": 2}, True),
         ({"rows": 9, "rows_without_a_required_value": 1}, True),
         ({"rows": 9, "added": 0, "removed": 2, "changed": 0}, True),
         # A row count, files with other columns, a proof that failed elsewhere, and a measure that moved name no rows.

@@ -63,6 +63,7 @@ OBSERVED: dict[Finding, dict[str, Any]] = {
     Finding.WITHIN_LIMIT: {"measure": "amount", "percent": 5, "month": "2006-07", "groups": 3, "moved_groups": 0},
     Finding.MOVED: {"measure": "amount", "percent": 5, "month": "2006-07", "groups": 3, "moved_groups": 1},
     Finding.NO_ROWS_FAIL: {"rows": 9, "failing_rows": 0, "demands": "every order is there"},
+    Finding.NOTHING_KNOWN: {"rows": 9, "reference": "known_rows", "demands": "the rows of known_rows are there"},
     Finding.ROWS_FAIL: {"rows": 9, "failing_rows": 2, "demands": "every order is there"},
     Finding.NOT_MEASURED: {"demands": "every order is there"},
 }
