@@ -39,14 +39,11 @@ def asked_keys(ws: Workspace, table: Table, given: str) -> AskedKeys:
     # Imported where keys are given: Arrow takes long to import, and most plans have none.
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    references = {reference.name for reference in ws.domain.references}
-    columns, lines = _of_reference(ws, given) if given in references else _of_file(Path(given))
-    column = table.partition.column
-    wanted = list(dict.fromkeys((column, *table.row_key)))
-    optional = [name for name in wanted if name != column]
-    if sorted(columns) not in (sorted(wanted), sorted(optional)):
+    columns, lines = _given(ws, given)
+    column, wanted = table.partition.column, _key_of(table)
+    if not _is_key(table, columns):
         why = f"its columns are {', '.join(columns) or 'none'}, and a key of {table.name} is {', '.join(wanted)}"
-        may = f", where {column} may be left out" if optional else ""
+        may = f", where {column} may be left out" if len(wanted) > 1 else ""
         raise CannotUse(what=given, why=f"{why}{may}", instead="a file whose first line names the columns of the key")
     schema = to_arrow_schema(business_schema(table), timezone="UTC")
     keys: dict[tuple[str, ...], str] = {}
@@ -60,6 +57,37 @@ def asked_keys(ws: Workspace, table: Table, given: str) -> AskedKeys:
     if not keys:
         raise CannotUse(what=given, why="it has no keys", instead="a file with a line for each key below the columns")
     return AskedKeys(columns=tuple(columns), keys=tuple(keys), salt=secrets.token_hex(32))
+
+
+def keys_by_table(ws: Workspace, given: str, tables: Sequence[str]) -> Mapping[str, AskedKeys]:
+    """The keys of a file, or of a reference, by those of several tables whose key its columns are.
+
+    Raises:
+        Refused: As `asked_keys`, or they are the key of none of the tables.
+    """
+    columns, _ = _given(ws, given)
+    fitting = [table for table in map(ws.domain.derived_table, tables) if _is_key(table, columns)]
+    if not fitting:
+        keys = "; ".join(f"of {name} {', '.join(_key_of(ws.domain.derived_table(name)))}" for name in tables)
+        why = f"its columns are {', '.join(columns) or 'none'}, and no table of the set has this key: {keys}"
+        raise CannotUse(what=given, why=why, instead="a file whose first line names the columns of the key of one")
+    return {table.name: asked_keys(ws, table, given) for table in fitting}
+
+
+def _given(ws: Workspace, given: str) -> tuple[Sequence[str], Iterator[Line]]:
+    """The columns of a file or a reference, and its keys."""
+    is_reference = given in {reference.name for reference in ws.domain.references}
+    return _of_reference(ws, given) if is_reference else _of_file(Path(given))
+
+
+def _key_of(table: Table) -> Sequence[str]:
+    return list(dict.fromkeys((table.partition.column, *table.row_key)))
+
+
+def _is_key(table: Table, columns: Sequence[str]) -> bool:
+    """Whether columns are the key of a table, with the column of the partition or without."""
+    wanted = _key_of(table)
+    return sorted(columns) in (sorted(wanted), sorted(wanted[1:]))
 
 
 def _unusable(place: str, why: str) -> CannotUse:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
+from functools import partial
 
-from backfill_assets.application.asked_keys import asked_keys
+from backfill_assets.application.asked_keys import asked_keys, keys_by_table
 from backfill_assets.application.parts import stages
 from backfill_assets.application.repair import AsRecorded, Repair, lost_versions, repair_of
 from backfill_assets.application.terms import gate_code, present_terms, terms_of
@@ -274,7 +275,9 @@ def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name
         if each.left_out
     )
     rebuild = Rebuild(table=table.name, grain=node.grain, partitions=partitions)
-    return write_set(ws, manifest, plans, (rebuild,), left_out, shown=request.shown)
+    return write_set(
+        ws, manifest, plans, (rebuild,), left_out, shown={table.name: request.shown} if request.shown else {}
+    )
 
 
 def _has_expired(plan: Plan) -> bool:
@@ -282,10 +285,16 @@ def _has_expired(plan: Plan) -> bool:
     return any(not plan.expired.get(each.table, {}).keys().isdisjoint(each.partitions) for each in plan.lacks)
 
 
-def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | NothingToRebuild:
-    """Plans the rebuild of everything that a change makes stale as one set; see `restatements.plan.plan_set`."""
+def plan_set(ws: Workspace, request: SetRequest, *, show: str = "") -> PlannedSet | NothingToRebuild:
+    """Plans the rebuild of everything that a change makes stale as one set; see `restatements.plan.plan_set`.
+
+    Args:
+        show: A CSV file of keys, or a reference with keys, whose rows the reports of the tables show that have this
+            key; empty for none.
+    """
     _require_words(request)
-    return plan_restatement(ws, request, lambda name: present_terms(ws, name))
+    keys_of = partial(keys_by_table, ws, show) if show else None
+    return plan_restatement(ws, request, lambda name: present_terms(ws, name), keys_of=keys_of)
 
 
 def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:

@@ -190,10 +190,10 @@ def plan(
         in_phases = _phases(phases, phase_by, hold, each=approve_each)
         scope = _scope(where or [], but or [])
         _refuse(
-            show and (expire or because or stale or with_dependents),
-            why="the keys of --show are of one table, whose rows are computed",
+            show and expire,
+            why="the keys of --show are of rows that are computed",
             leave="--show",
-            instead="plan that table alone",
+            instead="list all of its rows once it is planned",
         )
         _refuse(
             changed_code and not stale,
@@ -266,7 +266,7 @@ def plan(
                 case None:
                     planned = planning.plan_expiry(session.ws, str(table), reason=asked["reason"], by=by)
                 case SetRequest():
-                    planned = planning.plan_set(session.ws, request)
+                    planned = planning.plan_set(session.ws, request, show=show.strip())
                 case PlanRequest():
                     planned = planning.plan_table(session.ws, request, in_phases, name=name, show=show.strip())
             document = planning.described(session.ws, planned)

@@ -318,17 +318,13 @@ def _of_table(table: DerivedTable, days: Enum) -> Entry:
         }
         version, show = typed.get("transform_version"), launch.text("show")
         if typed.get("with_dependents", False):
-            if show:
-                raise NotTogether(
-                    why="the keys to show are of one table", leave="with_dependents", instead="leave show out"
-                )
             if version is not None:
                 raise NotTogether(
                     why="a set rebuilds tables with their present transforms",
                     leave="with_dependents",
                     instead="leave transform_version out",
                 )
-            _planned(launch, planning.plan_set(launch.ws, SetRequest(**asked, with_dependents=True)), by)
+            _planned(launch, planning.plan_set(launch.ws, SetRequest(**asked, with_dependents=True), show=show), by)
             return
         request = PlanRequest(**asked, transform_version=version)
         _planned(launch, planning.plan_table(launch.ws, request, show=show), by)

@@ -256,7 +256,7 @@ def days_held_by_moves(ws: Workspace, tx: ReadTransaction) -> Mapping[str, froze
     or not at all.
     """
     news = situation(ws, tx).news
-    moving = {each.record for brought in news.values() for each in brought if each.day.displaced}
+    moving = [each.record for brought in news.values() for each in brought if each.day.displaced]
     sources = {record.import_id: record.source for record in moving}
     days = tx.imports.days(sorted(sources)) if sources else ()
     by_source = grouped((sources[each.import_id], each.event_date) for each in days)

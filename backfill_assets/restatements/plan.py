@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
+from types import MappingProxyType
 
 from backfill_assets.landing.days import rejecting
 from backfill_assets.ledger.store import LedgerState
@@ -47,6 +48,7 @@ from backfill_assets.transforms.schemas import require_follows
 from backfill_assets.workspace import Workspace
 
 TermsOf = Callable[[str], Terms]
+KeysOf = Callable[[Sequence[str]], Mapping[str, AskedKeys]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +67,16 @@ class Proposal:
 
 
 def plan_set(
-    ws: Workspace, request: SetRequest, terms_of: TermsOf, proposal: Proposal | None = None
+    ws: Workspace,
+    request: SetRequest,
+    terms_of: TermsOf,
+    proposal: Proposal | None = None,
+    keys_of: KeysOf | None = None,
 ) -> PlannedSet | NothingToRebuild:
     """Plans a set and writes its manifests.
 
     Args:
+        keys_of: Gives the keys whose rows reports show, by those of the tables of the set that have them.
         proposal: What the set is proposed for, if no person plans it.
 
     Returns:
@@ -108,9 +115,10 @@ def plan_set(
         require_follows(ws.lake, ws.ledger, ws.domain.derived_table(rebuild.table))
     used = {rebuild.table: ws.domain.derived_table(rebuild.table).references for rebuild in rebuilds}
     require_used(request.references, used)
+    shown = {} if keys_of is None else keys_of([rebuild.table for rebuild in rebuilds])
     set_id = set_id_for(f"{as_of.isoformat()}|{request.cause}|{request.by}", as_of)
     plans = affordable(
-        _plans(ws, request, rebuilds, set_id, terms_of, as_of, chooser), request.max_cost, ws.settings.tariff
+        _plans(ws, request, rebuilds, set_id, terms_of, as_of, chooser, shown), request.max_cost, ws.settings.tariff
     )
     manifest = SetManifest(
         set_id=set_id,
@@ -122,7 +130,7 @@ def plan_set(
         members=members_of(plans),
         proposed=proposal.proposed if proposal else None,
     )
-    return write_set(ws, manifest, plans, rebuilds, left_out, proposal)
+    return write_set(ws, manifest, plans, rebuilds, left_out, proposal, shown)
 
 
 def _with_rejecting(ws: Workspace, left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
@@ -150,12 +158,12 @@ def write_set(
     rebuilds: tuple[Rebuild, ...],
     left_out: tuple[LeftOut, ...] = (),
     proposal: Proposal | None = None,
-    shown: AskedKeys | None = None,
+    shown: Mapping[str, AskedKeys] = MappingProxyType({}),
 ) -> PlannedSet:
     """Writes the manifests of planned runs and of their set in one transaction.
 
     Args:
-        shown: The keys whose rows the report of each run shows.
+        shown: By table, the keys whose rows the report of each of its runs shows.
     """
     actor = proposal.actor if proposal else manifest.requested_by
     with ws.ledger.write() as tx:
@@ -163,8 +171,8 @@ def write_set(
             proposal.first(tx, manifest.set_id)
         for plan in plans:
             tx.runs.add(plan.manifest, actor=actor, expected_core_seconds=plan.estimate.core_seconds)
-            if shown:
-                tx.samples.ask(plan.manifest.run_id, shown, by=actor)
+            if keys := shown.get(plan.manifest.table):
+                tx.samples.ask(plan.manifest.run_id, keys, by=actor)
         tx.sets.add(manifest, actor=actor)
         asked = every(demand_of(ws, tx, tx.runs.get(plan.manifest.run_id)) for plan in plans)
     manifests, of = [plan.manifest for plan in plans], manifest.set_id
@@ -214,6 +222,7 @@ def _plans(
     terms_of: TermsOf,
     as_of: datetime,
     chooser: Chooser,
+    shown: Mapping[str, AskedKeys],
 ) -> tuple[Plan, ...]:
     plans: list[Plan] = []
     staged: dict[str, dict[date, Staged]] = {}
@@ -223,7 +232,7 @@ def _plans(
             # One run per table, and therefore one commit, even if there are gaps between its partitions; as recorded,
             # one per combination of versions of the references.
             for chosen in chooser.each(tx, ws.domain.derived_table(rebuild.table), rebuild.partitions):
-                asked = _run_of(request, rebuild, chosen.partitions, set_id)
+                asked = replace(_run_of(request, rebuild, chosen.partitions, set_id), shown=shown.get(rebuild.table))
                 table = ws.domain.derived_table(rebuild.table)
                 terms = with_references(ws, table, terms_of(rebuild.table), chosen.references)
                 past = own_past(ws, tx, table, chosen.partitions[0])

@@ -150,6 +150,7 @@ def set_plan_page(plan: SetPlan) -> Page:
                 _each(f"{run.table}: {policy_words(run.policy)}" for run in runs)
                 + waits_anyway(planned.stages, (run.policy for run in runs)),
             ),
+            ("reports show", _each(_shown_words(run) for run in runs if run.shown)),
             ("cost", cost_line(plan.cost, unmeasured_tables(planned.plans))),
             ("limits of each run", _each(_limits(run.limits) for run in runs)),
             ("manifest", _draft(manifest.digest)),
@@ -175,6 +176,11 @@ def set_plan_page(plan: SetPlan) -> Page:
         # Phases that are approved one by one are approved when each has been measured.
         _next(manifest.set_id, () if manifest.phases and manifest.phases.each else planned.stages),
     )
+
+
+def _shown_words(run: Manifest) -> str:
+    """Of which table the report of a run of a set shows rows that were asked for."""
+    return f"the rows of {count_of(run.shown.count, 'key')} of {run.table}" if run.shown else ""
 
 
 def by_order_notes(manifest: Manifest, *, title: str = "") -> Sequence[Note]:

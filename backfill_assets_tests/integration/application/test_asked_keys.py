@@ -13,13 +13,14 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from backfill_assets.application.asked_keys import asked_keys
-from backfill_assets.application.plan import plan_table
+from backfill_assets.application.asked_keys import asked_keys, keys_by_table
+from backfill_assets.application.plan import plan_set, plan_table
 from backfill_assets.core.errors import Refused
 from backfill_assets.main import app
 from backfill_assets.planning.asked_keys import AskedKeys
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.request import Plan, PlanRequest
+from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens.run_report import run_page
@@ -140,10 +141,38 @@ def test_the_command_pins_keys_and_refuses_what_has_no_one_table(
     done = CliRunner().invoke(app, [*words, "--json"], catch_exceptions=False)
     assert json.loads(done.stdout)["shown"]["count"] == 1, done.output
     assert "the rows of 1 key" in " ".join(CliRunner().invoke(app, words, catch_exceptions=False).stdout.split())
-    refused = CliRunner().invoke(app, [*words, "--with-dependents"], catch_exceptions=False)
-    assert (refused.exit_code, "the keys of --show are of one table" in refused.stderr) == (1, True)
+    refused = CliRunner().invoke(app, ["plan", RECENT, *days[4:], "--expire", "--show", show], catch_exceptions=False)
+    assert (refused.exit_code, "the keys of --show are of rows that are computed" in refused.stderr) == (1, True)
+    of_set = CliRunner().invoke(app, [*words, "--with-dependents"], catch_exceptions=False)
+    said = " ".join(of_set.stdout.split())
+    assert f"reports show the rows of 1 key of {RECENT}" in said, of_set.output
     missing = CliRunner().invoke(app, [*words[:-1], "nowhere.csv"], catch_exceptions=False)
     assert (missing.exit_code, "nowhere.csv cannot be used: No such file" in missing.stderr) == (1, True)
+
+
+def test_keys_of_a_set_go_to_the_tables_that_have_them_and_to_no_other(published_shop: Shop, tmp_path: Path) -> None:
+    shop = published_shop
+    request = SetRequest(table=RECENT, days=OUTPUT, with_dependents=True, reason="disputed", by="ana")
+
+    def shown(*lines: str) -> list[tuple[str, int]]:
+        found = plan_set(shop.ws, request, show=keys_in(tmp_path, *lines))
+        assert isinstance(found, PlannedSet)
+        manifests = [plan.manifest for plan in found.plans]
+        with shop.ws.ledger.read() as tx:
+            for each in manifests:
+                kept = tx.samples.asked_keys(each.run_id)
+                assert (kept.pinned if kept else None) == each.shown
+        return [(each.table, each.shown.count) for each in manifests if each.shown]
+
+    assert shown("day,shop", "2026-01-05,only", "2026-01-06,only") == [(RECENT, 2)]
+    said = f"its columns are sho, and no table of the set has this key: of {RECENT} day, shop"
+    with pytest.raises(Refused, match=said):
+        shown("sho", "only")
+    with pytest.raises(Refused, match="'soon' is neither a date"):
+        shown("day,shop", "soon,only")
+    both = [RECENT, "gold.sales_monthly"]
+    for lines, table in ((("shop", "only"), RECENT), (("month", "2026-01"), both[1])):
+        assert list(keys_by_table(shop.ws, keys_in(tmp_path, *lines), both)) == [table]
 
 
 @pytest.mark.long
