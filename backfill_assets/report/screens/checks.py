@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from backfill_assets.planning.partitions import Grain, Partitions, count_of, partition_text
 from backfill_assets.report.advice.machine import after_rows_check
-from backfill_assets.report.command_line import words_of
 from backfill_assets.report.page import Block, Note, Page, Tone, next_steps, page, section, table
-from backfill_assets.report.requests import Act, do
 from backfill_assets.report.screens.shown_rows import keys_table
 from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.verdicts import verdict_words
@@ -55,8 +53,7 @@ def _not_accepted(found: RowsCheck, lacking: Partitions) -> str:
 def _of_candidates(gates: Sequence[str]) -> str:
     """What is said of gates that are about a candidate beside what was accepted before it, as the usual."""
     names, them = ", ".join(gates), "it" if len(gates) == 1 else "them"
-    run = words_of(do(Act.REPORT, "RUN"))
-    return f"asked only of candidates: {names}. Check does not measure {them}: each run does, and {run} shows it"
+    return f"asked only of candidates: {names}. Check does not measure {them}: each run does, and its report shows it"
 
 
 def _not_measured(found: NotMeasurable) -> str:

@@ -162,7 +162,7 @@ def test_days_without_accepted_rows_are_named_and_gates_that_check_does_not_meas
     page = html_file(page_of(checked))
     assert "No accepted rows on 3 of 5 days" in page and "2026-01-10..2026-01-12" in page
     assert "usual_rows" in checked.of_candidates
-    assert "warm_up, usual_rows. Check does not measure them: each run does, and backfill report RUN shows it" in page
+    assert "warm_up, usual_rows. Check does not measure them: each run does, and its report shows it" in page
     every = check(shop.ws, EVE, RECENT)
     assert (every.asked, every.not_accepted) == (None, None)
 
