@@ -305,11 +305,7 @@ def cannot_compute(ws: Workspace, table: DerivedTable) -> str | None:
         references={name: ws.references[name].value for name in table.references},
         spark=ws.spark(),
     )
-    frames = {
-        argument: no_rows if argument in table.changes else current_rows(no_rows, source)
-        for argument, source in table.inputs.items()
-        for no_rows in [rows_of(ws, source, ())]
-    }
+    frames = inputs_without_rows(ws, table)
     if table.state is not None:
         frames[table.state] = rows_of(ws, table, ())
     try:
@@ -317,6 +313,15 @@ def cannot_compute(ws: Workspace, table: DerivedTable) -> str | None:
     except BackfillError as error:
         return error.message.rstrip(".")
     return None
+
+
+def inputs_without_rows(ws: Workspace, table: DerivedTable) -> dict[str, DataFrame]:
+    """The inputs of a table as its functions read them, by argument, without any rows."""
+    return {
+        argument: no_rows if argument in table.changes else current_rows(no_rows, source)
+        for argument, source in table.inputs.items()
+        for no_rows in [rows_of(ws, source, ())]
+    }
 
 
 def unreadable_by(ws: Workspace, table: str) -> Mapping[str, str]:

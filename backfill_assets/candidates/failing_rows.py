@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from backfill_assets.candidates.compute import pinned_inputs
+from backfill_assets.candidates.compute import inputs_without_rows, pinned_inputs
 from backfill_assets.candidates.read_by_gates import Pinned, pinned_by_gate, rows_read, runs_before
+from backfill_assets.candidates.rows import rows_of
 from backfill_assets.domain import DerivedTable, Failing, GateContext, Table
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.domain.failing_rows import ACCEPTED, AROUND, CANDIDATE, Frames
@@ -97,7 +99,8 @@ class Measuring:
     def _called(self, gate: Failing) -> FailingFrame:
         others = rows_read(self.ws, self.pinned[gate.name].reads, tables_read(gate, self.table))
         frames = {**self._frames, **others}
-        found = called_gate(gate, self.table, frames, _context(self, gate), Sources.of(self.ws.domain))
+        ctx = _context(self.ws, self.table, gate, self.partitions, references=self._references_of(gate))
+        found = called_gate(gate, self.table, frames, ctx, Sources.of(self.ws.domain))
         if found.calls_python:
             require_same_in_workers(
                 found.rows.sparkSession,
@@ -109,6 +112,11 @@ class Measuring:
                 named=gate_of(gate, self.table),
             )
         return found
+
+    def _references_of(self, gate: Failing) -> Mapping[str, Any]:
+        if gate.entries:
+            require_entries(self.loaded[gate.references[0]], gate, self.table)
+        return {name: self.loaded[name].value for name in gate.references}
 
     @cached_property
     def _frames(self) -> Frames:
@@ -161,6 +169,31 @@ def measuring_run(
         pinned={each.reads.gate: each for each in pinned},
         unread=unread,
     )
+
+
+def require_determined_gates(ws: Workspace, table: Table, partitions: Sequence[date]) -> None:
+    """Calls the gates of an author with frames without rows, so that what they describe is looked at before any row is
+    computed.
+
+    Args:
+        partitions: What will be measured.
+
+    Raises:
+        ContractBroken: A gate failed, or its rows depend on what nothing decides.
+    """
+    own = current_rows(rows_of(ws, table, ()), table)
+    inputs = inputs_without_rows(ws, table) if isinstance(table, DerivedTable) else {}
+    for gate in table.gates:
+        if not isinstance(gate, Failing) or gate.release:
+            continue
+        frames = {**inputs, CANDIDATE: own, ACCEPTED: own}
+        for read in tables_read(gate, table):
+            other = ws.domain.table(read.table)
+            no_rows = rows_of(ws, other, ())
+            frames[read.argument] = no_rows if read.changes else current_rows(no_rows, other)
+        references = {name: ws.references[name].value for name in gate.references}
+        ctx = _context(ws, table, gate, partitions, references=references)
+        called_gate(gate, table, frames, ctx, Sources.of(ws.domain))
 
 
 def counted(work: Measuring) -> Mapping[str, FailingRows]:
@@ -232,18 +265,16 @@ def _partition_columns(table: Table, gate: Failing) -> Mapping[str, str]:
     return {**own, **{argument: read.partition.column for argument, read in tables.items()}}
 
 
-def _context(work: Measuring, gate: Failing) -> GateContext:
-    ws = work.ws
-    values = {name: work.loaded[name].value for name in gate.references}
-    if gate.entries:
-        require_entries(work.loaded[gate.references[0]], gate, work.table)
+def _context(
+    ws: Workspace, table: Table, gate: Failing, partitions: Sequence[date], *, references: Mapping[str, Any]
+) -> GateContext:
     return GateContext(
-        output=output_days(work.table.partition.grain, work.partitions),
-        output_partitions=work.partitions,
-        grain=work.table.partition.grain,
-        partition=work.table.partition.column,
-        partition_columns=_partition_columns(work.table, gate),
-        key=work.table.row_key,
-        references=values,
+        output=output_days(table.partition.grain, partitions),
+        output_partitions=tuple(partitions),
+        grain=table.partition.grain,
+        partition=table.partition.column,
+        partition_columns=_partition_columns(table, gate),
+        key=table.row_key,
+        references=references,
         spark=ws.spark(),
     )

@@ -27,6 +27,7 @@ from backfill_assets.candidates.compute import (
 )
 from backfill_assets.candidates.errors import CostsMore, NotStageable, TooManyRows
 from backfill_assets.candidates.expiring import without_rows
+from backfill_assets.candidates.failing_rows import require_determined_gates
 from backfill_assets.candidates.inputs import (
     PinnedFiles,
     digests_of,
@@ -142,6 +143,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
         ws.reached(Point.STAGE_BEGUN)
         if session:
             _ensure_table(ws, manifest, table)
+            require_determined_gates(ws, table, manifest.partitions)
         if finished:
             staged = f"{count_of(len(finished), 'chunk')} of {len(chunks_of(manifest))} staged before"
             listener(_progress(manifest, 0, staged))

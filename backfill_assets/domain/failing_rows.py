@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar, overload
 
 from pyspark.sql import DataFrame
 
-from backfill_assets.core.declaring import declared, shown
+from backfill_assets.core.declaring import declared, place_of_declaration, shown
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow
 
@@ -81,6 +81,8 @@ class Failing:
         keeps: Whether an entry that another version of that reference lacks, or has otherwise, loosens the gate.
         mistake: What is wrong with these entries: takes them with `partition`, `grain`, `key` and `schema` of the
             table, and returns the number of an entry with what is wrong with it, or None.
+        undetermined: What of its rows depends on an order that nothing decides and does not matter, with the reasons.
+        place: The file and the line of its declaration.
     """
 
     of_accepted: ClassVar[bool] = True
@@ -98,7 +100,14 @@ class Failing:
     entries: str = ""
     keeps: bool = False
     mistake: Callable[..., tuple[int, str] | None] | None = None
+    undetermined: Mapping[str, str] = field(default_factory=dict)
     blocking: bool = True
+    place: str = field(init=False, default="", repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "place", place_of_declaration())
+        if not all(text.strip() for pair in self.undetermined.items() for text in pair):
+            raise InvalidDeclaration(f"gate {self.name} declares something undetermined without a name or a reason.")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -125,6 +134,7 @@ def failing(
     optional: Iterable[str] = ...,
     around: AnyWindow | None = ...,
     references: Iterable[str] = ...,
+    undetermined: Mapping[str, str] = ...,
     blocking: bool = ...,
     demands: str = ...,
 ) -> Failing: ...
@@ -136,6 +146,7 @@ def failing(
     reads: Mapping[str, Any] = ...,
     optional: Iterable[str] = ...,
     around: AnyWindow | None = ...,
+    undetermined: Mapping[str, str] = ...,
     blocking: bool = ...,
     demands: str = ...,
 ) -> Failing: ...
@@ -147,6 +158,7 @@ def failing(
     optional: Iterable[str] = ...,
     around: AnyWindow | None = ...,
     references: Iterable[str] = ...,
+    undetermined: Mapping[str, str] = ...,
     blocking: bool = ...,
     demands: str = ...,
 ) -> Callable[[FailingFunction], Failing]: ...
@@ -160,6 +172,7 @@ def failing(
     optional: Iterable[str] = (),
     around: AnyWindow | None = None,
     references: Iterable[str] = (),
+    undetermined: Mapping[str, str] = NOTHING,
     blocking: bool = True,
     demands: str = "",
 ) -> Failing | Callable[[FailingFunction], Failing]:
@@ -182,6 +195,8 @@ def failing(
         around: `Window(days_back=1)`, or `Months(back=1)`: which partitions of the table itself it is given as
             `around`, as far as they are accepted, without those of the run.
         references: Names of the references that the function finds in `ctx.references`.
+        undetermined: What in its rows depends on an order that nothing decides, as a refusal names it, and why that
+            does not matter.
         blocking: Whether a run that does not pass cannot be published.
         demands: What it asks for, in words; by default the beginning of the function's docstring, or the query.
 
@@ -196,7 +211,15 @@ def failing(
     given = others_of(name, reads, tuple(optional))
     if sql:
         words = demands or f"no rows of {' '.join(sql.split())}"
-        return Failing(name=name, demands=words, sql=sql, reads=given, around=around, blocking=blocking)
+        return Failing(
+            name=name,
+            demands=words,
+            sql=sql,
+            reads=given,
+            around=around,
+            undetermined=undetermined,
+            blocking=blocking,
+        )
 
     def gate(function: FailingFunction) -> Failing:
         return Failing(
@@ -207,6 +230,7 @@ def failing(
             around=around,
             references=tuple(references),
             takes=_arguments(name, function),
+            undetermined=undetermined,
             blocking=blocking,
         )
 

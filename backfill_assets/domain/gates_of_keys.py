@@ -5,7 +5,7 @@ A change of what one finds is a new release of it, which manifests pin in place 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import and_
@@ -23,6 +23,7 @@ from backfill_assets.domain.failing_rows import (
     CONTEXT,
     EXPECTED,
     FOUND,
+    NOTHING,
     Failing,
     FailingFunction,
     Over,
@@ -44,6 +45,7 @@ def complete(
     where: str = "",
     on: str = "",
     references: Iterable[str] = (),
+    undetermined: Mapping[str, str] = NOTHING,
     blocking: bool = True,
     name: str = "",
 ) -> Failing:
@@ -59,6 +61,8 @@ def complete(
         on: The day on which a row of the input has to be there, as an expression of Spark SQL over it; by default the
             day, or the month, of its partition.
         references: Names of the references that a function finds in `ctx.references`.
+        undetermined: Of a function, what in its rows depends on an order that nothing decides, as a refusal names it,
+            and why that does not matter.
         blocking: Whether a run that does not pass cannot be published.
         name: The name of the gate; by default `complete_` and the input, or the name of the function.
 
@@ -69,9 +73,15 @@ def complete(
     if not isinstance(of, str):
         if where or on:
             raise InvalidDeclaration("complete(...) has a function, which says itself what counts, and on which day.")
-        return _complete_by(of, columns, references=references, blocking=blocking, name=name)
+        return _complete_by(
+            columns,
+            failing(name, rows=of, references=references, undetermined=undetermined, blocking=blocking),
+            name=name,
+        )
     if references:
         raise InvalidDeclaration("complete(...) names references, which only a function can read.")
+    if undetermined:
+        raise InvalidDeclaration("complete(...) declares something undetermined, which only rows of a function can be.")
 
     def rows(ctx: GateContext, candidate: DataFrame, **read: DataFrame) -> DataFrame:
         wanted = read[of].where(where) if where else read[of]
@@ -97,17 +107,14 @@ def complete(
     )
 
 
-def _complete_by(
-    function: FailingFunction, columns: tuple[str, ...], *, references: Iterable[str], blocking: bool, name: str
-) -> Failing:
-    """The same of rows that a function of an author returns."""
+def _complete_by(columns: tuple[str, ...], gate: Failing, *, name: str) -> Failing:
+    """A gate on the rows that a function returns, as one on those of them that are missing."""
 
     def lacking(ctx: GateContext, candidate: DataFrame, returned: DataFrame) -> DataFrame:
         asked = returned.select(ctx.partition, *(column for column in columns if column != ctx.partition)).distinct()
         rows = without(asked, candidate, asked.columns)
         return rows.select("*", F.lit(A_ROW).alias(EXPECTED), F.lit(NO_ROW).alias(FOUND))
 
-    gate = failing(name, rows=function, references=references, blocking=blocking)
     named = gate.name if name else name_for("complete", gate.name)
     return replace(
         gate,

@@ -52,6 +52,12 @@ def safeguards_of(
     measures = table.breakdown.measures if isinstance(table, DerivedTable) and table.breakdown else {}
     found = [_gate(gate, measures, code) for gate in table.gates]
     found += [Safeguard(name=f"{KNOWN}{name}", holds={"rows": rows}) for name, rows in known.items()]
+    found += [
+        _undetermined(f"{what} in the gate {gate.name}", reason)
+        for gate in table.gates
+        if isinstance(gate, Failing)
+        for what, reason in gate.undetermined.items()
+    ]
     match table:
         case SourceTable():
             found += _of_source(table)
@@ -108,7 +114,8 @@ def _asked_by(gate: Failing) -> list[object]:
         for each in gate.reads
     ]
     around = None if gate.around is None else dict(gate.around.document)
-    return [gate.sql, reads, around, list(gate.references), gate.release]
+    excepted = [dict(gate.undetermined)] if gate.undetermined else []
+    return [gate.sql, reads, around, list(gate.references), gate.release, *excepted]
 
 
 def _measure(name: str, measures: Mapping[str, str]) -> Mapping[str, str]:
@@ -147,10 +154,14 @@ def _of_derived(table: DerivedTable) -> Iterator[Safeguard]:
         leaves = {"percent": float(tolerance.percent), "at_least": float(tolerance.at_least)}
         yield Safeguard(name=LEAVE, permits=True, most=leaves, exactly=exactly)
     for what, reason in table.undetermined.items():
-        yield Safeguard(name=f"{UNDETERMINED}{what}", permits=True, exactly={"reason": reason})
+        yield _undetermined(what, reason)
     if table.phases is not None:
         terms = table.phases.terms
         yield Safeguard(name="phases", least={"hold_s": float(terms.hold_s), "each": float(terms.each)})
+
+
+def _undetermined(what: str, reason: str) -> Safeguard:
+    return Safeguard(name=f"{UNDETERMINED}{what}", permits=True, exactly={"reason": reason})
 
 
 def _publish(mode: PublishMode) -> Iterator[Safeguard]:

@@ -83,7 +83,7 @@ def count_failing(
 def failing_examples(
     gate: str, asked_for: RowsOfGate, table: Table, partitions: Iterable[date]
 ) -> tuple[FailingKey, ...]:
-    """Some of the rows that fail a gate: the first by partition and key, the same on every call.
+    """Some of the rows that fail a gate: the first by partition, key and what is said of them, the same on every call.
 
     Args:
         partitions: Those in which it failed, in order.
@@ -93,7 +93,7 @@ def failing_examples(
     said = [name for name in (EXPECTED, FOUND) if name in names and name not in asked_for.key]
     column = table.partition.column
     rows = _within(asked_for.rows, table, chosen).where(_partition(table).isin(list(chosen)))
-    first = rows.select(*asked_for.key, *said).orderBy(*_order(asked_for)).limit(MOST_KEYS)
+    first = rows.select(*asked_for.key, *said).orderBy(*_order(asked_for, said)).limit(MOST_KEYS)
     instants = instants_in(asked_for.rows.schema)
     found = []
     for row in first.collect():
@@ -115,10 +115,10 @@ def _said(values: Mapping[str, str | None], name: str, said: Sequence[str]) -> s
     return (values[name] or ("null" if values[name] is None else "")) if name in said else None
 
 
-def _order(asked_for: RowsOfGate) -> list[Column]:
-    """By partition and key; what has no order of its own, by its text."""
-    schema = asked_for.rows.schema
-    return [F.to_json(F.struct(name)) if _has_no_order(schema, name) else F.col(in_sql(name)) for name in asked_for.key]
+def _order(asked_for: RowsOfGate, said: Sequence[str]) -> list[Column]:
+    """By partition, key and what is said of a row; what has no order of its own, by its text."""
+    schema, names = asked_for.rows.schema, (*asked_for.key, *said)
+    return [F.to_json(F.struct(name)) if _has_no_order(schema, name) else F.col(in_sql(name)) for name in names]
 
 
 def _has_no_order(schema: StructType, name: str) -> bool:

@@ -174,16 +174,22 @@ def calls_python(table: DerivedTable, release: Release, run_id: str) -> bool:
 
 def input_keys(table: DerivedTable) -> Mapping[str, Sequence[str]]:
     """The columns by which the rows of inputs are unique, by the names under which plans hold them."""
-    keys = {}
-    for argument, source in table.inputs.items():
-        if argument in table.changes or isinstance(source, SourceTable):
-            keys[argument] = source.row_key if argument in table.changes else source.key
-        else:
-            keys[argument] = (*source.key, source.partition.column)
+    keys = {argument: key_of(source, changes=argument in table.changes) for argument, source in table.inputs.items()}
     if table.state is not None:
         # It is one snapshot.
         keys[table.state] = tuple(name for name in table.key if name != table.partition.column)
     return {f"input {argument}": key for argument, key in keys.items()}
+
+
+def key_of(table: Table, *, changes: bool = False) -> tuple[str, ...]:
+    """The columns by which rows of several partitions are unique.
+
+    Args:
+        changes: Whether the rows are those of the changelog, and not the current ones.
+    """
+    if changes or isinstance(table, SourceTable):
+        return table.row_key if changes else table.key
+    return (*table.key, table.partition.column)
 
 
 def _place_in(function: Callable[..., Any], error: Exception) -> str:

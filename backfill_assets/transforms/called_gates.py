@@ -13,12 +13,15 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DateType, StructType
 
-from backfill_assets.domain import Failing, GateContext, Table
+from backfill_assets.core.columns import in_sql
+from backfill_assets.core.wording import visible
+from backfill_assets.domain import DerivedTable, Failing, GateContext, Table
 from backfill_assets.domain.errors import CodeBroken
-from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Frames, query_of
-from backfill_assets.transforms.apply import called
+from backfill_assets.domain.failing_rows import ACCEPTED, AROUND, CANDIDATE, CONTEXT, EXPECTED, FOUND, Frames, query_of
+from backfill_assets.transforms.apply import called, input_keys, key_of
 from backfill_assets.transforms.definitions import Sources
-from backfill_assets.transforms.spark_plan import require_determined_plan
+from backfill_assets.transforms.dependencies import Keys
+from backfill_assets.transforms.spark_plan import require_determined_plan, with_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,28 +49,45 @@ def called_gate(gate: Failing, table: Table, frames: Frames, ctx: GateContext, s
         sources: Which modules are the author's.
 
     Raises:
-        ContractBroken: It failed, as a transform fails; or returned rows without the partition column, or a column
-            twice.
+        ContractBroken: It failed, as a transform fails; it returned rows without the partition column, or a column
+            twice; or what is read of them depends on an order that nothing decides.
     """
     named = gate_of(gate, table)
-    given: dict[str, Any] = {name: ctx if name == CONTEXT else frames[name] for name in gate.named}
+    given: dict[str, Any] = {name: ctx if name == CONTEXT else with_key(frames[name], name) for name in gate.named}
     function = partial(_selected, gate.sql, ctx.spark) if gate.rows is None else gate.rows
     taken = given if gate.then is None else {name: given[name] for name in gate.takes}
-    rows, found, _ = called(named, function, taken, ctx.spark, sources)
+    rows, found, places = called(named, function, taken, ctx.spark, sources)
     if gate.then is not None:
         rows, found, _ = called(
-            named, partial(gate.then, returned=rows), {"ctx": ctx, "candidate": frames[CANDIDATE]}, ctx.spark, sources
+            named, partial(gate.then, returned=rows), {"ctx": ctx, "candidate": given[CANDIDATE]}, ctx.spark, sources
         )
     if problem := _wrong_shape(found, table):
         raise CodeBroken(code=named, problem=f"returned rows {problem}")
-    return FailingFrame(
-        gate=gate, rows=rows, key=_key_of(found, table), calls_python=require_determined_plan(rows, named).calls_python
+    key = _key_of(found, table)
+    said = [name for name in (EXPECTED, FOUND) if name in found.fieldNames() and name not in key]
+    declared = visible(f", in {gate.place}") if gate.place else ""
+    plan = require_determined_plan(
+        rows.select(*(in_sql(name) for name in (*key, *said))),  # what is counted and shown of them
+        named,
+        # A gate of this project is released without ties, whatever expressions it is given.
+        keys=None if gate.release else _keys_of_frames(gate, table),
+        declared=gate.undetermined,
+        # Of a query no line of the author calls Spark.
+        placed=lambda tie: ("" if gate.sql else places.of(tie)) or declared,
     )
+    return FailingFrame(gate=gate, rows=rows, key=key, calls_python=plan.calls_python)
 
 
 def gate_of(gate: Failing, table: Table) -> str:
     """A gate, as its errors name it."""
     return f"the gate {gate.name} of {table.name}"
+
+
+def _keys_of_frames(gate: Failing, table: Table) -> Keys:
+    """The columns by which the rows of each frame are unique, by the names under which plans hold them."""
+    keys = dict(input_keys(table)) if isinstance(table, DerivedTable) else {}
+    keys |= {f"input {name}": key_of(table) for name in (CANDIDATE, ACCEPTED, AROUND)}
+    return keys | {f"input {each.argument}": key_of(each.table, changes=each.changes) for each in gate.reads}
 
 
 def _selected(sql: str, spark: SparkSession, **frames: Any) -> DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import islice, product
 
 from backfill_assets.domain.context import FRAME
 from backfill_assets.transforms.plan_tree import (
@@ -55,6 +55,7 @@ ON_ROWS = {
 
 OF_PYTHON = re.compile(r"InPandas|InArrow|Python")
 _NO_BLANK = re.compile(r"(?<=#)(\d+L?),(?! )")
+_MOST_TOGETHER, _MOST_UNITED = 12, 100
 _WORDS = re.compile(r"[\w.]+#\d+L?")
 _EQUAL = re.compile(r"^\(?([^=<>!]+?) <?=>? (.+?)\)?$")
 _JOIN = re.compile(r"^(\w+)(?:\([^)]*\))?(?:, (.*))?$", re.DOTALL)
@@ -70,12 +71,15 @@ class Facts:
         follows: Columns, and those that follow from them.
         filled: Columns that are never null.
         constants: Columns that hold one literal, with it.
+        unique: Sets of columns that no two rows share, but for rows that a join with known rows has multiplied, such as
+            days or rules. Known rows themselves have the empty set.
     """
 
     given: list[Given] = field(default_factory=list)
     follows: list[tuple[Numbers, Numbers]] = field(default_factory=list)
     filled: Numbers = NONE
     constants: dict[str, str] = field(default_factory=dict)
+    unique: list[Numbers] = field(default_factory=list)
 
     @property
     def numbers(self) -> Numbers:
@@ -92,6 +96,11 @@ class Facts:
                     found |= right
         return frozenset(found)
 
+    def are_told_by(self, known: Numbers) -> bool:
+        """Whether some columns tell any two rows apart, but for what a join with known rows has multiplied."""
+        closure = self.closure(known)
+        return closure >= self.numbers or any(each <= closure for each in self.unique)
+
 
 Keys = Mapping[str, Sequence[str]]
 """Columns by which the rows of an input are unique, by the name under which the plan holds the input."""
@@ -105,14 +114,12 @@ class Known:
         keys: The keys of inputs.
         of: What is known, by operator.
         shared: Queries that have a name, by their numbers.
-        of_inputs: The keys of inputs, by the numbers of their columns.
         strange: Columns whose names hold more than words, such as those that Spark makes of a text, and plain ones.
     """
 
     keys: Keys
     of: dict[int, Facts] = field(default_factory=dict)
     shared: dict[str, Node] = field(default_factory=dict)
-    of_inputs: set[Numbers] = field(default_factory=set)
     strange: dict[str, str] = field(default_factory=dict)
 
     def facts(self, node: Node) -> Facts:
@@ -143,7 +150,7 @@ class Known:
         if not below:
             # A relation of files lists its columns without blanks.
             listed = (_NO_BLANK.sub(r"\1, ", found) for found in lists(node.said)[:1])
-            return Facts(given=[each for found in listed for each in columns(found)])
+            return Facts(given=[each for found in listed for each in columns(found)], unique=[NONE])
         if node.name in ON_ROWS:
             return self._on_rows(node, below[0])
         match node.name:
@@ -163,30 +170,32 @@ class Known:
             case "Expand":
                 return _expanded(node, below[0])
             case "Intersect" | "Except":
-                return Facts(given=below[0].given, follows=list(below[0].follows), filled=below[0].filled)
+                first = below[0]
+                return Facts(first.given, list(first.follows), first.filled, unique=first.unique)
         given = columns(found[-1]) if (found := lists(node.said)) else [*below[0].given]
         return Facts(given=given)
 
     def _on_rows(self, node: Node, below: Facts) -> Facts:
-        found = Facts(below.given, list(below.follows), below.filled, dict(below.constants))
+        found = Facts(below.given, list(below.follows), below.filled, dict(below.constants), below.unique)
         if node.name == "SubqueryAlias" and (alias := node.said.strip("`")).startswith(FRAME):
             named = {each.name.lower(): each.number for each in below.given}
             sets = [
                 frozenset(named.get(name.lower(), name) for name in key.split(", "))
                 for key in alias.removeprefix(FRAME).split(" or ")
             ]
-            return Facts(below.given, [(key, below.numbers) for key in sets], frozenset().union(*sets))
+            told = [(key, below.numbers) for key in sets]
+            return Facts(below.given, told, frozenset().union(*sets), unique=[NONE])
         if node.name == "SubqueryAlias" and (key := self.keys.get(node.said.strip("`"))) is not None:
             named = {each.name.lower(): each.number for each in below.given}
             numbers = frozenset(named.get(name.lower(), name) for name in key)
-            self.of_inputs.add(numbers)
             # Whatever reads an input, such as no rows at all in a check, what is known of it is declared.
-            return Facts(below.given, [(numbers, below.numbers)], numbers)
+            return Facts(below.given, [(numbers, below.numbers)], numbers, unique=[numbers])
         if node.name == "Filter":
             _learn(found, node.said)
         if node.name == "Deduplicate":
             keys = frozenset(each.number for each in columns(_first_list(node.said)))
             found.follows.append((keys, below.numbers))
+            found.unique = [*below.unique, keys]
         return found
 
     def _shared(self, node: Node) -> Facts:
@@ -203,7 +212,8 @@ class Known:
         filled = frozenset(renamed.get(each, each) for each in inner.filled)
         # Two uses of one query have rows of their own, so that its other numbers are those of neither.
         own = {old: f"{old} in {given[0].number if given else ''}" for old in _all(follows) - set(renamed.values())}
-        return Facts(given, [(_own(a, own), _own(b, own)) for a, b in follows], filled)
+        unique = [_own(each, own) for each in inner.unique]
+        return Facts(given, [(_own(a, own), _own(b, own)) for a, b in follows], filled, unique=unique)
 
 
 def _all(follows: list[tuple[Numbers, Numbers]]) -> Numbers:
@@ -224,7 +234,7 @@ def _first_list(said: str) -> str:
 
 def projected(below: Facts, given: list[Given]) -> Facts:
     """What is known of named expressions over rows."""
-    found = Facts(given, list(below.follows), below.filled, dict(below.constants))
+    found = Facts(given, list(below.follows), below.filled, dict(below.constants), below.unique)
     for each in given:
         number, used = frozenset({each.number}), numbers_in(each.text)
         if each.passed == each.number:
@@ -282,6 +292,7 @@ def _aggregated(node: Node, below: Facts) -> Facts:
             if each.text in by or each.passed in by:
                 found.follows.append((number, frozenset({each.text}) | told_by(each.text)))
     found.follows.append((by, found.numbers))
+    found.unique = [by, *(each for each in below.unique if each and each <= inside)]
     found.filled = frozenset(each.number for each in found.given if each.passed in below.filled)
     return found
 
@@ -320,12 +331,13 @@ def ranked(node: Node) -> list[Ranked]:
 
 
 def _windowed(node: Node, below: Facts) -> Facts:
-    found = Facts([*below.given], list(below.follows), below.filled, dict(below.constants))
+    found = Facts([*below.given], list(below.follows), below.filled, dict(below.constants), list(below.unique))
     for each in ranked(node):
         number = frozenset({each.given.number})
         found.given.append(each.given)
         if each.text.startswith("row_number("):
             found.follows.append((each.partition | number, below.numbers))
+            found.unique.append(each.partition | number)
         if each.text.startswith(("rank(", "dense_rank(")) or (each.frame == "RangeFrame" and not each.is_whole):
             found.follows.append((each.partition | each.order, number))
         elif each.is_whole:
@@ -339,7 +351,7 @@ def _joined(node: Node, left: Facts, right: Facts) -> Facts:
     said = _JOIN.match(node.said.partition("], ")[2] if node.name == "LateralJoin" else node.said)
     kind, condition = (said.group(1), said.group(2) or "") if said else ("", "")
     if kind in ("LeftSemi", "LeftAnti"):
-        found = Facts(left.given, list(left.follows), left.filled, dict(left.constants))
+        found = Facts(left.given, list(left.follows), left.filled, dict(left.constants), left.unique)
         if kind == "LeftSemi":
             pairs = _pairs(condition, left, right)[0]
             found.filled |= {one for one, _ in pairs}
@@ -347,7 +359,7 @@ def _joined(node: Node, left: Facts, right: Facts) -> Facts:
     pairs, is_equality = _pairs(condition, left, right)
     matched = (frozenset(one for one, _ in pairs), frozenset(other for _, other in pairs))
     outer = (kind in ("RightOuter", "FullOuter"), kind in ("LeftOuter", "FullOuter"))
-    found = Facts([*left.given, *right.given])
+    found = Facts([*left.given, *right.given], unique=_unique_joined(left, right, matched, outer))
     for facts, lacking, equal in zip((left, right), outer, matched, strict=True):
         never = facts.filled | equal
         found.follows += [(a, b) for a, b in facts.follows if not lacking or a & never]
@@ -371,6 +383,28 @@ def _joined(node: Node, left: Facts, right: Facts) -> Facts:
     return found
 
 
+def _unique_joined(
+    left: Facts, right: Facts, matched: tuple[Numbers, Numbers], outer: tuple[bool, bool]
+) -> list[Numbers]:
+    """The sets of columns that no two rows of a join share: those of a side of which no row has several rows of the
+    other, and else those of both together.
+
+    Args:
+        matched: The columns of each side that the join holds equal.
+        outer: Whether the columns of each side are null where it has no row.
+    """
+    found = []
+    if right.are_told_by(matched[1]) and not outer[0]:
+        found += left.unique
+    if left.are_told_by(matched[0]) and not outer[1]:
+        found += right.unique
+    if not any(found):
+        # Where known rows have no row on the other side, its columns are null, and say nothing of them.
+        is_outer = any(outer)
+        found += [one | other for one in left.unique for other in right.unique if (one and other) or not is_outer]
+    return list(dict.fromkeys(each for each in found if each))[:_MOST_TOGETHER] or found[:1]
+
+
 def _pairs(condition: str, left: Facts, right: Facts) -> tuple[list[tuple[str, str]], bool]:
     """The columns that a join holds equal, and whether it asks for nothing else."""
     found, is_all = [], True
@@ -384,9 +418,6 @@ def _pairs(condition: str, left: Facts, right: Facts) -> tuple[list[tuple[str, s
         else:
             is_all = False
     return found, is_all
-
-
-_MOST_TOGETHER = 12
 
 
 def _by_places(facts: Facts, row: list[str]) -> list[frozenset[int]]:
@@ -408,6 +439,7 @@ def _united(below: list[Facts]) -> Facts:
     rows = [[each.number for each in facts.given] for facts in below]
     if len({len(each) for each in rows}) != 1:
         return found
+    found.unique = _unique_united(below, rows)
     places = range(len(rows[0]))
     texts = [[facts.constants.get(row[place]) for facts, row in zip(below, rows, strict=True)] for place in places]
     told = [place for place in places if None not in texts[place] and len(set(texts[place])) == len(below)]
@@ -428,14 +460,33 @@ def _united(below: list[Facts]) -> Facts:
     return found
 
 
+def _unique_united(below: list[Facts], rows: list[list[str]]) -> list[Numbers]:
+    """The sets of columns that no two rows of a union share, as far as rows of its sides are different things: those of
+    all sides together, where each has another key. Rows of one key are often the same thing on all sides.
+
+    Args:
+        rows: The columns of each side, in order.
+    """
+    if all(NONE in facts.unique for facts in below):
+        return [NONE]
+    sides = [
+        [frozenset(map(row.index, each)) for each in facts.unique if each and each <= set(row)][:_MOST_TOGETHER]
+        for facts, row in zip(below, rows, strict=True)
+    ]
+    chosen = [some for some in islice(product(*sides), _MOST_UNITED) if len(set(some)) == len(some)]
+    return [frozenset(rows[0][place] for place in frozenset().union(*some)) for some in chosen]
+
+
 def _generated(node: Node, below: Facts) -> Facts:
     text = node.said.rpartition("[")
     made = columns(text[2].removesuffix("]"))
     found = Facts([*below.given, *made], list(below.follows), below.filled, dict(below.constants))
+    found.unique = [each and each | frozenset(other.number for other in made) for each in below.unique]
     if node.said.startswith("posexplode") and made:
         place, *others = made
         used = numbers_in(text[0])
         found.follows.append((used | {place.number}, frozenset(each.number for each in others)))
+        found.unique = [each and each | {place.number} for each in below.unique]
     return found
 
 

@@ -252,8 +252,8 @@ class _Found:
         passed = (needed & below.numbers) | used
         for each in functions:
             closure = below.closure(each.partition | each.order)
-            # A key of an input decides, unless a join has multiplied its rows by ones that nothing is known of.
-            if not (closure >= passed or any(key <= closure for key in self.known.of_inputs)):
+            # What a join with days or rules adds is often decided by what no declaration says.
+            if not (closure >= passed or any(unique and unique <= closure for unique in below.unique)):
                 self._ranked(each, below, ordered)
         self.visit(node.children[0], passed, (ordered & below.numbers) | used)
 

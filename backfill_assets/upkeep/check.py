@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.candidates.compute import cannot_compute
-from backfill_assets.core.errors import ContractBroken, Problem, Problems
+from backfill_assets.candidates.failing_rows import require_determined_gates
+from backfill_assets.core.errors import BackfillError, ContractBroken, Problem, Problems
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import DataFile, FileSet, contract_of
 from backfill_assets.core.progress import Listener, Progress, no_listener
@@ -19,7 +20,7 @@ from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.lake.errors import WAY_OUT_OF_SOURCE, OtherColumns
 from backfill_assets.lake.staging import footer_columns
 from backfill_assets.planning.manifest_parts import InexactSum
-from backfill_assets.planning.partitions import Partitions
+from backfill_assets.planning.partitions import Partitions, partition_of
 from backfill_assets.transforms.apply import CHECK, plan_of
 from backfill_assets.transforms.doubles import AddedDoubles
 from backfill_assets.transforms.schemas import business_schema, require_follows
@@ -177,6 +178,10 @@ def _problems(ws: Workspace, table: Table) -> Iterator[str]:
         return
     if not isinstance(table, SourceTable) and (reason := cannot_compute(ws, table)):
         yield f"{reason}."
+    try:
+        require_determined_gates(ws, table, (partition_of(table.partition.grain, ws.settings.first_day),))
+    except BackfillError as error:
+        yield error.message
 
 
 def _built(accepted: Mapping[date, FileSet]) -> Mapping[int, Sequence[date]]:

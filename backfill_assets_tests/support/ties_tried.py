@@ -122,6 +122,42 @@ REFUSED: Mapping[str, tuple[str, Form]] = {
     "row_number, by a part of a key": (
         "row_number as v", _over(lambda: F.row_number().over(by_shop().orderBy(F.expr("sale_id % 2"))))
     ),
+    "row_number by the key of one side of a join, of which there are several rows": (
+        "row_number as v",
+        lambda sales, shops: sales.join(shops, "shop").select(
+            "sale_id", F.row_number().over(Window.partitionBy("open").orderBy("shop")).alias("v")
+        ),
+    ),
+    "row_number by the key of one side of a join by a range": (
+        "row_number as v",
+        lambda sales, shops: sales.alias("s")
+        .join(shops.alias("t"), F.expr("s.note > t.town"))
+        .select("t.town", F.row_number().over(Window.orderBy("sale_id")).alias("v")),
+    ),
+    "row_number by a key that is null where a join has no row": (
+        "row_number as v",
+        lambda sales, shops: shops.join(sales, "shop", "left").select(
+            "shop", F.row_number().over(Window.orderBy("sale_id")).alias("v")
+        ),
+    ),
+    "row_number by the key of a table that is joined with itself": (
+        "row_number as v",
+        lambda sales, _: sales.alias("a")
+        .join(sales.alias("b"), F.expr("a.shop = b.shop"))
+        .select("b.note", F.row_number().over(Window.orderBy("a.sale_id")).alias("v")),
+    ),
+    "row_number by a key of a union": (
+        "row_number as v",
+        lambda sales, _: sales.select("sale_id", "note")
+        .union(sales.select("sale_id", "shop"))
+        .withColumn("v", F.row_number().over(Window.orderBy("sale_id"))),
+    ),
+    "row_number by a key of exploded rows": (
+        "row_number as v",
+        lambda sales, _: sales.select("sale_id", F.explode("many").alias("one")).withColumn(
+            "v", F.row_number().over(Window.orderBy("sale_id"))
+        ),
+    ),
     "ntile": ("ntile as v", _over(lambda: F.ntile(2).over(by_amount()))),
     "lag": ("lag as v", _over(lambda: F.lag("note").over(by_amount()))),
     "lead": ("lead as v", _over(lambda: F.lead("amount").over(by_amount()))),
@@ -197,6 +233,15 @@ ALLOWED: Mapping[str, Form] = {
     "row_number after a join, of both keys": lambda sales, shops: sales.alias("s")
     .join(shops.alias("t"), F.expr("s.amount > 1"))
     .select("s.sale_id", "t.town", F.row_number().over(Window.orderBy("s.sale_id", "t.shop")).alias("v")),
+    "row_number after a join by an expression of known rows": lambda sales, _: sales.join(
+        sales.sparkSession.createDataFrame([(1, 2), (3, 4)], "first int, last int"), F.expr("amount between first and last")
+    ).select("sale_id", F.row_number().over(Window.orderBy("sale_id")).alias("v")),
+    "row_number after a join with groups": lambda sales, _: sales.join(
+        sales.groupBy("shop").agg(F.sum("amount").alias("all")), "shop"
+    ).select("sale_id", "all", F.row_number().over(Window.orderBy("all", "sale_id")).alias("v")),
+    "row_number of exploded rows by what they hold": lambda sales, _: sales.select(
+        "sale_id", F.explode("many").alias("one")
+    ).withColumn("v", F.row_number().over(Window.orderBy("sale_id", "one"))),
     "row_number after a full join": lambda sales, shops: sales.groupBy("shop")
     .count()
     .join(shops, "shop", "full")

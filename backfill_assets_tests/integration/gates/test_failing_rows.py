@@ -17,6 +17,7 @@ from backfill_assets.publication.authority import demand_of
 from backfill_assets.report.what_next import next_step
 from backfill_assets.report.words.stages import stage_words
 from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets.testing import DomainKit
 from backfill_assets_tests.domains.judged import DAYS, SECOND, a_customer, customers, failing_of, rows_that_fail
 from backfill_assets_tests.integration.gates.conftest import Opens
 from backfill_assets_tests.support.advice import worded
@@ -179,11 +180,17 @@ def test_a_gate_that_cannot_be_counted_stops_the_run_and_records_nothing(
 ) -> None:
     kit = opens(function if isinstance(function, Failing) else failing("broken", rows=function))
     run_id = kit.planned("order_totals", DAYS)
-    kit.stage(run_id)
     with pytest.raises(CodeBroken, match=said):
-        kit.gate(run_id)
+        staged_and_measured(kit, run_id)
     with kit.ws.ledger.read() as tx:
         assert tx.candidates.gate_results(run_id) == ()
+        # What can be said of a gate without any rows is said before they are computed.
+        assert bool(tx.candidates.of_run(run_id)) is (function is without_value)
+
+
+def staged_and_measured(kit: DomainKit, run_id: str) -> None:
+    kit.stage(run_id)
+    kit.gate(run_id)
 
 
 def test_a_gate_that_stops_spark_is_named_among_others_and_the_value_is_not(opens: Opens) -> None:

@@ -164,15 +164,13 @@ def generated(chance: random.Random) -> tuple[str, Any]:
         chance.sample(COLUMNS, chance.randint(1, 3)),
     )
     kept = chance.sample(COLUMNS, chance.randint(1, 4))
-    start = chance.choice(("rows", "join", "left", "union", "groups", "firsts"))
+    start = chance.choice(("rows", "join", "left", "several", "union", "groups", "firsts"))
     made = chance.choice(
         (
             *("row_number", "lag", "first", "last", "collect_list", "sum of rows", "rank", "limit", "dropDuplicates"),
             *("agg first", "agg list", "agg sorted", "agg max_by", "agg max_by all"),
         )
     )
-    if start == "union" and made[:3] not in ("agg", "lim", "dro"):
-        start = "rows"  # a key of an input is taken to decide in a window
     end = chance.choice(("all", "kept", "chosen", "counted"))
     said = [start, made, f"by {partition} in {order}", f"{end} of {kept}"]
 
@@ -212,6 +210,11 @@ def _started(start: str, sales: DataFrame, shops: DataFrame) -> DataFrame:
     match start:
         case "join" | "left":
             return sales.join(shops, "shop", "inner" if start == "join" else "left").select(*COLUMNS)
+        case "several":
+            others = sales.select(F.col("shop").alias("of"), F.col("sale_id").alias("other"))
+            return sales.join(others, F.expr("shop = of and other < 4")).select(
+                F.col("other").alias("sale_id"), "shop", "amount", "note"
+            )
         case "union":
             return sales.select(*COLUMNS).union(sales.select("sale_id", F.lit("c"), "amount", "note"))
         case "groups":
