@@ -386,6 +386,7 @@ def test_a_delivery_that_is_not_what_its_manifest_says_is_refused_before_anythin
         pass
 
 
+@pytest.mark.long
 def test_a_file_with_another_number_of_records_than_its_manifest_says_does_not_count(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:

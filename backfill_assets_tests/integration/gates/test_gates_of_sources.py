@@ -61,6 +61,7 @@ def names(candidate: DataFrame, accepted: DataFrame) -> DataFrame:
     return wrong.join(before, ["ordered_on", "order_id"], "left")
 
 
+@pytest.mark.long
 def test_landed_rows_that_are_not_what_was_delivered_are_named_and_wait_until_they_are(
     home_of_orders: Path, tmp_path: Path
 ) -> None:

@@ -123,6 +123,7 @@ def test_of_files_that_cannot_be_read_as_declared_none_is_read_anew_and_the_othe
     assert [each.record.import_id for each in land_again(room.work(), [first, third])] == ["imp-000001", "imp-000003"]
 
 
+@pytest.mark.long
 def test_a_declaration_by_which_nothing_would_land_is_refused_before_anything_changes(room: LandingRoom) -> None:
     landed_wrongly(room)
     before = as_it_is(room)

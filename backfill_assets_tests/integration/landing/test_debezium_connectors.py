@@ -73,6 +73,7 @@ def test_changes_are_ordered_by_the_positions_of_their_connector(rooms: LandingR
     }
 
 
+@pytest.mark.long
 def test_positions_are_texts_in_the_order_of_the_log(rooms: LandingRoom) -> None:
     for feed in FEEDS:
         room = replace(rooms, source=source_of(feed))
@@ -83,6 +84,7 @@ def test_positions_are_texts_in_the_order_of_the_log(rooms: LandingRoom) -> None
         assert (found, len({*map(len, found[1:])})) == (sorted({*found}), 1), feed.connector
 
 
+@pytest.mark.long
 def test_what_is_no_change_of_the_table_is_passed_over_and_counted_or_rejected_with_the_reason(
     rooms: LandingRoom,
 ) -> None:

@@ -113,6 +113,7 @@ def landed(room: LandingRoom, texts: Sequence[str]) -> None:
     assert not [each.path for each in landing_files(room.settings).listed() if "/decoded/" in each.path]
 
 
+@pytest.mark.long
 def test_arrays_lists_and_objects_in_a_row_land_alike(room: LandingRoom) -> None:
     numbers = Numbers()
     room = replace(room, source=replace(SALES, rounds=True))

@@ -51,6 +51,7 @@ def opened(spark: SparkSession, settings: Settings, clock: Clock) -> Opened:
     return of
 
 
+@pytest.mark.long
 def test_numbers_and_texts_of_json_and_parquet_are_times_of_their_forms(opened: Opened) -> None:
     rows: list[dict[str, Any]] = [
         {"seen": 1714557600000, "day": 20240501, "local": "5/1/2024 3:04 PM"},

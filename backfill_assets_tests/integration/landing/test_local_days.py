@@ -108,6 +108,7 @@ def rows(room: LandingRoom, near: date) -> list[tuple[str, datetime, date, str]]
     return sorted((row["event_id"], row["event_time"], row["event_date"], row["place"]) for row in found)
 
 
+@pytest.mark.long
 def test_an_extract_of_a_local_day_withdraws_what_it_lacks_of_that_day_and_no_other_hour(opened: Opened) -> None:
     second = date(2026, 1, 2)
     landed = readings(
@@ -141,6 +142,7 @@ def test_only_dates_that_are_wholly_of_the_extract_are_empty_by_it(opened: Opene
             assert set(near) - set(unexplained_days(tx, room.source, near)) == {first, first + ONE_DAY}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "zone", [AMSTERDAM, *(pytest.param(each, marks=pytest.mark.long) for each in CHANGES if each != AMSTERDAM)]
 )

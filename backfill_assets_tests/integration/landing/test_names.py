@@ -253,6 +253,7 @@ def test_columns_of_parquet_are_joined_as_texts(room: LandingRoom) -> None:
 # ------------------------------------------------------------------------------------------------------- versions
 
 
+@pytest.mark.long
 def test_a_file_is_of_the_version_whose_names_it_has(room: LandingRoom) -> None:
     """Of all forms: with the names of the first version, of the second, of both, and of none."""
     first = T.StructType(list(source({}).schema.fields[:3]))

@@ -168,6 +168,7 @@ def test_a_preview_counts_what_the_files_bring_as_landing_them_does(room: Landin
     assert (landed.withdrawn.keys, len(after)) == (5, 45)
 
 
+@pytest.mark.long
 def test_a_preview_reads_the_file_of_this_name_and_none_that_is_called_like_it(room: LandingRoom) -> None:
     room.land(content(on(1), on(2)))
     room.write(content(on(1), on(2)), "new1.jsonl")

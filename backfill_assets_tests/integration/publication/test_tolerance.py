@@ -101,7 +101,9 @@ def test_what_an_owner_leaves_is_not_stale_until_its_inputs_change_again(shop: S
         block.title for block in run_page(run_report(shop.ws, run_id)).blocks if hasattr(block, "title")
     ]
 
-    with pytest.raises(NotApproved, match=r"accepted by a member of finance, which owns silver\.recent_sales, and ben"):
+    with pytest.raises(
+        NotApproved, match=r"accepted by a member of finance \(cleo\), which owns silver\.recent_sales, and ben"
+    ):
         leave(shop, set_id, by="ben", reason="too small")
     assert stale(shop).partitions == REACHED
     leave(shop, set_id, by="cleo", reason="too small to tell anybody")

@@ -84,6 +84,7 @@ def writing(sales: DataFrame, ctx: TransformContext) -> DataFrame:
     return sales.groupBy("sold_on").agg(sf.count("*").alias("n"))
 
 
+@pytest.mark.long
 def test_gates_of_a_variant_are_those_of_the_variant(opens: Opens) -> None:
     """Three sales a day: the domain of the module has no gate on them."""
     gates = (expression("few", "n < 3"), expression("fewer", "n < 2", blocking=False), row_count(at_most=1))
