@@ -184,10 +184,10 @@ def require_determined_gates(ws: Workspace, table: Table, partitions: Sequence[d
     gates = [gate for gate in table.gates if isinstance(gate, Failing) and not gate.release]
     if not gates:
         return
-    own = current_rows(rows_of(ws, table, ()), table)
     inputs = inputs_without_rows(ws, table) if isinstance(table, DerivedTable) else {}
     for gate in gates:
-        frames = {**inputs, CANDIDATE: own, ACCEPTED: own}
+        # Each a frame of its own: Spark takes the columns of one frame that is joined with itself as ambiguous.
+        frames = {**inputs, **{name: current_rows(rows_of(ws, table, ()), table) for name in (CANDIDATE, ACCEPTED)}}
         for read in tables_read(gate, table):
             other = ws.domain.table(read.table)
             no_rows = rows_of(ws, other, ())

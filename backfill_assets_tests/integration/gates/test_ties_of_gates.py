@@ -125,6 +125,14 @@ def newest_of_a_customer(candidate: DataFrame) -> DataFrame:
     return candidate.withColumn("n", sf.row_number().over(newest)).where("n = 0")
 
 
+def moved_by_ten(candidate: DataFrame, accepted: DataFrame) -> DataFrame:
+    """Names the columns of each side by its frame, as authors do."""
+    both = candidate.join(accepted, candidate["order_id"] == accepted["order_id"])
+    return both.where(sf.abs(candidate["amount"] - accepted["amount"]) > 10).select(
+        candidate["day"], candidate["order_id"], accepted["amount"].alias("expected")
+    )
+
+
 ALLOWED: dict[str, Callable[[], Failing]] = {
     "a total order": lambda: failing("total", rows=newest_of_a_customer),
     "a total order in a query": lambda: failing(
@@ -132,6 +140,7 @@ ALLOWED: dict[str, Callable[[], Failing]] = {
         sql="SELECT * FROM (SELECT *, lag(amount) OVER (PARTITION BY customer_id ORDER BY day, order_id) AS before "
         "FROM candidate) WHERE before < 0",
     ),
+    "candidate beside accepted": lambda: failing("moved", rows=moved_by_ten),
 }
 
 
