@@ -13,7 +13,7 @@ from backfill_assets.domain.safeguards import NO_CODE, safeguards_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateInput, GateTerm
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode
-from backfill_assets.planning.safeguards import COLUMN, GATE, gate_digests
+from backfill_assets.planning.safeguards import COLUMN, GATE, Agreed, gate_digests
 
 
 def gates_of(table: Table, publish: PublishMode, *, expires: bool = False) -> tuple[Gate, ...]:
@@ -83,6 +83,23 @@ def _bounded_otherwise(manifest: Manifest, table: Table, code: Mapping[str, str]
     declared = {each.name: each for each in safeguards_of(table, code)}
     pinned = (each for each in manifest.safeguards if each.name.startswith((GATE, COLUMN)))
     return [each.name for each in pinned if each.name in declared and declared[each.name].document != each.document]
+
+
+def gates_since(manifest: Manifest, table: Table, code: Mapping[str, str] = NO_CODE) -> tuple[str, ...]:
+    """The gates of a table, and its columns that are never null, that are declared more strictly than a run was planned
+    with, or otherwise so that neither is known to be as strict: what it has staged was not measured with them.
+
+    Args:
+        code: As of `require_agreed_gates`.
+    """
+    if manifest.expires or not manifest.safeguards:
+        # An expiry has no rows, and manifests of earlier revisions have no bounds of gates.
+        return ()
+    declared, pinned = (
+        tuple(each for each in some if each.name.startswith((GATE, COLUMN)))
+        for some in (safeguards_of(table, code), manifest.safeguards)
+    )
+    return Agreed(safeguards=(declared,)).loosened_by(pinned)
 
 
 def require_agreed_gates(manifest: Manifest, table: Table, code: Mapping[str, str] = NO_CODE) -> None:

@@ -142,6 +142,18 @@ class GatesNotPassed(OfRun, OfPartitions, errors.GateFailed):
 
 
 @sentence
+class DeclaredSince(OfRun, OfTable, errors.GateFailed):
+    """run {run_id} was not measured with what {table} declares now: {named}."""
+
+    gates: tuple[str, ...]
+    manifest: Manifest
+
+    @property
+    def named(self) -> str:
+        return ", ".join(self.gates)
+
+
+@sentence
 class TableChanged(OfRun, OfTable, OfPartitions, errors.TargetChanged):
     """{table} changed since run {run_id} was compared with it: {partitions}."""
 

@@ -51,7 +51,7 @@ from backfill_assets.publication.errors import (
     RefusedButNotRecorded,
 )
 from backfill_assets.publication.orphans import require_no_orphans
-from backfill_assets.publication.read_by_gates import require_read_as_measured
+from backfill_assets.publication.read_by_gates import require_present_gates, require_read_as_measured
 from backfill_assets.publication.verdict import changes_for, require_publishable, rollback_changes
 from backfill_assets.publication.waiting import older_inputs, require_its_turn
 from backfill_assets.transforms.schemas import former_columns, stored_schema
@@ -101,9 +101,10 @@ def intent_of(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: str) ->
 
 
 def require_unchanged(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> None:
-    """Refuses a run whose inputs are not what it has read, or whose table is being published."""
+    """Refuses a run whose inputs are not what it has read, whose table has other gates now, or is being published."""
     require_read_as_staged(tx, ws.graph, manifest)
     require_merged_with_present(tx, manifest)
+    require_present_gates(ws, manifest)
     require_read_as_measured(ws, tx, manifest.run_id)
     _require_nothing_under_way(tx, manifest)
     _require_inputs(ws, tx, manifest)

@@ -1,6 +1,8 @@
-"""What gates have read since they were measured: it has to be what readers see when their run is published.
+"""What gates have read since they were measured: it has to be what readers see when their run is published. And gates
+that were declared since: a run is measured with them before it is published.
 
 The rule is that of the table itself: a run that was compared with other rows than the accepted ones is measured again.
+What measures a run is pinned in its manifest, so that one that lacks a gate is planned again.
 """
 
 from __future__ import annotations
@@ -9,12 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.gates.agreed import gates_since
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import Partitions
-from backfill_assets.publication.errors import ReadByGateSince
+from backfill_assets.publication.errors import DeclaredSince, ReadByGateSince
 from backfill_assets.workspace import Workspace
 
 
@@ -49,6 +53,22 @@ def require_read_as_measured(ws: Workspace, tx: ReadTransaction, run_id: str) ->
     """
     if changed := changed_since_measured(ws, tx, run_id):
         raise ReadByGateSince(run_id=run_id, gate=changed.gate, name=changed.name, partitions=changed.partitions)
+
+
+def declared_since_planned(ws: Workspace, manifest: Manifest) -> tuple[str, ...]:
+    """The present gates of a table that a run of it was not planned with; see `gates.agreed.gates_since`."""
+    table = ws.domain.tables.get(manifest.table)
+    return () if table is None else gates_since(manifest, table, ws.code.gate_digests(table))
+
+
+def require_present_gates(ws: Workspace, manifest: Manifest) -> None:
+    """Refuses a run that was not measured with the gates that its table declares now.
+
+    Raises:
+        DeclaredSince: It has to be planned again.
+    """
+    if gates := declared_since_planned(ws, manifest):
+        raise DeclaredSince(run_id=manifest.run_id, table=manifest.table, gates=gates, manifest=manifest)
 
 
 def _changed(ws: Workspace, tx: ReadTransaction, run_id: str) -> Iterator[ChangedSince]:

@@ -24,7 +24,7 @@ from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode, Refer
 from backfill_assets.planning.partitions import Partitions, days_between, days_in, days_of, partitions_over
 from backfill_assets.publication.authority import is_agreed, open_comments
 from backfill_assets.publication.drafts import is_current
-from backfill_assets.publication.read_by_gates import changed_since_measured
+from backfill_assets.publication.read_by_gates import changed_since_measured, declared_since_planned
 from backfill_assets.publication.verdict import is_overtaken
 from backfill_assets.publication.waiting import (
     is_built_since,
@@ -277,6 +277,9 @@ def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Se
             return step(f"{table} {since} planned with its rows: ", plan_again(overtaken.manifest))
         return step(f"{table} {since} compared with it: ", compare_again(overtaken.run_id))
     for run in runs:
+        if gates := declared_since_planned(ws, run.manifest):
+            why = f"{run.run_id} was not measured with {', '.join(gates)} of {run.manifest.table}: "
+            return step(why, plan_again(run.manifest))
         if read := changed_since_measured(ws, tx, run.run_id):
             why = f"{read.name} changed since gate {read.gate} of {run.run_id} read it: "
             return step(why, compare_again(run.run_id))

@@ -34,7 +34,7 @@ from backfill_assets.ledger.transactions import ReadTransaction, WriteTransactio
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, open_comments, reads_approvers, require_agreed
 from backfill_assets.publication.publish import intent_of, require_as_intended, require_unchanged
-from backfill_assets.publication.read_by_gates import require_read_as_measured
+from backfill_assets.publication.read_by_gates import require_present_gates, require_read_as_measured
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
 from backfill_assets.publication.verdict import require_not_stopped_for_good
 from backfill_assets.publication.waiting import require_its_turn
@@ -75,6 +75,7 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne, pha
                 require_its_turn(ws, tx, member, at=tx.now)
                 require_agreed(ws, member, demand_of(ws, tx, member), alone=bool(phases and phases.each))
                 require_read_as_staged(tx, ws.graph, member.manifest)
+                require_present_gates(ws, member.manifest)
                 require_read_as_measured(ws, tx, member.run_id)
         if record.state is not SetState.PUBLISHING:
             tx.sets.move(set_id, SetState.PUBLISHING, actor=by)

@@ -350,6 +350,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return how_to_know(error.found)
         case publication.ComesAfter():
             return step("publish or cancel that one first: ", do(Act.STATUS, error.first))
+        case publication.DeclaredSince():
+            return step("plan it again, to measure it with them: ", plan_again(error.manifest))
         case publication.TableChanged() | publication.ReadByGateSince():
             return compare_again(error.run_id)
         case publication.MergedSince():

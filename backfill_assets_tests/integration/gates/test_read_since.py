@@ -1,4 +1,5 @@
 """What a gate has read is what readers see when its run is published, however late it changes; else it is asked again.
+And a run is published that was measured with the gates that its table declares then.
 
 Each change is tried without the guard as well: then the run is published beside what no gate has seen.
 """
@@ -12,14 +13,17 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.errors import TargetChanged
-from backfill_assets.domain import Reference, failing, golden, known_rows, reads
+from backfill_assets.core.errors import GateFailed, TargetChanged
+from backfill_assets.domain import Reference, expression, failing, golden, known_rows, reads
 from backfill_assets.ledger.states import RunState
 from backfill_assets.publication import publish
+from backfill_assets.report.command_line import words_of
+from backfill_assets.report.what_next import next_step
 from backfill_assets.testing import DomainKit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.judged import a_customer, customers
 from backfill_assets_tests.integration.gates.conftest import Opens
+from backfill_assets_tests.support.advice import advised
 
 KNOWN = """
 version: "{version}"
@@ -128,3 +132,28 @@ def test_a_table_whose_own_publication_is_under_way_has_changed_as_well(opens: O
     assert said.startswith(f"bronze.customers changed since gate no_orphans of run {run_id} read it: 2026-01-02")
     assert kit.gate(run_id).failed == ()
     kit.publish(run_id)
+
+
+@pytest.mark.parametrize("is_guarded", [True, False], ids=["guarded", "without the guard"])
+def test_a_run_that_has_passed_before_another_gate_was_declared_is_planned_again(
+    opens: Opens, monkeypatch: pytest.MonkeyPatch, is_guarded: bool
+) -> None:
+    run_id = ready(opens())
+    kit = opens(expression("free", "amount = 0"))
+    if not is_guarded:
+        monkeypatch.setattr(publish, "require_present_gates", lambda *_: None)
+        kit.publish(run_id)
+        assert state_of(kit, run_id) is RunState.PUBLISHED
+        return
+    said = f"run {run_id} was not measured with what silver.order_totals declares now: gate free"
+    with pytest.raises(GateFailed, match=said) as refused:
+        kit.publish(run_id)
+    again = "backfill plan order_totals --reason WHY --from 2026-01-03 --to 2026-01-03 --by NAME"
+    assert advised(refused.value) == f"plan it again, to measure it with them: {again}"
+    with kit.ws.ledger.read() as tx:
+        following = next_step(kit.ws, tx, tx.runs.get(run_id))
+    assert following is not None
+    assert words_of(following) == f"{run_id} was not measured with gate free of silver.order_totals: {again}"
+    assert state_of(kit, run_id) is RunState.PASSED
+    # A gate that is gone again asks nothing, and a person has agreed to the others.
+    opens().publish(run_id)

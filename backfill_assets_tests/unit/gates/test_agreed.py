@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 from pyspark.sql.types import StructField, StructType
 
-from backfill_assets.domain import Breakdown, DerivedTable, moved
+from backfill_assets.domain import Breakdown, DerivedTable, expression, moved, row_count
 from backfill_assets.domain.errors import PlannedOtherwise
+from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.safeguards import safeguards_of
-from backfill_assets.gates.agreed import gate_terms, require_agreed_gates
+from backfill_assets.gates.agreed import gate_terms, gates_since, require_agreed_gates
+from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets_tests.domains.story import turnover
 from backfill_assets_tests.support.ledger_examples import a_manifest
 
@@ -43,3 +45,39 @@ def test_a_run_is_measured_by_the_sums_and_columns_that_were_approved(
     require_agreed_gates(manifest, planned)
     with pytest.raises(PlannedOtherwise, match=changed):
         require_agreed_gates(manifest, declared)
+
+
+CHEAP = expression("cheap", "amount <= 10")
+
+
+def with_gates(*gates: Gate) -> DerivedTable:
+    return replace(turnover, gates=(*turnover.gates, *gates))
+
+
+PLAIN = with_gates()
+
+
+@pytest.mark.parametrize(
+    ("planned", "declared", "since"),
+    [
+        (PLAIN, PLAIN, ()),
+        (PLAIN, with_gates(CHEAP), ("gate cheap",)),
+        (with_gates(CHEAP), PLAIN, ()),
+        (with_gates(expression("cheap", "amount <= 9")), with_gates(CHEAP), ("gate cheap",)),
+        (with_gates(replace(CHEAP, blocking=False)), with_gates(CHEAP), ("gate cheap",)),
+        (with_gates(CHEAP), with_gates(replace(CHEAP, blocking=False)), ()),
+        (with_gates(row_count(at_least=2)), with_gates(row_count(at_least=3)), ("gate row_count",)),
+        (with_gates(row_count(at_least=3)), with_gates(row_count(at_least=2)), ()),
+        (with_null(PLAIN), PLAIN, ("column amount",)),
+        (PLAIN, with_null(PLAIN), ()),
+    ],
+)
+def test_a_run_was_not_measured_with_gates_that_are_new_stricter_or_other_ones_since(
+    planned: DerivedTable, declared: DerivedTable, since: tuple[str, ...]
+) -> None:
+    agreed = gate_terms(planned)
+    manifest = a_manifest(
+        "r-1", table=planned.name, gates=agreed, safeguards=safeguards_of(planned), policy=planned.policy
+    )
+    assert gates_since(manifest, declared) == since
+    assert gates_since(replace(manifest, kind=Kind.EXPIRY), declared) == ()
