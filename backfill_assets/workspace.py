@@ -32,15 +32,16 @@ from backfill_assets.landing.contract_versions import ContractVersions
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest_parts import PinnedReference
+from backfill_assets.planning.safeguards import Safeguard
 from backfill_assets.transforms.code import DomainCode
 from backfill_assets.transforms.references import (
     LoadedReference,
     archive,
-    asking_entries,
     file_name,
     known_to,
     load_pinned,
     load_references,
+    reading_references,
 )
 
 if TYPE_CHECKING:
@@ -171,21 +172,21 @@ class Workspace:
         archive(loaded.values(), self.reference_archive)
         return loaded
 
-    def known_rows(self, table: Table) -> Mapping[str, tuple[str, ...]]:
-        """The digests of the rows that gates of a table keep, by the names of their references, as these are now.
+    def known_to_gates(self, table: Table) -> tuple[Safeguard, ...]:
+        """What gates of a table know from references, as these are now; see `known_to`.
 
         Raises:
             MissingInput: A reference is not there.
             InvalidReference: It cannot be parsed, or an entry that a gate asks says nothing clear.
         """
-        return known_to(table, self.references) if asking_entries(table) else {}
+        return known_to(table, self.references) if reading_references(table) else ()
 
-    def known_now(self, table: Table) -> Mapping[str, tuple[str, ...]]:
-        """The same, and no rows where the references cannot be used: that is looser than any rows."""
+    def known_now(self, table: Table) -> tuple[Safeguard, ...]:
+        """The same, and nothing where the references cannot be used: that is looser than anything."""
         try:
-            return self.known_rows(table)
+            return self.known_to_gates(table)
         except (MissingInput, InvalidReference):
-            return {}
+            return ()
 
     def stamp_of(self, reference: Reference) -> str:
         """Differs after any write to a reference document; empty when it cannot be looked at."""

@@ -79,7 +79,7 @@ def _terms(ws: Workspace, table: Table, transform: str, version: str, limits: Li
         limits=limits,
         policy=table.policy,
         name_policy=ws.domain.table(name).policy if name else None,
-        safeguards=safeguards_of(table, of_gates, ws.known_rows(table)),
+        safeguards=safeguards_of(table, of_gates, ws.known_to_gates(table)),
     )
 
 

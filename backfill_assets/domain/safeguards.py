@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import assert_never
 
 from backfill_assets.core.identity import canonical_json
@@ -27,7 +27,6 @@ from backfill_assets.planning.safeguards import (
     EXPIRE,
     FOLLOW,
     GATE,
-    KNOWN,
     LEAVE,
     OF,
     PUBLISH,
@@ -36,22 +35,20 @@ from backfill_assets.planning.safeguards import (
 )
 
 NO_CODE: Mapping[str, str] = {}
-NO_ROWS: Mapping[str, tuple[str, ...]] = {}
 
 
 def safeguards_of(
-    table: SourceTable | DerivedTable, code: Mapping[str, str] = NO_CODE, known: Mapping[str, tuple[str, ...]] = NO_ROWS
+    table: SourceTable | DerivedTable, code: Mapping[str, str] = NO_CODE, known: Iterable[Safeguard] = ()
 ) -> tuple[Safeguard, ...]:
     """Everything that a table declares and that may not be loosened by its author alone.
 
     Args:
         code: The digests of the author's code that measures gates, by their names: other code is another gate.
-        known: The digests of the rows of references that gates keep, by the names of the references: a version that
-            lacks one is a looser gate.
+        known: What its gates know from references (`transforms.references.known_to`).
     """
     measures = table.breakdown.measures if isinstance(table, DerivedTable) and table.breakdown else {}
     found = [_gate(gate, measures, code) for gate in table.gates]
-    found += [Safeguard(name=f"{KNOWN}{name}", holds={"rows": rows}) for name, rows in known.items()]
+    found += known
     found += [
         _undetermined(f"{what} in the gate {gate.name}", reason)
         for gate in table.gates

@@ -28,6 +28,9 @@ COLUMN = "column "
 KNOWN = "golden rows of "
 """How safeguards begin that are rows which are known to be right."""
 
+READ = "reference "
+"""How safeguards begin that are a version of a reference that a gate of an author reads."""
+
 UNDETERMINED = "undetermined "
 """How safeguards begin that permit rows to depend on an order that nothing decides."""
 

@@ -21,8 +21,7 @@ from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
 from backfill_assets.planning.request import Terms
-from backfill_assets.planning.safeguards import KNOWN
-from backfill_assets.transforms.references import archive, asking_entries, find_version, known_to, load_pinned
+from backfill_assets.transforms.references import archive, find_version, known_to, load_pinned, reading_references
 from backfill_assets.workspace import Workspace
 
 
@@ -142,15 +141,14 @@ class Chooser:
 
 
 def with_references(ws: Workspace, table: DerivedTable, terms: Terms, references: Sequence[PinnedReference]) -> Terms:
-    """The terms of a run with these references, of which gates keep the rows of the version that was chosen.
+    """The terms of a run with these references, of which gates know the version that was chosen.
 
     Raises:
         InvalidReference: An entry of one that a gate asks says nothing clear.
     """
-    chosen = [each for each in references if each.is_chosen] if asking_entries(table) else []
-    known = known_to(table, load_pinned(ws.domain, chosen, ws.reference_archive))
-    held = {f"{KNOWN}{name}": {"rows": rows} for name, rows in known.items()}
-    safeguards = tuple(replace(each, holds=held.get(each.name, each.holds)) for each in terms.safeguards)
+    chosen = [each for each in references if each.is_chosen] if reading_references(table) else []
+    known = {each.name: each for each in known_to(table, load_pinned(ws.domain, chosen, ws.reference_archive))}
+    safeguards = tuple(known.get(each.name, each) for each in terms.safeguards)
     return replace(terms, references=tuple(references), safeguards=safeguards)
 
 

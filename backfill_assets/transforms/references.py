@@ -21,6 +21,7 @@ from backfill_assets.domain.gates_by_reference import KnownRows
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.files.port import Files
 from backfill_assets.planning.manifest_parts import PinnedReference
+from backfill_assets.planning.safeguards import KNOWN, READ, Safeguard
 from backfill_assets.transforms import errors
 from backfill_assets.transforms.schemas import current_schema
 
@@ -242,24 +243,30 @@ def require_entries(reference: LoadedReference, gate: Failing, table: Table) -> 
     return reference.value
 
 
-def known_to(table: Table, references: Mapping[str, LoadedReference]) -> Mapping[str, tuple[str, ...]]:
-    """The digests of the rows that gates of a table keep, by the names of those of these references that have them.
+def known_to(table: Table, references: Mapping[str, LoadedReference]) -> tuple[Safeguard, ...]:
+    """What gates of a table know from those of these references that they read: the rows that they keep, by their
+    digests, or of a gate of an author the file, of which nothing says whether another version is looser.
 
     Raises:
         InvalidReference: An entry that a gate asks says nothing clear.
     """
-    found: dict[str, tuple[str, ...]] = {}
-    for gate in asking_entries(table):
-        name = gate.references[0]
-        if name in references:
-            known = require_entries(references[name], gate, table)
-            found |= {name: known.digests} if gate.keeps else {}
-    return found
+    found: dict[str, Safeguard] = {}
+    for gate in reading_references(table):
+        for name in (name for name in gate.references if name in references):
+            each = None
+            if not gate.entries:
+                exactly = {"sha256": references[name].sha256}
+                each = Safeguard(name=f"{READ}{name} of gate {gate.name}", exactly=exactly)
+            elif (known := require_entries(references[name], gate, table)) and gate.keeps:
+                each = Safeguard(name=f"{KNOWN}{name}", holds={"rows": known.digests})
+            if each is not None:
+                found[each.name] = each
+    return tuple(found.values())
 
 
-def asking_entries(table: Table) -> tuple[Failing, ...]:
-    """The gates of a table that ask what the entries of a reference say."""
-    return tuple(gate for gate in table.gates if isinstance(gate, Failing) and gate.entries)
+def reading_references(table: Table) -> tuple[Failing, ...]:
+    """The gates of a table that read references."""
+    return tuple(gate for gate in table.gates if isinstance(gate, Failing) and gate.references)
 
 
 def _one_sentence(error: Exception) -> str:

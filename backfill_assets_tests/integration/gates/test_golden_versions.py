@@ -1,4 +1,5 @@
-"""Versions of known rows: one that lacks rows of the version that was agreed to is a looser gate, for a person."""
+"""Versions of known rows: one that lacks rows of the version that was agreed to is a looser gate, for a person. So is
+any other version of what a gate of an author reads."""
 
 from __future__ import annotations
 
@@ -7,10 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
 
 from backfill_assets.application.plan import plan
 from backfill_assets.core.errors import NotApproved
-from backfill_assets.domain import Policy, Reference, golden, known_rows
+from backfill_assets.domain import Failing, GateContext, Policy, Reference, failing, golden, known_rows
 from backfill_assets.planning.chosen_references import asked_references
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.authority import demand_of
@@ -29,6 +32,7 @@ ROWS = (
     '{day: 2026-01-03, order_id: o-3-3, amount: "30.00"}',
 )
 DAY = "2026-01-03"
+KNOWN = golden("known_rows")
 Versions = Callable[..., DomainKit]
 
 
@@ -43,13 +47,19 @@ def versions(home_of_orders: Path, tmp_path: Path) -> Versions:
     copy_home(home_of_orders, home)
     (home / "reference").mkdir()
 
-    def opened(version: str, *rows: str, references: tuple[str, ...] = ()) -> DomainKit:
+    def opened(version: str, *rows: str, references: tuple[str, ...] = (), gate: Failing = KNOWN) -> DomainKit:
         (home / "reference" / "known_rows.yaml").write_text(document(version, *rows), encoding="utf-8")
-        domain = judged_by(golden("known_rows"), references=(Reference(name="known_rows", parse=known_rows),))
+        domain = judged_by(gate, references=(Reference(name="known_rows", parse=known_rows),))
         table = replace(domain.derived[0], policy=Policy(backfill="auto"), references=references)
         return judged.opened(replace(domain, derived=(table,)), home)
 
     return opened
+
+
+def is_known(candidate: DataFrame, ctx: GateContext) -> DataFrame:
+    """Nothing but what is known."""
+    known = [row["order_id"] for row in ctx.references["known_rows"].rows]
+    return candidate.where(~sf.col("order_id").isin(known))
 
 
 def loosened(kit: DomainKit, run_id: str) -> tuple[str, ...]:
@@ -119,3 +129,25 @@ def test_a_version_that_was_chosen_for_a_run_counts_as_what_its_gates_are_given(
     )
     planned = plan(kit.ws, request)
     assert loosened(kit, planned.manifest.run_id) == ("golden rows of known_rows: 2 of 3 are gone or changed",)
+
+
+def test_another_version_of_what_a_gate_of_an_author_reads_waits_for_a_person_as_its_code_does(
+    versions: Versions,
+) -> None:
+    gate = failing("is_known", rows=is_known, references=("known_rows",), blocking=False)
+    published(versions("1", *ROWS, gate=gate))
+    kit = versions("1", *ROWS, gate=gate)
+    before = kit.planned("order_totals", DAY)
+    assert loosened(kit, before) == ()
+    kit = versions("2", *ROWS, "{day: 2026-01-03, order_id: o-3-9}", gate=gate)
+    assert loosened(kit, before) == ("reference known_rows of gate is_known",)
+    with kit.ws.ledger.read() as tx:
+        # Nobody can tell whether it fails less.
+        assert demand_of(kit.ws, tx, tx.runs.get(before)).unsure == ("reference known_rows of gate is_known",)
+    run_id = kit.planned("order_totals", DAY, version="dearer")
+    assert loosened(kit, run_id) == ("reference known_rows of gate is_known",)
+    kit.stage(run_id)
+    kit.gate(run_id)
+    kit.approve(run_id)
+    kit.publish(run_id)
+    assert loosened(kit, kit.planned("order_totals", DAY)) == ()

@@ -303,6 +303,10 @@ def test_two_safeguards_that_are_not_looser_than_each_other_are_the_same(one: Sa
         assert (one.least, one.most, one.exactly) == (same.least, same.most, same.exactly)
 
 
+def known_rows_of(*rows: str) -> Safeguard:
+    return Safeguard(name="golden rows of rows", holds={"rows": rows})
+
+
 KNOWN = st.frozensets(st.sampled_from(("a", "b", "c")))
 
 
@@ -311,14 +315,16 @@ def test_known_rows_are_loosened_by_a_version_that_lacks_one_and_by_no_other(
     was: frozenset[str], now: frozenset[str]
 ) -> None:
     """Whatever is added, and however a version orders them."""
-    before, after = (safeguards_of(a_table(), known={"rows": tuple(some)}) for some in (was, now))
+    before, after = (safeguards_of(a_table(), known=[known_rows_of(*some)]) for some in (was, now))
     found = Agreed(safeguards=(before,)).loosened_by(after)
     lacking = len(was - now)
     assert found == ((f"golden rows of rows: {lacking} of {len(was)} are gone or changed",) if lacking else ())
-    assert all(Safeguard.parse(each.document) == each for each in safeguards_of(a_table(), known={"rows": ("a", "b")}))
+    assert all(
+        Safeguard.parse(each.document) == each for each in safeguards_of(a_table(), known=[known_rows_of("a", "b")])
+    )
 
 
 def test_a_table_without_the_known_rows_that_were_agreed_to_is_looser_and_one_with_the_first_is_not() -> None:
-    known = safeguards_of(a_table(), known={"rows": ("a",)})
+    known = safeguards_of(a_table(), known=[known_rows_of("a")])
     assert Agreed(safeguards=(known,)).loosened_by(safeguards_of(a_table())) == ("golden rows of rows",)
     assert Agreed(safeguards=(safeguards_of(a_table()),)).loosened_by(known) == ()
