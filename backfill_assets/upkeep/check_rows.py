@@ -258,35 +258,49 @@ def _failing_rows(
     work: _Checking, versions: Mapping[date, PartitionVersion]
 ) -> tuple[Mapping[str, FailingRows], Sequence[FailingKey]]:
     """What gates on rows that fail find, and some of the rows. Where they read inputs or references, these are the ones
-    that the run pinned which made the rows; where retention has removed them, that is kept as the reason."""
-    gates = [gate for gate in work.gates if isinstance(gate, Failing)]
+    that the run pinned which made the rows; where retention has removed them, that is kept as the reason.
+
+    The gates are asked together, in one query of the rows of each run.
+    """
+    gates = tuple(gate for gate in work.gates if isinstance(gate, Failing))
     counts: dict[str, dict[date, int]] = {gate.name: {} for gate in gates}
     keys: list[FailingKey] = []
     unknown: dict[str, set[date]] = {gate.name: set() for gate in gates}
     for run_id, days in grouped((v.run_id, p) for p, v in versions.items()).items() if gates else ():
         with work.ws.ledger.read() as tx:
             manifest = tx.runs.get(run_id).manifest
-        for gate in gates:
-            asked = _asked(work, gate, manifest, {p: versions[p].files for p in days})
+        left = [gates]
+        while left:
+            some = left.pop()
+            asked = _asked(work, some, manifest, {p: versions[p].files for p in days})
             try:
-                measured = counted(asked)[gate.name]
-                found = {p: rows for p, rows in measured.rows.items() if p not in measured.lacking}
-                shown = sum(key.gate == gate.name for key in (*work.keys, *keys))
-                if found and shown < MOST_KEYS:
-                    keys += examples(asked, {gate.name: found})[: MOST_KEYS - shown]
+                measured = counted(asked)
+                rows = {
+                    name: {p: found for p, found in each.rows.items() if p not in each.lacking}
+                    for name, each in measured.items()
+                }
+                shown = Counter(key.gate for key in (*work.keys, *keys))
+                wanted = {name: found for name, found in rows.items() if shown[name] < MOST_KEYS}
+                for name, few in grouped((key.gate, key) for key in examples(asked, wanted)).items():
+                    keys += few[: MOST_KEYS - shown[name]]
             except MissingInput as error:
-                work.unmeasured |= dict.fromkeys(((gate.name, p) for p in days), error.message)
+                if len(some) > 1:
+                    # Those that do not read what is gone can be measured.
+                    left += [(gate,) for gate in some]
+                else:
+                    work.unmeasured |= dict.fromkeys(((some[0].name, p) for p in days), error.message)
                 continue
-            for partition, (lacked, missing) in measured.lacking.items():
-                why = f"gate {gate.name} reads {lacked}, of which {missing[0]} has no accepted rows"
-                work.unmeasured[gate.name, partition] = why
-            counts[gate.name] |= found
-            unknown[gate.name] |= {*measured.unknown}
+            for name, each in measured.items():
+                for partition, (lacked, missing) in each.lacking.items():
+                    why = f"gate {name} reads {lacked}, of which {missing[0]} has no accepted rows"
+                    work.unmeasured[name, partition] = why
+                counts[name] |= rows[name]
+                unknown[name] |= {*each.unknown}
     return {name: FailingRows(rows=found, unknown=unknown[name]) for name, found in counts.items()}, keys
 
 
-def _asked(work: _Checking, gate: Failing, manifest: Manifest, files: Mapping[date, FileSet]) -> Measuring:
-    """A gate with accepted rows as the candidate, beside themselves and what they were computed from."""
+def _asked(work: _Checking, gates: Sequence[Failing], manifest: Manifest, files: Mapping[date, FileSet]) -> Measuring:
+    """Gates with accepted rows as the candidate, beside themselves and what they were computed from."""
     ws, table = work.ws, work.table
     pinned = pinned_inputs(ws, manifest, table) if isinstance(table, DerivedTable) else {}
 
@@ -299,18 +313,18 @@ def _asked(work: _Checking, gate: Failing, manifest: Manifest, files: Mapping[da
     declared = table.inputs if isinstance(table, DerivedTable) else {}
     partitions = tuple(sorted(files))
     with ws.ledger.read() as tx:
-        others = pinned_by_gate(ws, tx, table, gate, partitions, references=manifest.references)
+        others = [pinned_by_gate(ws, tx, table, each, partitions, references=manifest.references) for each in gates]
     return Measuring(
         ws=ws,
         table=table,
-        gates=[gate],
+        gates=gates,
         partitions=partitions,
         candidate=rows,
         accepted=rows,
         inputs={name: pinned.get(name) or partial(not_read, name) for name in declared},
         references=manifest.references,
         code=work.code,
-        pinned={gate.name: others},
+        pinned={each.reads.gate: each for each in others},
     )
 
 

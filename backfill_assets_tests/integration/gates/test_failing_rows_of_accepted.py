@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
@@ -12,9 +13,12 @@ from pyspark.sql import functions as sf
 
 from backfill_assets.application.check import check
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.candidates import failing_rows
 from backfill_assets.domain import TransformContext, daily, derived_table, failing, warm_up_proof
+from backfill_assets.gates.failing_rows import FailingRows, count_failing
 from backfill_assets.report.gates_since import not_measured
 from backfill_assets.testing import DomainKit
+from backfill_assets.transforms.called_gates import Called
 from backfill_assets.upkeep.check_rows import RowsCheck
 from backfill_assets_tests.domains import judged
 from backfill_assets_tests.domains.judged import DAYS, an_order, judged_by
@@ -80,6 +84,21 @@ def test_a_gate_of_an_author_finds_the_accepted_row_that_is_wrong_by_the_inputs_
     assert (checked.passes, checked.not_measurable, lacking(kit)) == (False, (), ())
     # Another query is another gate, whatever its words say.
     assert lacking(opens(failing("as_ordered", sql=as_ordered("AND true")), is_itself)) == ("as_ordered",)
+
+
+def test_gates_are_asked_together_of_the_rows_of_each_run(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
+    opens().published("order_totals", "2026-01-03", version="all")
+    kit, asked = opens(failing("as_ordered", sql=as_ordered()), is_itself), list[tuple[str, ...]]()
+
+    def counting(called: Called, *given: Any) -> Mapping[str, FailingRows]:
+        asked.append(tuple(called))
+        return count_failing(called, *given)
+
+    monkeypatch.setattr(failing_rows, "count_failing", counting)
+    checked = check(kit.ws, EVE, TABLE)
+    assert asked == [("as_ordered", "is_itself")] * 2
+    assert found(checked, "as_ordered") == [("2026-01-03", SECOND, "20.00", "21.00")]
+    assert found(checked, "is_itself") == []
 
 
 def test_rows_whose_inputs_are_gone_cannot_be_measured_with_a_gate_on_them_and_that_is_said(opens: Opens) -> None:
