@@ -6,7 +6,7 @@ Their files are references as others are: versioned, archived when they are used
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Context, Decimal, InvalidOperation
@@ -55,11 +55,19 @@ class KnownRows:
     @cached_property
     def digests(self) -> tuple[str, ...]:
         """What identifies each row, in order: the beginning of the sha256 of its columns with their values."""
-        return tuple(sorted({document_digest(dict(row))[:_DIGITS] for row in self.rows}))
+        return tuple(sorted({_digest(row) for row in self.rows}))
+
+    def having(self, digests: Collection[str]) -> Mapping[str, Mapping[str, str | None]]:
+        """The rows that have one of these digests, by it."""
+        return {digest: row for row in self.rows if (digest := _digest(row)) in digests} if digests else {}
 
     def days(self, partition: str, grain: Grain) -> frozenset[date]:
         """The partitions that the rows are about."""
         return frozenset(day for row in self.rows if (day := _day(grain, row.get(partition))))
+
+
+def _digest(row: Mapping[str, str | None]) -> str:
+    return document_digest(dict(row))[:_DIGITS]
 
 
 def known_rows(document: Any) -> KnownRows:

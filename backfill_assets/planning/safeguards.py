@@ -6,6 +6,7 @@ Manifests pin them beside the policy. A change of a safeguard that is not surely
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -215,6 +216,12 @@ class Agreed:
             name for now in declared for was in self.safeguards for name in _loosened(was, tuple(now), surely=True)
         )
 
+    def lacking(self, name: str, *declared: Iterable[Safeguard]) -> frozenset[str]:
+        """What of the lists of a safeguard one of these declarations does not hold."""
+        return frozenset(
+            each for now in declared for was in self.safeguards for each in _held(was, name) - _held(now, name)
+        )
+
     def loosened_for_runs(self, *declared: Iterable[Safeguard], expires: bool = False) -> tuple[str, ...]:
         """Those of them that concern every run, or every run by which snapshots expire."""
         others = _OF_ONE_ACT - {EXPIRE} if expires else _OF_ONE_ACT
@@ -232,6 +239,10 @@ class Agreed:
     def was_version_of(self, table: str) -> bool:
         """Whether it was never published as anything but a version of a table."""
         return all(each.exactly.get(OF) == table for some in self.safeguards for each in some if each.name == PUBLISH)
+
+
+def _held(safeguards: Iterable[Safeguard], name: str) -> AbstractSet[str]:
+    return {each for own in safeguards if own.name == name for some in own.holds.values() for each in some}
 
 
 def _loosened(was: Iterable[Safeguard], now: Iterable[Safeguard], *, surely: bool = False) -> Iterable[str]:

@@ -30,13 +30,14 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Kind, Mode
 from backfill_assets.planning.partitions import Partitions, TablePartitions
 from backfill_assets.planning.reasons import ChangedReference
-from backfill_assets.planning.stages import Stage, stages_of
+from backfill_assets.planning.stages import Agree, Stage, stages_of
 from backfill_assets.publication.authority import demand_of, open_comments
 from backfill_assets.report.alternatives import Alternative, instead_of_gated
 from backfill_assets.report.breakdown import BreakdownDocument, breakdown_document
 from backfill_assets.report.code import CodeChange, ReferenceChange, code_changes, reference_changes
 from backfill_assets.report.cost import CostDocument, bytes_read, cost_of
 from backfill_assets.report.documents import INLINE
+from backfill_assets.report.known_rows import KnownRowsGone, known_rows_gone
 from backfill_assets.report.measured import (
     GateSummary,
     MovesOfSome,
@@ -138,6 +139,8 @@ class RunReport:
             own.
         no_rows_of: The rows that a pilot is about, where its partitions have none of them; null otherwise.
         instead: What could be done instead of publishing it; empty before its gates, and once it is decided.
+        known_rows_gone: Which known rows of gates are gone or changed, where the approver agrees to that as well; empty
+            once it is published.
         to_comment: What the approver has to comment on and no standing approval has; empty when there is nothing.
         comment: What the standing approval says in writing; null without one.
         approved_for: Why the approver may approve; null without an approval, and where any person but the requester
@@ -186,6 +189,7 @@ class RunReport:
     left_behind: tuple[LeftBehind, ...]
     no_rows_of: str | None
     instead: tuple[Alternative, ...]
+    known_rows_gone: tuple[KnownRowsGone, ...] = ()
     to_comment: tuple[GateResult, ...]
     comment: str | None
     approved_for: ApprovalGrounds | None
@@ -258,10 +262,11 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     grain, gates = run.manifest.grain, gate_summaries(run.manifest, results)
     changed = swapped(run.manifest.kind, partitions) if partitions else run.manifest.partitions
     reached = reached_by(ws, run, changed)
+    plan = _stages(ws, tx, run)
     report = RunReport(
         run=_summary(run_summary(ws, tx, run), publications),
         level=Level.PENDING,
-        plan=_stages(ws, tx, run),
+        plan=plan,
         from_versions=in_order(releases),
         goes_back=later_than(run.manifest.transform_version, grain, releases),
         moved_on=inputs_moved_on(ws.graph, tx, run),
@@ -274,6 +279,12 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         left_behind=left_behind(ws.graph, tx, run, releases),
         no_rows_of=_no_rows_of(run.manifest, results, partitions),
         instead=instead_of_gated(ws, tx, run) if changed else (),
+        known_rows_gone=tuple(
+            gone
+            for stage in plan
+            if isinstance(stage, Agree) and run.state in UNPUBLISHED
+            for gone in known_rows_gone(ws, tx, run, stage.demand)
+        ),
         to_comment=tuple(open_comments(tx, run)),
         comment=(approved.payload["note"] or None) if approved else None,
         approved_for=ApprovalGrounds.parse(approved.payload) if approved else None,

@@ -166,7 +166,7 @@ def find_version(
     if wanted.endswith((".yaml", ".yml")):
         path = Path(wanted).absolute()
         return _read(reference, LocalFiles(path.parent), path.name, is_named=True)
-    versions_used = (each for each in _archived(reference, archived) if each.sha256 in used)
+    versions_used = (each for each in archived_versions(reference, archived) if each.sha256 in used)
     known = {each.sha256: each for each in (*versions_used, present)}
     found = [
         each
@@ -182,7 +182,7 @@ def find_version(
     return found[0]
 
 
-def _archived(reference: Reference, files: Files) -> Iterator[LoadedReference]:
+def archived_versions(reference: Reference, files: Files) -> Iterator[LoadedReference]:
     """The archived versions of a reference that are intact and that the domain's parser accepts."""
     for each in files.listed(reference.name):
         content = _content(files, each.path)

@@ -28,6 +28,7 @@ from backfill_assets.report.words.plans import (
     goes_back_words,
     inexact_words,
     keep_words,
+    known_rows_gone_words,
     left_behind_words,
     moved_on_words,
     no_rows_words,
@@ -111,6 +112,7 @@ def _warnings(found: RunReport) -> tuple[str, ...]:
             f"{as_sentence(loosened_words(each.loosened, each.unsure))} Whoever approves it agrees to that as well."
             for each in _loosened(found)
         ),
+        *(known_rows_gone_words(each) for each in found.known_rows_gone),
     )
 
 

@@ -24,9 +24,10 @@ from backfill_assets.planning.reasons import together
 from backfill_assets.planning.safeguards import UNDETERMINED, Safeguard
 from backfill_assets.planning.sets import Phases
 from backfill_assets.report.alternatives import Alternative, Instead
+from backfill_assets.report.known_rows import KnownRowsGone
 from backfill_assets.report.releases import CODE, BroughtAlong, LaterRelease, LeftBehind
 from backfill_assets.report.requests import NextStep, step
-from backfill_assets.report.values import cost_words
+from backfill_assets.report.values import cost_words, key_text
 from backfill_assets.report.words.staleness import NEW_VERSION, because_words
 from backfill_assets.transforms.doubles import AddedDoubles
 
@@ -197,6 +198,12 @@ def goes_back_words(found: LaterRelease) -> str:
         f"this run goes back: the accepted rows of {found.partitions} come from version {found.accepted_version}, "
         f"and the run is {found.transform_version}"
     )
+
+
+def known_rows_gone_words(found: KnownRowsGone) -> str:
+    """Which golden rows are gone or changed, as a sentence."""
+    more = [f"{found.others:,} more"] if found.others else []
+    return f"Gone or changed in {found.reference}: {'; '.join([*map(key_text, found.keys), *more])}."
 
 
 def moved_on_words(found: TablePartitions) -> str:

@@ -20,6 +20,8 @@ from backfill_assets.publication.authority import demand_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens import page_of
+from backfill_assets.report.screens.review import review_of
+from backfill_assets.report.words.plans import known_rows_gone_words
 from backfill_assets.testing import DomainKit
 from backfill_assets.testing.kit import in_days
 from backfill_assets_tests.domains import judged
@@ -91,6 +93,16 @@ def test_fewer_or_other_known_rows_wait_for_a_person_and_more_do_not(versions: V
     ):
         kit = versions("2", *rows)
         assert loosened(kit, kit.planned("order_totals", DAY)) == said
+
+    # The approver reads which ones, of the version that was agreed to.
+    kit = versions("3", ROWS[0], other)
+    reported = run_report(kit.ws, kit.planned("order_totals", DAY))
+    (gone,) = reported.known_rows_gone
+    named = known_rows_gone_words(gone)
+    assert named == "Gone or changed in known_rows: 2026-01-03, o-3-2; 2026-01-03, o-3-3."
+    assert "golden rows of known_rows: 2 of 3 are gone or changed" in html_file(page_of(reported))
+    assert named in review_of(reported).warnings
+    assert known_rows_gone_words(replace(gone, keys=gone.keys[:1], others=1)).endswith("2026-01-03, o-3-2; 1 more.")
 
     # Nor can a plan from before the version hide it: what is there when it is published counts.
     before = (kit := versions("1", *ROWS)).planned("order_totals", DAY)
