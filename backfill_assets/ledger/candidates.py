@@ -33,7 +33,7 @@ from backfill_assets.ledger.events import (
 from backfill_assets.ledger.findings import FAR, NEEDS_COMMENT, Finding, GateReads, GateResult, PassedGate, SampleRow
 from backfill_assets.ledger.gate_schema import gate_reads
 from backfill_assets.ledger.provenance import inputs_of, provenance_of
-from backfill_assets.ledger.queries import PAGE, Queries, batches
+from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.recorded_text import first_few
 from backfill_assets.ledger.records import LOST, CandidatePartition, ChunkRecord, EventRecord
 from backfill_assets.ledger.runs import RunReads
@@ -218,7 +218,7 @@ class CandidateReads(Queries):
         """
         found = gate_results
         chosen = select(found).join(runs, runs.c.run_id == found.c.run_id).where(runs.c.table_name.in_(tuple(tables)))
-        yield from map(rows.gate_result, self._connection.execute(chosen.execution_options(yield_per=PAGE)))
+        yield from map(rows.gate_result, self._streamed(chosen))
 
     def of_accepted(self, table: str) -> tuple[dict[str, int], tuple[GateResult, ...]]:
         """What the gates found in the rows that readers of a table see: in how many partitions, and what failed. Where

@@ -20,7 +20,7 @@ from backfill_assets.ledger import rows
 from backfill_assets.ledger.bases import without_pins
 from backfill_assets.ledger.events import Event, Writes
 from backfill_assets.ledger.findings import FailingKey, Finding, GateResult
-from backfill_assets.ledger.queries import PAGE, Queries, batches
+from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.samples import append_with_samples
 from backfill_assets.ledger.schema import checked_gates, manifests, partition_versions, publications, runs
 from backfill_assets.ledger.states import VersionState
@@ -183,7 +183,7 @@ class CheckReads(Queries):
     def every_result(self, tables: Iterable[str]) -> Iterator[tuple[int, GateResult]]:
         """The checks of tables, each with the version that it measured. Cost: every check, a page at a time."""
         chosen = select(checked_gates).where(checked_gates.c.table_name.in_(tuple(tables)))
-        for each in map(_checked, self._connection.execute(chosen.execution_options(yield_per=PAGE))):
+        for each in map(_checked, self._streamed(chosen)):
             yield each.version, each.result
 
     def _of_runs(self, chosen: Select[*tuple[Any, ...]], *where: Any) -> Iterator[tuple[Version, Mapping[str, str]]]:

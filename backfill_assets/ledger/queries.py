@@ -107,6 +107,11 @@ class Queries:
             yield from page
             page = self._rows(following.where(key > page[-1]._mapping[key])) if len(page) == PAGE else []
 
+    def _streamed(self, statement: Select[*tuple[Any, ...]], page: int = PAGE) -> Iterator[Row[Any]]:
+        """Rows in the order of a statement, a page at a time; the cursor is closed where a caller stops half-way."""
+        with self._connection.execute(statement.execution_options(yield_per=page)) as found:
+            yield from found
+
     def _row(self, statement: Executable) -> Row[Any] | None:
         return self._connection.execute(statement).first()
 

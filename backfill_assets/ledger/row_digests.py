@@ -150,8 +150,7 @@ class RowChecks(Queries):
 
     def _present(self, table: Table) -> Iterator[tuple[Entity, str]]:
         # A few rows at a time: manifests and file sets of ten years do not fit into memory.
-        statement = _rows_of(table).execution_options(yield_per=_PAGE)
-        return _grouped(table, self._connection.execute(statement))
+        return _grouped(table, self._streamed(_rows_of(table), _PAGE))
 
 
 def _entity_columns(table: Table) -> tuple[Column[Any], ...]:

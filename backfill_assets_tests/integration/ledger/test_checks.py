@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import date
+from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
 from backfill_assets.ledger.checks import CheckedGate
 from backfill_assets.ledger.findings import FailingKey, Finding
@@ -65,6 +67,23 @@ def published(ledger: Ledger) -> Ledger:
     make_publishable(ledger, "bf-1")
     publish(ledger, "bf-1")
     return ledger
+
+
+def test_a_caller_that_stops_reading_half_way_leaves_no_cursor_open(
+    published: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked(published, "new", "digest")
+    opened, execute = list[Any](), Connection.execute
+
+    def watched(self: Connection, *given: Any, **named: Any) -> Any:
+        opened.append(execute(self, *given, **named))
+        return opened[-1]
+
+    with published.read() as reader, monkeypatch.context() as patch:
+        patch.setattr(Connection, "execute", watched)
+        assert any(True for _ in reader.candidates.every_gate_result([TABLE]))
+        assert any(True for _ in reader.checks.every_result([TABLE]))
+        assert [each.closed for each in opened] == [True, True]
 
 
 def test_a_version_was_measured_with_the_gates_of_its_run_and_of_later_checks_of_it(published: Ledger) -> None:
