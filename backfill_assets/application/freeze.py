@@ -86,4 +86,4 @@ def _goes_on(ws: Workspace, ended: Freeze) -> NextStep | None:
 def frozen_text(ws: Workspace) -> str:
     """What is frozen now, as the text of a tick; empty when nothing is."""
     with ws.ledger.read() as tx:
-        return "\n".join(f"{words_of(frozen_line(each))}." for each in freezes(tx))
+        return "\n".join(words_of(frozen_line(each)) for each in freezes(tx))

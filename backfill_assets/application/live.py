@@ -300,7 +300,7 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
     if run.manifest.reason != REASON and run.state in UNPUBLISHED:
         said = f"{said} {run.manifest.reason}."
     if following:
-        said = f"{said} Next: {words_of(following)}."
+        said = f"{said} Next: {words_of(following)}"
     is_blocked = run.state is RunState.BLOCKED
     if is_blocked:
         _list_blocked(ws, run)

@@ -145,7 +145,7 @@ def stuck_text(ws: Workspace, sensor: Sensor) -> str:
     """What a sensor has given up and how it is cleared, as the text of a tick; empty when there is nothing."""
     with ws.ledger.read() as tx:
         stuck = still_stuck(ws, tx, sensor)
-    return "\n".join(f"{words_of(stuck_words(stuck_document(work)))}." for work in stuck)
+    return "\n".join(words_of(stuck_words(stuck_document(work))) for work in stuck)
 
 
 def clear(ws: Workspace, subject: str, *, by: str) -> ClearedDocument:

@@ -278,6 +278,21 @@ def test_only_the_edge_writes_commands() -> None:
         assert COMMAND_OR_OPTION.search(ast.unparse(ast.parse(text)))
 
 
+def test_no_full_stop_follows_a_next_step() -> None:
+    """A next step ends with a command, which is copied to where it is carried out."""
+    stopped = [
+        f"{name}: {place[0]}"
+        for name, path in modules()
+        if "command_line import" in (source := path.read_text(encoding="utf-8")) or "next_steps import" in source
+        for place in STOPPED_STEP.finditer(source)
+    ]
+    assert stopped == []
+    assert STOPPED_STEP.search('f" Next: {words_of(following)}."') and STOPPED_STEP.search('f"{words_of(do(X, a))}. "')
+
+
+STOPPED_STEP = re.compile(r"(words_of|in_dagster)\([^{}]*\)\}\.")
+
+
 COMMAND = re.compile(rf"\bbackfill ({'|'.join(Act)})\b|(^f['\"]|[:;`] ?)backfill {{")
 COMMAND_OR_OPTION = re.compile(rf"{COMMAND.pattern}|(^|[\s'\"])--[a-z]")
 

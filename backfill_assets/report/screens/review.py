@@ -330,7 +330,7 @@ def _on_yes(found: RunReport) -> str:
 def _failed_words(run: RunSummary, following: NextStep | None, said: str = "") -> str:
     """That what failed cannot be published, and what moves it, or its set, on."""
     why = (run.record.note or MEANING[run.record.state]).removesuffix(".")
-    todo = f" Next: {words_of(following)}." if following else ""
+    todo = f" Next: {words_of(following)}" if following else ""
     return f"It cannot be published: {said}{why}.{todo}"
 
 

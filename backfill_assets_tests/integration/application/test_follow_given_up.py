@@ -40,7 +40,7 @@ def test_what_cannot_be_planned_is_given_up_shown_and_cleared(hand: Hand, monkey
         assert ticks.said == (
             f"follow has given up {publication} ({GOLD}: the reference calendar cannot be read from /references). "
             f"To try again: backfill clear {publication} --by NAME. To let dependents be as they are: "
-            f"backfill follow --cancel {publication} --by NAME --reason WHY."
+            f"backfill follow --cancel {publication} --by NAME --reason WHY"
         )
         (stuck,) = status(hand.ws).stuck
         assert (stuck.work.subject, worded(stuck.clear)) == (publication, f"backfill clear {publication} --by NAME")

@@ -110,7 +110,7 @@ def test_where_the_policy_asks_for_a_person_the_run_waits_and_nothing_is_planned
     asking = declared(shop, Policy(live="approve"))
     said = advanced(asking)
     run = newest(asking)
-    assert (run.state, said[-1].endswith(f"Next: backfill approve {run.run_id} --by ANOTHER_PERSON.")) == (
+    assert (run.state, said[-1].endswith(f"Next: backfill approve {run.run_id} --by ANOTHER_PERSON")) == (
         RunState.PASSED,
         True,
     )
@@ -167,7 +167,7 @@ def test_what_a_person_has_rolled_back_is_not_published_again_without_one(shop: 
         sentence = live(shop.ws, Acting(by="x", recorder=Unrecorded()))[-1]
         run = newest(shop)
         assert (run.state, run.manifest.partitions) == (RunState.PASSED, (date(2026, 1, 10), *NEW[:2]))
-        assert sentence.sentence.endswith(f"Next: backfill approve {run.run_id} --by ANOTHER_PERSON.")
+        assert sentence.sentence.endswith(f"Next: backfill approve {run.run_id} --by ANOTHER_PERSON")
         assert not sentence.failed
     with pytest.raises(NotApproved, match="another person has to agree"):
         shop.publish(run.run_id)

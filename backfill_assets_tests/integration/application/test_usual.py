@@ -74,7 +74,7 @@ def test_a_live_day_far_from_the_usual_waits_for_the_comment_of_a_person(shop: S
     said = advanced(asking)[-1]
     run = newest(asking)
     assert (run.state, run.approval, run.manifest.partitions) == (RunState.PASSED, ApprovalState.DRAFT, (TENTH,))
-    assert said.endswith(f"Next: backfill approve {run.run_id} --by ANOTHER_PERSON --note WHY.")
+    assert said.endswith(f"Next: backfill approve {run.run_id} --by ANOTHER_PERSON --note WHY")
     with pytest.raises(NotApproved, match="with a comment on usual_amount"):
         asking.publish(run.run_id)
     with pytest.raises(NotApproved, match="needs a comment"):

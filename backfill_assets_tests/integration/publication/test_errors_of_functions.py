@@ -183,7 +183,7 @@ def test_an_error_of_python_in_a_transform_says_what_failed_in_which_line_and_th
         with pytest.raises(IllegalTransition, match=f"run {run_id} is FAILED because of its code") as stopped:
             act()
         assert advised(stopped.value) == again
-    assert review_of(run_report(shop.ws, run_id)).on_yes == f"It cannot be published: {run.record.note} Next: {again}."
+    assert review_of(run_report(shop.ws, run_id)).on_yes == f"It cannot be published: {run.record.note} Next: {again}"
 
 
 def misspelt(sales: DataFrame, ctx: TransformContext) -> DataFrame:
