@@ -54,9 +54,9 @@ def monotonic(
             side.where(value.isNotNull()).select(*shown, value.alias("_value"), F.lit(is_new).alias("_new"))
             for side, is_new in ((candidate, True), (around, False))
         ]
-        # By the whole key, so that no two rows have the same place.
+        # By the whole key, and of rows that share one by the value: equal rows alone have the same place.
         in_order = [each for name, each in zip(named, shown, strict=True) if name not in of_key]
-        series = Ordered.partitionBy(*(F.col(in_sql(name)) for name in of_key)).orderBy(*in_order)
+        series = Ordered.partitionBy(*(F.col(in_sql(name)) for name in of_key)).orderBy(*in_order, "_value")
         beside = (
             there[0]
             .unionByName(there[1])
@@ -85,6 +85,6 @@ def monotonic(
         around=around,
         takes=(CONTEXT, CANDIDATE, AROUND),
         over=tuple(Over(frame=CANDIDATE, sql=in_sql(each)) for each in (column, over, *columns) if each),
-        release="monotonic 1",
+        release="monotonic 2",
         blocking=blocking,
     )
