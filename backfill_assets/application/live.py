@@ -128,7 +128,7 @@ def _unfinished(ws: Workspace, table: Table) -> RunRecord | None:
     with ws.ledger.read() as tx:
         open_ones = tx.runs.records(table=table.name, states=UNPUBLISHED)
         own = [run for run in open_ones if run.manifest.requested_by == LIVE]
-        # A person may have published these days meanwhile; then it is in nobody's way.
+        # A person may have published these days meanwhile; then it keeps nothing waiting.
         if isinstance(table, SourceTable):
             kept = [run for run in own if not is_built_since(ws, tx, run)]
         elif ws.graph.table(table.name).is_beside:

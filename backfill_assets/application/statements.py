@@ -50,7 +50,7 @@ def land_as_extract(
 
 
 def require_another(table: SourceTable, confirmed_by: str | None, acting: Acting) -> None:
-    """Refuses a confirmation by nobody, or by the person who lands."""
+    """Refuses a confirmation without a name, or by the person who lands."""
     if confirmed_by is not None:
         require_person("the one who confirms", confirmed_by)
         if same_name(confirmed_by, acting.by):

@@ -107,7 +107,7 @@ def read_manifest(path: Path) -> tuple[Expected, ...]:
     """What a manifest says of files, in its order.
 
     Raises:
-        Refused: It cannot be read, says nothing of a file, names one twice, or says what nobody would compare.
+        Refused: It cannot be read, says nothing of a file, names one twice, or says what would not be compared.
     """
     name = path.name
     try:

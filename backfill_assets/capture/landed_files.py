@@ -208,7 +208,7 @@ class Capture(Protocol):
 
     @property
     def record_count(self) -> int | None:
-        """How many records each of its files has, as its source or its producer says; None where nobody does."""
+        """How many records each of its files has, as its source or its producer says; None where neither does."""
 
     @property
     def is_offered(self) -> bool:

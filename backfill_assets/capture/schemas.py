@@ -34,7 +34,7 @@ class Schemas(Protocol):
 
         Raises:
             BrokenValue: There is none.
-            Retryable, Refused: Nobody answers, or not to us.
+            Retryable, Refused: The server does not answer, or refuses to.
         """
 
 

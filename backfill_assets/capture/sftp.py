@@ -1,6 +1,6 @@
 """SFTP: what lists and fetches the files of a folder. The only module that speaks to an SFTP server.
 
-Nobody logs in at a server before it has shown the key that is declared of it. Nothing is written there.
+A server has to show the key that is declared of it before a password or key is sent to it. Nothing is written there.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ async def _connected(declared: SftpFolder, key: SSHKey | None, secret: Mapping[s
         )
     except library.PermissionDenied as error:
         way = "key" if key else "password"
-        why = f"the user {declared.user} or the {way} is another one, or it lets nobody in by {way}"
+        why = f"the user {declared.user} or the {way} is another one, or the server does not accept a {way}"
         raise StreamDenied(name=declared.address, why=why) from error
     except library.HostKeyNotVerifiable as error:
         raise OtherHostKey(name=declared.address, found=shown[0]) from error

@@ -201,8 +201,8 @@ def propose(
 ) -> None:
     """Plan draft sets for late and corrected data behind published output, as the sensor of the daemon does.
 
-    One for what tables connect. The person who landed the latest file of a set is its requester; nobody who landed one
-    of its files can approve it.
+    One for what tables connect. The person who landed the latest file of a set is its requester; whoever landed one of
+    its files cannot approve it.
     """
     with answering(as_json) as answer:
         from backfill_assets.application.propose import propose as propose_restatements

@@ -60,7 +60,7 @@ class Point(StrEnum):
     REPLAY_BATCH_SENT = "replay: a batch is in its topic or stream, and counted"
     REPLAY_ALL_SENT = "replay: its topic or stream has all records, the ledger has it as SENDING"
     REPLAY_SENT = "replay: it is SENT"
-    REPLAY_FENCED = "close a replay: nobody can continue it, its topic or stream exists"
+    REPLAY_FENCED = "close a replay: no process can continue it, its topic or stream exists"
     REPLAY_DELETED = "close a replay: its topic or stream is deleted, the ledger has it as open"
     REPLAY_CLOSED = "close a replay: it is CLOSED"
     VACUUM_PLANNED = "vacuum: the files to remove are determined, nothing is removed"

@@ -500,7 +500,7 @@ def _is_there(machine: str, mark: str) -> bool:
 
 
 def _is_alive(number: int) -> bool:
-    """Whether a process runs: one that has ended, and that nobody has asked how, still has its number."""
+    """Whether a process runs: one that has ended has its number until its exit status is read."""
     if mark_of(this_process()):
         return bool(mark_of(f"{socket.gethostname()}:{number}"))
     try:

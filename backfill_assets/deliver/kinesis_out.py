@@ -241,7 +241,7 @@ class StreamSender:
             tx.replays.progressed(self._replay.replay_id, self._token, done, by=self._by)
 
     def ends(self, done: int) -> Mapping[str, str]:  # noqa: ARG002 - as of any sink
-        """The last position of each shard that has records; nobody else writes to the stream."""
+        """The last position of each shard that has records; no other process writes to the stream."""
         now = datetime.now(UTC)
         last = {each.name: self._client.last(each.name, now) for each in self._client.shards()}
         return {name: f"{found}+" for name, found in last.items() if found is not None}

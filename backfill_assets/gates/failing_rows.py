@@ -30,7 +30,7 @@ _GATE, _PARTITION, _ROWS = "_gate", "_partition", "_rows"
 
 
 class RowsOfGate(Protocol):
-    """The rows that fail a gate, which nobody has computed yet."""
+    """The rows that fail a gate, which are not computed yet."""
 
     @property
     def rows(self) -> DataFrame: ...

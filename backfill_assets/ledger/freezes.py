@@ -138,7 +138,7 @@ class FreezeWrites(FreezeReads, Writes):
             raise errors.EndedBefore(until=freeze.until, now=self._log.now)
         if freeze.only:
             self._require_of_use(freeze, freeze.only)
-        # A swap under way may land at any moment, so that nobody could say what the freeze has kept.
+        # A swap under way may land at any moment, so that it would not be known what the freeze has kept.
         PublicationReads(self._connection).require_none_open(freeze.table)
         row = row_of(freeze, _COLUMNS, reason=reason, begun_at=self._log.now)
         self._log.write(insert(freezes).values(row), of=[freeze.freeze_id])

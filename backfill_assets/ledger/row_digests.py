@@ -63,7 +63,7 @@ PROTECTED: Final[Mapping[Table, tuple[str, ...]]] = {
 UNPROTECTED: Final[Mapping[Table, str]] = {
     schema.events: "the chain of hashes protects the events themselves",
     schema.chain_head: "the check of the chain compares it with the last event",
-    schema.leases: "a renewal is not an event and waits for nobody; a run's attempt decides what a process may do",
+    schema.leases: "a renewal is not an event and waits for no lock; a run's attempt decides what a process may do",
 }
 """The tables without digests, each with the reason."""
 

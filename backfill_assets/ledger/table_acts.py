@@ -283,7 +283,7 @@ class TableActWrites(TableActReads, Writes):
             by: Who does it.
             waits: Whether it requires an approval by now, if it did not when it was asked for.
             loosened: What the approver agrees to as well, for a refusal.
-            unsure: Of these, what may be stricter, which nobody can know.
+            unsure: Of these, what may be stricter, which cannot be known.
 
         Raises:
             IllegalTransition: It is done or cancelled already, or one of the tables was given up.

@@ -563,7 +563,7 @@ class TableColours(SqlEventLogStorage):
         table = asset_key and self._table(asset_key)
         if table and not _as_accepted.get():
             raise Refused(
-                f"{table} shows what the ledger has accepted, and nobody reports or wipes it by hand: publications and "
+                f"{table} shows what the ledger has accepted, and is not reported or wiped by hand: publications and "
                 "rollbacks are shown by themselves."
             )
 

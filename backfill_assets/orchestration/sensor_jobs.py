@@ -5,7 +5,7 @@ and does what is still asked for; its tag can only narrow that to one subject. S
 cursor and no repetition makes it do anything else: launched by hand, the job does what the sensor would have done.
 The LIVE path is such a job as well, and a schedule launches it. The sensor of the drop folder looks at files besides:
 its cursor holds what the tick before has seen, so that a file is taken when it is the same twice. Reset, or typed by
-somebody, it costs a tick: what has landed is known by its content, and what was given up by the ledger.
+a person, it costs a tick: what has landed is known by its content, and what was given up by the ledger.
 """
 
 # No postponed annotations here: Dagster compares the annotation of `context` with the class itself.

@@ -131,7 +131,7 @@ class Manifest(DeclaredTerms):
         proof: What the warm-up gate computes again; None for source tables and tables that opted out.
         member_of: The restatement set that the run is part of.
         declared_empty: For a source table, days on which nothing happened, as the requester states.
-        shown: The keys whose rows its report shows, because a person asked for them; None where nobody did.
+        shown: The keys whose rows its report shows, because a person asked for them; None where none were asked for.
         unknown: Keys of its sources that were not known when it was planned, where publication waits for them: what it
             reads of their days is what was there before.
     """

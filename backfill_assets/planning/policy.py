@@ -61,7 +61,7 @@ class Demand:
         policy: The cause whose rule is `auto`, so that no person has to approve; None when one has to.
         groups: The approver must be a member of at least one group in each of these.
         loosened: What was declared more strictly when rows were last agreed to; the approver agrees to that as well.
-        unsure: Of these, what was changed so that nobody can tell, such as a gate whose code was edited.
+        unsure: Of these, what was changed and may be looser or stricter, such as a gate whose code was edited.
         comment_on: The gates that the approver has to comment on, and no standing approval has.
     """
 

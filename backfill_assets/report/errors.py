@@ -133,7 +133,7 @@ class NothingThen(OfTable, MissingInput):
 
 @sentence
 class NotYet(InvalidRange):
-    """{at:%Y-%m-%d %H:%M:%S} UTC is in the future: nobody knows yet what readers see then."""
+    """{at:%Y-%m-%d %H:%M:%S} UTC is in the future: what readers see then is not known yet."""
 
     at: datetime
 

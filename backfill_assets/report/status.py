@@ -66,7 +66,7 @@ class StatusDocument:
         home: The folder that holds everything, unless it was set otherwise.
         spark_server: The Spark server of `backfill up`; null when none was started.
         tables: Every table that is declared or was published.
-        runs: The newest twenty, and older ones that wait for somebody; the newest first.
+        runs: The newest twenty, and older ones that wait for a person; the newest first.
         sets: The newest five, and older ones that are not finished; the newest first.
         proposals: The proposed restatements that are open, the last one first.
         imports: The latest landed files, the newest last.
@@ -149,7 +149,7 @@ def _of_tables(
 
 
 def _runs(tx: ReadTransaction, problems: Problems) -> tuple[RunRecord, ...]:
-    """The newest runs, and all older ones that wait for somebody."""
+    """The newest runs, and all older ones that wait for a person."""
     newest = tx.runs.records(limit=_NEWEST, unreadable=problems.refused)
     modes = frozenset(Mode) - NEVER_PUBLISHED
     waiting = tx.runs.records(states=OPEN_STATES, modes=modes, limit=_MOST_WAITING, unreadable=problems.refused)

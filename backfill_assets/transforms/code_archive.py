@@ -101,7 +101,7 @@ def keep(code: Code, files: Files) -> str:
         document = {"format": _FORMAT, "digest": code.digest, "modules": modules, "values": dict(code.values)}
         # Another process may have put the same code first, with other lines of it that do not count.
         files.put_if_absent(path, canonical_json(document).encode())
-    # A list that is there need not be one of this code: somebody may have put it there.
+    # A list that is there need not be one of this code: another program may have put it there.
     there = archived(code.digest, files)
     reached = {text.name: hashlib.sha256(text.reached).hexdigest() for text in code.texts}
     if there is None or {each.name: each.reached for each in there.modules} != reached:

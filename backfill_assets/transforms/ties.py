@@ -1,8 +1,8 @@
 """Ties: rows between which nothing decides, where what a function describes depends on which of them Spark takes first.
 
 Read from the plan that Spark has analysed, so that it does not matter how the author wrote it, nor whether the session
-is in this process or behind Spark Connect. A tie is none where nobody reads a difference: rows that are equal in every
-column that is used later, and lists whose order is lost again (`sort_array`), give the same rows in any order.
+is in this process or behind Spark Connect. A tie does no harm where it makes no difference: rows that are equal in
+every column that is used later, and lists whose order is lost again (`sort_array`), give the same rows in any order.
 """
 
 from __future__ import annotations

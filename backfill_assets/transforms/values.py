@@ -174,7 +174,7 @@ class Encoding:
             case DerivedTable() | SourceTable():
                 return self._table(value)
             case tuple() | list():
-                # What it holds, also where its class lets nobody iterate.
+                # What it holds, also where its class cannot be iterated.
                 parts = tuple.__iter__(value) if isinstance(value, tuple) else list.__iter__(value)
                 return self._parts(_name_of(type(value)), [*parts, *self._state(value)])
             case set() | frozenset():

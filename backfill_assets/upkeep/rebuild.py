@@ -146,7 +146,7 @@ def rebuild(work: Rebuilding, chosen: Sequence[date], *, whole: bool, listener: 
 
 
 def _reader(work: Rebuilding) -> AbstractContextManager[str]:
-    """Who reads landed files for some of the partitions; nobody where the conformed records are read."""
+    """The reader of landed files for some of the partitions; none where the conformed records are read."""
     if not work.from_raw:
         return nullcontext("")
     return reading(landing_place(work.ws.settings, work.manifest.table), begun_at=work.ws.clock())

@@ -2,7 +2,7 @@
 one kind of line ends and a header.
 
 Values keep their texts. A row that cannot be read stands in its place
-with its own text and the reason: it is rejected alone, unless nobody can tell where it ends.
+with its own text and the reason: it is rejected alone, unless it is not known where it ends.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ FIXED: Mapping[type[BackfillError], Advice] = {
     capture.StillOpen: "try again when it has ended; one whose producer is gone is aborted with kafka-transactions.sh",
     capture.StreamDenied: "check the user and the secrets that the source declares, and what the user may read",
     capture.OtherHostKey: (
-        "ask who runs the server whether its key was replaced; if so, declare the new one as host_key, else somebody "
-        "may stand between"
+        "ask who runs the server whether its key was replaced; if so, declare the new one as host_key, else another "
+        "machine may answer in its place"
     ),
     capture.OtherTopic: "declare the topic that is meant",
     capture.OtherBytes: "look whether the stream was compacted or replaced meanwhile; the file that is there stays",

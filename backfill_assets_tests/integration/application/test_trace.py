@@ -232,7 +232,7 @@ def test_a_day_at_which_it_is_asked_what_readers_saw_is_its_end_and_the_present_
 def test_a_time_in_the_future_is_refused_where_it_is_asked_what_readers_saw(month: Shop) -> None:
     ahead = month.ws.clock() + timedelta(hours=1)
     for asked in (look.shown, lambda ws, table, at: look.trace(ws, table, CARNIVAL, SHOP, at)):
-        with pytest.raises(InvalidRange, match="is in the future: nobody knows yet what readers see then") as refused:
+        with pytest.raises(InvalidRange, match="is in the future: what readers see then is not known yet") as refused:
             asked(month.ws, RECENT, ahead)
         assert advised(refused.value) == "name a time that has passed, or leave it out for now"
 

@@ -282,7 +282,7 @@ def test_what_readers_saw_on_a_day_is_resolved_and_what_was_not_there_is_refused
     assert shadow.resolve(shop.ws, RECENT, f"{now:%Y-%m-%d %H:%M:%S} UTC").table == V2, "as pages show it"
     assert shadow.resolve(shop.ws, RECENT, f"{now:%Y-%m-%d}").table == V2, "a day that has begun"
     for ahead in (f"{now + ONE_HOUR:%Y-%m-%dT%H:%M:%SZ}", f"{now + ONE_DAY:%Y-%m-%d}"):
-        with pytest.raises(InvalidRange, match="UTC is in the future: nobody knows yet what readers see then"):
+        with pytest.raises(InvalidRange, match="UTC is in the future: what readers see then is not known yet"):
             shadow.resolve(shop.ws, RECENT, ahead)
     with pytest.raises(InvalidRange, match="'2026-01-01T99:00' is not a time in UTC"):
         shadow.resolve(shop.ws, RECENT, "2026-01-01T99:00")
