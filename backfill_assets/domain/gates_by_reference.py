@@ -9,35 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from decimal import Context, Decimal, InvalidOperation
-from functools import cached_property, partial
+from decimal import Decimal
+from functools import cached_property, partial, reduce
+from operator import and_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DecimalType, NumericType, StructType
+from pyspark.sql.types import DataType, DecimalType, NumericType, StructType
 
 from backfill_assets.core.columns import in_sql
 from backfill_assets.core.declaring import declared
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.core.identity import document_digest
+from backfill_assets.domain.amounts import added_up_as, amount_of, bounds, plain, plainly, with_others, without_amount
 from backfill_assets.domain.context import GateContext
 from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Over
 from backfill_assets.domain.gates import name_for
+from backfill_assets.domain.known_values import Truth, is_number, to_write, value_of
 from backfill_assets.planning.partitions import Grain, partition_of
 
 ROWS = "rows"
 """The number of rows of a total, among the names of its columns."""
 
-_SCALE, _MOST_DIGITS = 9, 38
-"""Digits after the point of an amount that is compared, unless its column has more; and of all of it."""
-
-_ALL_DIGITS = Context(prec=1_000)
-
 _DIGITS = 16
-
-EXACT = f"decimal({_MOST_DIGITS},{_SCALE})"
-"""The type in which amounts are added up and compared."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +107,7 @@ def _row(row: Mapping[Any, Any], what: str) -> Mapping[str, str | None]:
 
 def _text(value: Any, what: str) -> str | None:
     if isinstance(value, bool):
-        return str(value).lower()
+        return Truth(str(value).lower())
     if isinstance(value, float):
         return repr(value)
     if value is None or isinstance(value, str | int | date | datetime):
@@ -137,37 +132,43 @@ def golden(reference: str, *, blocking: bool = True, name: str = "") -> Failing:
         key = tuple(dict.fromkeys((ctx.partition, *ctx.key)))
         known = list(_entries(ctx, reference))
         names = sorted({name for row in known for name in row} - {*key})
-        texts = (*key, *names)
+        kinds = {name: candidate.schema[name].dataType for name in (*key, *names)}
         given = ctx.frame(
             [
                 (
-                    *(row.get(name) for name in texts),
+                    *(_value(row.get(name), kind) for name, kind in kinds.items()),
+                    *(row.get(name) for name in names),
                     *(name in row for name in names),
-                    *(_is_exact(row.get(name), candidate.schema, name) for name in names),
                 )
                 for row in known
             ],
             ", ".join(
                 [
-                    *(f"_v{n} string" for n in range(len(texts))),
-                    *(f"{flag}{n} boolean" for flag in ("_g", "_x") for n in range(len(names))),
+                    *(f"_v{n} string" for n in range(len(kinds))),
+                    *(
+                        f"{each}{n} {kind}"
+                        for each, kind in (("_s", "string"), ("_g", "boolean"))
+                        for n, _ in enumerate(names)
+                    ),
                 ]
             ),
         )
-        values = {name: _cast(f"_v{n}", candidate.schema, name) for n, name in enumerate(texts)}
+        values = {name: F.col(f"_v{n}").try_cast(kind) for n, (name, kind) in enumerate(kinds.items())}
         asked = given.select("*", *(values[name].alias(f"_k{n}") for n, name in enumerate(key)))
         there = candidate.select(
             F.lit(True).alias("_there"),
-            *(_column(name).alias(f"_k{n}") for n, name in enumerate(key)),
+            *(_column(name).alias(f"_c{n}") for n, name in enumerate(key)),
             *(_column(name).alias(f"_f{n}") for n, name in enumerate(names)),
         )
-        both = asked.join(there, [f"_k{n}" for n in range(len(key))], "left")
+        # Null is the same as null: a key can have one.
+        same = reduce(and_, (F.col(f"_k{n}").eqNullSafe(F.col(f"_c{n}")) for n, _ in enumerate(key)))
+        both = asked.join(there, same, "left")
         is_there = F.col("_there").isNotNull()
         differences = [_difference(~is_there, F.lit("a row"), F.lit("no row"))]
         for n, name in enumerate(names):
-            said, found = F.col(f"_v{len(key) + n}"), F.col(f"_f{n}")
-            # What cannot be read as a value of the column is none of its values.
-            is_same = values[name].eqNullSafe(found) & (said.isNull() == found.isNull()) & F.col(f"_x{n}")
+            said, found = F.col(f"_s{n}"), F.col(f"_f{n}")
+            # What is exactly no value of the column is none of its values, nor null.
+            is_same = values[name].eqNullSafe(found) & (said.isNull() == found.isNull())
             differs = is_there & F.col(f"_g{n}") & ~is_same
             differences.append(_difference(differs, _said(name, said), _said(name, found)))
         return _differing(both, differences, {name: f"_k{n}" for n, name in enumerate(key)})
@@ -178,7 +179,7 @@ def golden(reference: str, *, blocking: bool = True, name: str = "") -> Failing:
         rows=rows,
         takes=(CONTEXT, CANDIDATE),
         references=(reference,),
-        release="golden 3",
+        release="golden 4",
         entries="rows",
         keeps=True,
         mistake=_mistake_in_rows,
@@ -221,17 +222,37 @@ def totals(
         raise InvalidDeclaration(f"totals({reference!r}) allows {within!r:.60}, which is not an amount.")
     if twice := {*groups} & {*summed, ROWS}:
         raise InvalidDeclaration(f"totals({reference!r}) groups by {', '.join(sorted(twice))}, which it adds up.")
+    if ROWS in summed:
+        raise InvalidDeclaration(f"totals({reference!r}) adds up {ROWS!r}, by which entries name the number of rows.")
 
     def rows(ctx: GateContext, candidate: DataFrame) -> DataFrame:
-        key, measures = (ctx.partition, *groups), (ROWS, *summed)
+        by_columns = tuple(name for name in groups if name != ctx.partition)
+        key, measures = (ctx.partition, *by_columns), (ROWS, *summed)
         known = list(_entries(ctx, reference))
-        kinds = [_exact(candidate.schema, name) for name in measures]
+        groupings = [candidate.schema[name].dataType for name in key]
+        kinds = [added_up_as() if name == ROWS else added_up_as(candidate.schema[name].dataType) for name in measures]
+        sides = ("_e", "_low", "_high")
         delivered = ctx.frame(
-            [(*(row[name] for name in key), *(row.get(name) for name in measures)) for row in known],
-            ", ".join(f"_v{n} string" for n in range(len(key) + len(measures))),
+            [
+                (
+                    *(_value(row[name], kind) for name, kind in zip(key, groupings, strict=True)),
+                    *(
+                        text
+                        for name, kind in zip(measures, kinds, strict=True)
+                        for text in _asked(amount_of(row.get(name)), allowed, kind)
+                    ),
+                )
+                for row in known
+            ],
+            ", ".join(
+                [
+                    *(f"_v{n} string" for n, _ in enumerate(key)),
+                    *(f"{side}{n} string" for n, _ in enumerate(kinds) for side in sides),
+                ]
+            ),
         ).select(
-            *(_cast(f"_v{n}", candidate.schema, name).alias(f"_k{n}") for n, name in enumerate(key)),
-            *(F.col(f"_v{len(key) + n}").cast(kind).alias(f"_e{n}") for n, kind in enumerate(kinds)),
+            *(F.col(f"_v{n}").try_cast(kind).alias(f"_k{n}") for n, kind in enumerate(groupings)),
+            *(f"{side}{n}" for side in sides for n, _ in enumerate(kinds)),
             *(F.lit(None).cast(kind).alias(f"_f{n}") for n, kind in enumerate(kinds)),
             *(F.lit(None).cast("bigint").alias(f"_w{n}") for n, _ in enumerate(kinds)),
             F.lit(True).alias("_known"),
@@ -244,13 +265,13 @@ def totals(
             )
             .groupBy(*(f"_k{n}" for n in range(len(key))))
             .agg(
-                *(F.sum(F.col(f"_m{n}").cast(kind)).cast(kind).alias(f"_f{n}") for n, kind in enumerate(kinds)),
+                *(F.sum(F.col(f"_m{n}").try_cast(kind)).cast(kind).alias(f"_f{n}") for n, kind in enumerate(kinds)),
                 *(F.count_if(without_amount(F.col(f"_m{n}"), kind)).alias(f"_w{n}") for n, kind in enumerate(kinds)),
             )
         )
         measured = found.select(
             *(f"_k{n}" for n in range(len(key))),
-            *(F.lit(None).cast(kind).alias(f"_e{n}") for n, kind in enumerate(kinds)),
+            *(F.lit(None).cast("string").alias(f"{side}{n}") for side in sides for n, _ in enumerate(kinds)),
             *(f"{side}{n}" for side in ("_f", "_w") for n in range(len(kinds))),
             F.lit(None).cast("boolean").alias("_known"),
         )
@@ -258,7 +279,11 @@ def totals(
             delivered.unionAll(measured)
             .groupBy(*(f"_k{n}" for n in range(len(key))))
             .agg(
-                *(F.max(f"{side}{n}").alias(f"{side}{n}") for side in ("_e", "_f", "_w") for n in range(len(kinds))),
+                *(
+                    F.max(f"{side}{n}").alias(f"{side}{n}")
+                    for side in (*sides, "_f", "_w")
+                    for n, _ in enumerate(kinds)
+                ),
                 F.max("_known").alias("_known"),
             )
         )
@@ -266,18 +291,20 @@ def totals(
         is_known = F.col("_known").isNotNull()
         unknown = ~is_known & F.col("_k0").isin(having) if having else F.lit(False)
         differences = [_difference(unknown, F.lit("no rows"), _said(ROWS, plain(F.col("_f0"))))]
-        for n, measure in enumerate(measures):
-            total = F.coalesce(F.col(f"_f{n}"), F.lit(0))
-            is_off = F.abs(total - F.col(f"_e{n}")) > F.lit(str(allowed)).cast(EXACT)
+        for n, (measure, kind) in enumerate(zip(measures, kinds, strict=True)):
+            total = F.coalesce(F.col(f"_f{n}"), F.lit(0).cast(kind))
+            low, high = (F.col(f"{side}{n}").cast(kind) for side in ("_low", "_high"))
             lacks = F.col(f"_e{n}").isNotNull() & (F.col(f"_w{n}") > 0)
-            differs = is_known & (F.coalesce(is_off, F.lit(False)) | F.coalesce(lacks, F.lit(False)))
+            differs = is_known & (
+                F.coalesce((total < low) | (total > high), F.lit(False)) | F.coalesce(lacks, F.lit(False))
+            )
             sum_found = with_others(plain(total), F.col(f"_w{n}"))
-            differences.append(_difference(differs, _said(measure, plain(F.col(f"_e{n}"))), _said(measure, sum_found)))
+            differences.append(_difference(differs, _said(measure, F.col(f"_e{n}")), _said(measure, sum_found)))
         differing = _differing(both, differences, {name: f"_k{n}" for n, name in enumerate(key)})
         lacking = [day for day in ctx.output_partitions if day not in having] if every_partition else []
         without = ctx.frame([(day,) for day in lacking], "day date").select(
             F.col("day").alias(ctx.partition),
-            *(F.lit(None).cast(candidate.schema[name].dataType).alias(name) for name in groups),
+            *(F.lit(None).cast(kind).alias(name) for name, kind in zip(by_columns, groupings[1:], strict=True)),
             F.lit(f"an entry in {reference}").alias(EXPECTED),
             F.lit("none").alias(FOUND),
         )
@@ -293,7 +320,7 @@ def totals(
         takes=(CONTEXT, CANDIDATE),
         references=(reference,),
         over=tuple(Over(frame=CANDIDATE, sql=in_sql(column)) for column in (*groups, *summed)),
-        release="totals 3",
+        release="totals 4",
         entries="totals",
         mistake=partial(_mistake_in_totals, groups=groups, measures=(ROWS, *summed)),
         blocking=blocking,
@@ -316,13 +343,28 @@ def _day(grain: Grain, text: str | None) -> date | None:
         return None
 
 
+def _asked(amount: Decimal | None, within: Decimal, kind: DecimalType) -> tuple[str | None, str | None, str | None]:
+    """What was delivered as a text, with the least and the largest total that are about the same."""
+    return (None, None, None) if amount is None else (plainly(amount), *bounds(amount, within, kind))
+
+
+def _value(text: str | None, kind: DataType) -> str | None:
+    return None if text is None else value_of(text, kind)
+
+
 def _mistake_in_rows(
     entries: Sequence[Mapping[str, str | None]], *, partition: str, grain: Grain, key: Sequence[str], schema: StructType
 ) -> tuple[int, str] | None:
     """The first entry of known rows that says nothing clear of a table, by its number, and what is wrong with it."""
-    numbers = [field.name for field in schema if isinstance(field.dataType, NumericType)]
     about = tuple(dict.fromkeys((partition, *key)))
-    return _mistake(entries, partition, grain, about, schema.fieldNames(), dict.fromkeys(numbers, _is_number))
+
+    def is_wrong(name: str, text: str | None) -> str | None:
+        kind = schema[name].dataType
+        # A number that the column would round is none of its values, and not unclear, unless it has to name a row.
+        is_clear = is_number(text) if isinstance(kind, NumericType) and name not in about else _is_value(text, kind)
+        return None if is_clear else to_write(kind)
+
+    return _mistake(entries, partition, grain, about, schema, schema.fieldNames(), is_wrong)
 
 
 def _mistake_in_totals(
@@ -332,11 +374,22 @@ def _mistake_in_totals(
     grain: Grain,
     groups: Sequence[str],
     measures: Sequence[str],
+    schema: StructType,
     **_of_table: object,
 ) -> tuple[int, str] | None:
     """The same of control totals, of which every amount is one."""
-    about = (partition, *groups)
-    return _mistake(entries, partition, grain, about, (*about, *measures), dict.fromkeys(measures, _is_amount))
+    about = tuple(dict.fromkeys((partition, *groups)))
+
+    def is_wrong(name: str, text: str | None) -> str | None:
+        if name in measures:
+            return to_write(DecimalType()) if amount_of(text) is None else None
+        return None if _is_value(text, schema[name].dataType) else to_write(schema[name].dataType)
+
+    return _mistake(entries, partition, grain, about, schema, (*about, *measures), is_wrong)
+
+
+def _is_value(text: str | None, kind: DataType) -> bool:
+    return text is None or value_of(text, kind) is not None
 
 
 def _mistake(
@@ -344,8 +397,9 @@ def _mistake(
     partition: str,
     grain: Grain,
     about: Sequence[str],
+    schema: StructType,
     known: Sequence[str],
-    numbers: Mapping[str, Callable[[str | None], bool]],
+    is_wrong: Callable[[str, str | None], str | None],
 ) -> tuple[int, str] | None:
     seen: dict[tuple[str | None, ...], int] = {}
     for number, entry in enumerate(entries, 1):
@@ -355,76 +409,19 @@ def _mistake(
             return number, f"has {', '.join(unknown)}; an entry can have {', '.join(known)}"
         if (day := _day(grain, entry[partition])) is None:
             return number, f"has {entry[partition]!r:.60} as {partition}; write a day such as 2026-01-31"
-        for name in (name for name in numbers if name in entry and not numbers[name](entry[name])):
-            said = "null" if entry[name] is None else repr(entry[name])
-            return number, f'has {said:.60} as {name}; write a number such as 12 or "12.50"'
-        named = (day.isoformat(), *(entry[name] for name in about if name != partition))
+        for name, text in entry.items():
+            if name != partition and (instead := is_wrong(name, text)):
+                return number, f"has {'null' if text is None else repr(text):.60} as {name}; {instead}"
+        others = (_value(entry[name], schema[name].dataType) for name in about if name != partition)
+        named = (day.isoformat(), *others)
         if named in seen:
             return number, f"is about the same as entry {seen[named]}; keep one of the two"
         seen[named] = number
     return None
 
 
-def _is_number(text: str | None) -> bool:
-    """Whether a text is a value of a column of numbers: null, NaN and infinite ones are."""
-    try:
-        return text is None or Decimal(text) is not None
-    except InvalidOperation:
-        return False
-
-
-def _is_amount(text: str | None) -> bool:
-    return amount_of(text) is not None
-
-
-def amount_of(value: int | str | Decimal | None) -> Decimal | None:
-    """A finite amount; None for anything else."""
-    try:
-        found = Decimal(str(value))
-    except InvalidOperation:
-        return None
-    return found if found.is_finite() else None
-
-
 def _column(name: str) -> Column:
     return F.col(in_sql(name))
-
-
-def _cast(text: str, schema: StructType, name: str) -> Column:
-    """The text of a column as a value of another one; null where it is none."""
-    return F.expr(f"try_cast({text} AS {schema[name].dataType.simpleString()})")
-
-
-def _is_exact(text: str | None, schema: StructType, name: str) -> bool:
-    """Whether a text is no decimal that its column would round."""
-    kind = schema[name].dataType
-    amount = amount_of(text) if isinstance(kind, DecimalType) else None
-    if amount is None or not isinstance(kind, DecimalType):
-        return True
-    exponent = amount.normalize(_ALL_DIGITS).as_tuple().exponent
-    return isinstance(exponent, int) and -exponent <= kind.scale
-
-
-def _exact(schema: StructType, name: str) -> DecimalType:
-    """The decimal in which a column is added up, without losing one of its digits."""
-    kind = schema[name].dataType if name != ROWS else None
-    return DecimalType(_MOST_DIGITS, max(_SCALE, kind.scale if isinstance(kind, DecimalType) else 0))
-
-
-def plain(amount: Column) -> Column:
-    """An amount as a text, without zeros at its end."""
-    return F.regexp_replace(amount.cast("string"), r"\.?0+$", "")
-
-
-def without_amount(value: Column, kind: DecimalType | str) -> Column:
-    """Whether a value is there and is no amount, as NaN and infinite ones are: a sum of decimals leaves it out."""
-    return value.isNotNull() & value.cast(kind).isNull()
-
-
-def with_others(total: Column, others: Column) -> Column:
-    """A total as a text, and how many values are no part of it because they are no amounts."""
-    more = F.concat(total, F.lit(", and values that are not numbers: "), others.cast("string"))
-    return F.when(F.coalesce(others, F.lit(0)) > 0, more).otherwise(total)
 
 
 def _said(name: str, value: Column) -> Column:

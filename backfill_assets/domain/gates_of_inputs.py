@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 from backfill_assets.core.columns import in_sql
 from backfill_assets.core.declaring import declared
 from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.domain.amounts import added_up_as, amount_of, bounds, plain, with_others, without_amount
 from backfill_assets.domain.context import GateContext
 from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Over
 from backfill_assets.domain.gates import name_for
-from backfill_assets.domain.gates_by_reference import EXACT, amount_of, plain, with_others, without_amount
 from backfill_assets.domain.gates_of_keys import columns_named
 
 ONE = "1"
@@ -61,34 +61,41 @@ def reconciles(
     def rows(ctx: GateContext, candidate: DataFrame, **read: DataFrame) -> DataFrame:
         wanted = read[of].where(where) if where else read[of]
         day = F.expr(on) if on else F.col(in_sql(ctx.partition_columns[of]))
-        nothing = F.lit(None).cast(EXACT)
+        kind = added_up_as(
+            *(side.select(F.expr(sql)).schema[0].dataType for side, sql in ((candidate, total), (wanted, other)))
+        )
+        nothing, most = F.lit(None).cast(kind), F.lit(bounds(Decimal(0), allowed, kind)[1]).cast(kind)
+        expected, found = F.expr(other).try_cast(kind), F.expr(total).try_cast(kind)
         own = candidate.select(
             F.col(in_sql(ctx.partition)).alias("_k"),
             *_columns(groups),
             nothing.alias("_e"),
-            F.expr(total).cast(EXACT).alias("_f"),
+            found.alias("_f"),
+            found.alias("_apart"),
             F.lit(0).alias("_we"),
-            without_amount(F.expr(total), EXACT).cast("int").alias("_wf"),
+            without_amount(F.expr(total), kind).cast("int").alias("_wf"),
         )
         of_input = wanted.select(
             ctx.partition_of(day.cast("date")).alias("_k"),
             *_columns(groups),
-            F.expr(other).cast(EXACT).alias("_e"),
+            expected.alias("_e"),
             nothing.alias("_f"),
-            without_amount(F.expr(other), EXACT).cast("int").alias("_we"),
+            (-expected).alias("_apart"),
             F.lit(0).alias("_wf"),
+            without_amount(F.expr(other), kind).cast("int").alias("_we"),
         )
-        keys = ["_k", *(f"_g{n}" for n in range(len(groups)))]
+        keys, sums = ["_k", *(f"_g{n}" for n in range(len(groups)))], ("_e", "_f", "_apart")
         both = (
-            own.unionAll(of_input)
+            own.unionByName(of_input.where("_k IS NOT NULL"))  # without a day, a row counts for none
             .groupBy(*keys)
             .agg(
-                *(F.coalesce(F.sum(side).cast(EXACT), F.lit(0).cast(EXACT)).alias(side) for side in ("_e", "_f")),
+                # Both are added up in one sum: the difference of two of them would lose a digit.
+                *(F.coalesce(F.sum(side).cast(kind), F.lit(0).cast(kind)).alias(side) for side in sums),
                 *(F.sum(side).alias(side) for side in ("_we", "_wf")),
             )
         )
-        apart = F.abs(F.col("_e") - F.col("_f")) > F.lit(str(allowed)).cast(EXACT)
-        return both.where(apart | (F.col("_we") + F.col("_wf") > 0)).select(
+        is_apart = F.abs("_apart") > most
+        return both.where(is_apart | (F.col("_we") + F.col("_wf") > 0)).select(
             F.col("_k").alias(ctx.partition),
             *(F.col(f"_g{n}").alias(column) for n, column in enumerate(groups)),
             with_others(plain(F.col("_e")), F.col("_we")).alias(EXPECTED),
@@ -111,7 +118,7 @@ def reconciles(
             *([Over(frame=of, sql=where, is_condition=True)] if where else []),
             *([Over(frame=of, sql=on)] if on else []),
         ),
-        release="reconciles 2",
+        release="reconciles 3",
         blocking=blocking,
     )
 

@@ -86,8 +86,13 @@ def complete(
     def rows(ctx: GateContext, candidate: DataFrame, **read: DataFrame) -> DataFrame:
         wanted = read[of].where(where) if where else read[of]
         day = F.expr(on) if on else F.col(in_sql(ctx.partition_columns[of]))
-        asked = wanted.select(ctx.partition_of(day.cast("date")).alias(ctx.partition), *columns).distinct()
-        lacking = without(asked, candidate, (ctx.partition, *columns))
+        others = [name for name in columns if name != ctx.partition]
+        asked = wanted.select(
+            ctx.partition_of(day.cast("date")).alias(ctx.partition), *(F.col(in_sql(name)) for name in others)
+        )
+        # Without a day, a row has to be there on none.
+        asked = asked.where(F.col(in_sql(ctx.partition)).isNotNull()).distinct()
+        lacking = without(asked, candidate, asked.columns)
         return lacking.select("*", F.lit(A_ROW).alias(EXPECTED), F.lit(NO_ROW).alias(FOUND))
 
     counted = f" where {where}" if where else ""
@@ -102,7 +107,7 @@ def complete(
             *([Over(frame=of, sql=where, is_condition=True)] if where else []),
             *([Over(frame=of, sql=on)] if on else []),
         ),
-        release="complete 1",
+        release="complete 2",
         blocking=blocking,
     )
 

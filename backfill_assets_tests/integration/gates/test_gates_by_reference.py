@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain import (
@@ -132,26 +132,66 @@ def test_a_total_may_be_off_by_what_is_allowed_and_no_more(finds: Finds) -> None
         assert len(finds(gate, TOTALS, "dearer")) == count
 
 
-@pytest.mark.parametrize("odd", ["NaN", "Infinity", "-Infinity"])
-def test_a_total_with_a_value_that_is_no_number_is_not_the_one_that_was_delivered(
-    spark: SparkSession, odd: str
-) -> None:
-    delivered = KnownRows(version="1", rows=({"day": DAY, "amount": "30", "rows": "3"},))
+def asked(gate: Failing, known: KnownRows, rows: DataFrame, key: tuple[str, ...] = ("day",)) -> Sequence[Row]:
+    """What a gate finds of rows of the day, without a run."""
     ctx = GateContext(
         output=DayRange.inclusive(date(2026, 1, 3), date(2026, 1, 3)),
         output_partitions=(date(2026, 1, 3),),
         grain=Grain.DAILY,
         partition="day",
         partition_columns={"candidate": "day"},
-        key=("day",),
-        references={"control_totals": delivered},
-        spark=spark,
+        key=key,
+        references={gate.references[0]: known},
+        spark=rows.sparkSession,
     )
-    rows = spark.sql(f"SELECT DATE'{DAY}' AS day, explode(array(10, 20, double('{odd}'))) AS amount")
-    gate = totals("control_totals", sums=("amount",))
     assert gate.rows is not None
-    (found,) = gate.rows(ctx=ctx, candidate=rows).collect()
+    return gate.rows(ctx=ctx, candidate=rows).collect()
+
+
+@pytest.mark.parametrize("odd", ["NaN", "Infinity", "-Infinity", "1e300"])
+def test_a_total_with_a_value_that_no_sum_has_is_not_the_one_that_was_delivered(spark: SparkSession, odd: str) -> None:
+    delivered = KnownRows(version="1", rows=({"day": DAY, "amount": "30", "rows": "3"},))
+    rows = spark.sql(f"SELECT DATE'{DAY}' AS day, explode(array(10, 20, double('{odd}'))) AS amount")
+    (found,) = asked(totals("control_totals", sums=("amount",)), delivered, rows)
     assert (found.expected, found.found) == ("amount = 30", "amount = 30, and values that are not numbers: 1")
+
+
+@pytest.mark.parametrize(
+    ("scale", "amount", "delivered", "within", "differs"),
+    [
+        (9, "1.000000001", "1", "0", True),
+        (9, "1.000000001", "1", "0.000000001", False),
+        (9, "1", "1.00000000001", "0", True),
+        (9, "1", "1.00000000001", "0.00000000001", False),
+        (12, "1.000000000001", "1", "0", True),
+        (2, "1", "1e40", "0", True),
+        (2, "1", "1e40", "1e40", False),
+        (2, "1", "2", "1e40", False),
+    ],
+)
+def test_a_total_is_compared_in_each_of_its_digits(
+    spark: SparkSession, scale: int, amount: str, delivered: str, within: str, *, differs: bool
+) -> None:
+    rows = spark.sql(f"SELECT DATE'{DAY}' AS day, CAST('{amount}' AS DECIMAL(30, {scale})) AS amount")
+    known = KnownRows(version="1", rows=({"day": DAY, "amount": delivered},))
+    assert bool(asked(totals("control_totals", sums=("amount",), within=within), known, rows)) is differs
+
+
+def test_a_day_without_an_entry_is_named_also_where_totals_are_grouped_by_the_day(spark: SparkSession) -> None:
+    rows = spark.sql(f"SELECT DATE'{DAY}' AS day")
+    (found,) = asked(totals("control_totals", by=("day",)), KnownRows(version="1", rows=()), rows)
+    assert (str(found.day), found.found) == (DAY, "none")
+
+
+def test_a_row_that_is_known_can_have_a_key_with_a_null_and_a_value_in_any_form(spark: SparkSession) -> None:
+    rows = spark.sql(
+        f"SELECT DATE'{DAY}' AS day, id, 10000000000000000 AS number, TIMESTAMP'2026-01-03 12:30:00' AS at "
+        "FROM VALUES (CAST(NULL AS STRING)), ('b') AS ids(id)"
+    )
+    same = {"day": DAY, "id": None, "number": "1e+16", "at": "2026-01-03 13:30:00+01:00"}
+    known = KnownRows(version="1", rows=(same, {**same, "id": "b", "at": "2026-01-03 12:30:01"}))
+    (found,) = asked(golden("known_rows"), known, rows, key=("day", "id"))
+    assert (found.id, found.expected, found.found) == ("b", "at = 2026-01-03 12:30:01", "at = 2026-01-03 12:30:00")
 
 
 def test_groups_and_partitions_without_an_entry_fail(finds: Finds) -> None:
@@ -227,8 +267,26 @@ def test_a_group_that_was_delivered_and_is_not_there_fails(finds: Finds) -> None
             TOTALS,
             "entry 1 of `totals`, in line 4, has country, amount; an entry can have day, rows",
         ),
+        (
+            golden("known_rows"),
+            KNOWN.replace("country: FR", "country: NO"),
+            "entry 1 of `rows`, in line 4, has 'false' as country; put the text in quotes, because YAML reads NO",
+        ),
+        (
+            totals("control_totals", by=("number",)),
+            "version: a\ntotals:\n  - {day: 2026-01-03, number: three, rows: 3}\n",
+            "entry 1 of `totals`, in line 3, has 'three' as number; write a number such as 12",
+        ),
+        (
+            totals("control_totals", by=("number",)),
+            'version: a\ntotals: [{day: 2026-01-03, number: 3, rows: 3},\n  {day: 2026-01-03, number: "03"}]\n',
+            "entry 2 of `totals`, in line 3, is about the same as entry 1; keep one of the two",
+        ),
     ],
-    ids=["no key", "unknown column", "no day", "twice", "no number", "no amount", "not a number", "null", "no group"],
+    ids=[
+        *("no key", "unknown column", "no day", "twice", "no number", "no amount", "not a number", "null", "no group"),
+        *("no text", "no value of a group", "a group twice"),
+    ],
 )
 def test_an_entry_that_says_nothing_clear_is_named_with_its_file_and_line_when_a_run_is_planned(
     gate: Failing, document: str, said: str, opens: Opens, tmp_path: Path

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.domain import joins_once, reconciles
+from backfill_assets.domain import complete, joins_once, reconciles
 from backfill_assets_tests.domains.judged import failing_of
 from backfill_assets_tests.integration.gates.conftest import Opens
 
@@ -46,6 +46,22 @@ def test_a_value_that_is_no_number_is_in_no_total_and_fails(opens: Opens) -> Non
     assert failing_of(opens(at_most_all)) == found
     both = reconciles(odd, of="orders", where=ACTIVE, name="reconciles_odd")
     assert [row[3:] for row in failing_of(opens(both))] == [("40, and values that are not numbers: 1",) * 2]
+
+
+@pytest.mark.parametrize(("within", "count"), [(0, 1), ("0.000000000001", 0)])
+def test_totals_are_compared_in_each_of_their_digits(opens: Opens, within: int | str, count: int) -> None:
+    more = "CAST(amount AS DECIMAL(20, 12)) + IF(order_id = 'o-3-2', 0.000000000001BD, 0)"
+    gate = reconciles(more, of="orders", with_="amount", where=ACTIVE, within=within, name="in_each_digit")
+    assert len(failing_of(opens(gate), days="2026-01-03")) == count
+
+
+def test_a_row_of_an_input_counts_for_no_day_where_an_expression_gives_none(opens: Opens) -> None:
+    on = "IF(order_id = 'o-3-2', NULL, ordered_on)"
+    gates = (
+        reconciles("1", of="orders", where=ACTIVE, on=on),
+        complete(of="orders", key="order_id", where=ACTIVE, on=on),
+    )
+    assert failing_of(opens(*gates), version="lost", days="2026-01-03") == []
 
 
 def test_rows_are_counted_for_the_day_that_an_expression_says(opens: Opens) -> None:

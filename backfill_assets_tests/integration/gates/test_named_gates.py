@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets.domain import Gate, GateContext, complete, reads, references
+from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets_tests.domains.judged import DEFECTS, SECOND, customers, failing_of
 from backfill_assets_tests.integration.gates.conftest import Opens
 
@@ -37,3 +40,22 @@ def test_what_has_to_be_there_may_be_computed_by_a_function(opens: Opens) -> Non
     kit = opens(complete(of=active_orders, key="order_id"))
     assert failing_of(kit) == []
     assert failing_of(kit, version="lost") == [("complete_active_orders", "2026-01-03", SECOND, "a row", "no row")]
+
+
+def test_a_key_may_have_the_partition_that_an_input_has_as_well(spark: SparkSession) -> None:
+    gate = complete(of="orders", key=("day", "order_id"))
+    assert gate.rows is not None
+    day = date(2026, 1, 3)
+    ctx = GateContext(
+        output=DayRange.inclusive(day, day),
+        output_partitions=(day,),
+        grain=Grain.DAILY,
+        partition="day",
+        partition_columns={"candidate": "day", "orders": "day"},
+        key=("day", "order_id"),
+        references={},
+        spark=spark,
+    )
+    orders = spark.sql("SELECT DATE'2026-01-03' AS day, explode(array('a', 'b')) AS order_id")
+    (found,) = gate.rows(ctx=ctx, candidate=orders.where("order_id = 'a'"), orders=orders).collect()
+    assert (found.day, found.order_id, found.found) == (day, "b", "no row")
