@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -60,6 +61,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Marks what `make test` leaves to `make test-long`, before `-m` chooses, and chooses a part of the modules."""
     long_tests.mark(items)
     items[:] = long_tests.in_part(items, config.getoption("--part"))
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays: the garbage collector need not walk it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

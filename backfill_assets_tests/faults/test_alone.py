@@ -59,6 +59,7 @@ def _rolls_back_a_load_behind_output(folder: Path) -> list[str]:
     return found
 
 
+@pytest.mark.long
 def test_the_rollback_of_a_load_does_not_follow_because_a_late_event_landed_besides(tmp_path: Path) -> None:
     assert _rolls_back_a_load_behind_output(tmp_path) == []
     (tmp_path / "without").mkdir()

@@ -47,6 +47,7 @@ def usual(option: Field[Any]) -> Any:
     return option.default_factory() if option.default_factory is not MISSING else option.default
 
 
+@pytest.mark.long
 def test_every_option_of_how_files_are_written_is_known_to_a_generator() -> None:
     """An option that is added to a dialect or a source has to be fuzzed as well."""
     some = [*sources()]

@@ -7,6 +7,8 @@ import random
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from backfill_assets.capture.errors import BadFile
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.domain import Csv
@@ -17,6 +19,7 @@ from backfill_assets_tests.faults.landing_oracle import FileRefused
 RECORDS, FILES = 250, 560
 
 
+@pytest.mark.long
 def test_records_of_any_dialect_are_those_that_the_oracle_reads(tmp_path: Path) -> None:
     fates: Counter[str] = Counter()
     copy, into = tmp_path / "landed", tmp_path / "decoded"

@@ -153,6 +153,53 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "integration/lake/test_swap.py": {
         "test_of_rivals_for_the_same_partitions_exactly_one_wins_each_round": ("folder-0", "folder-1", "store-0"),
     },
+    "integration/application/test_not_known.py": {
+        "test_a_run_whose_inputs_are_what_is_accepted_goes_on_when_the_key_is_known": ("keep",),
+    },
+    "integration/application/test_staged_and_never_published.py": {
+        "test_a_cancelled_first_try_leaves_no_columns_behind": ("another partition column",),
+    },
+    "integration/capture/postgres/test_columns.py": {
+        "test_changes_that_do_not_have_the_columns_or_rows_of_now_are_refused_and_a_snapshot_goes_on": (
+            "statements6-the publication {slot} leaves out rows or columns",
+        ),
+        "test_what_leaves_the_values_as_they_are_is_captured": ("statements0",),
+        "test_whatever_happens_to_the_columns_captured_rows_are_the_selected_ones_or_the_capture_is_refused": ("1",),
+    },
+    "integration/cli/test_eighty_columns.py": {
+        "test_no_line_is_longer_than_the_terminal_and_nothing_is_left_out": ("status RUN",),
+    },
+    "integration/gates/test_gates_by_reference.py": {
+        "test_a_row_that_is_known_names_each_value_that_differs": ("nobody",),
+        "test_rows_and_sums_of_a_group_are_what_was_delivered": ("orphan-found2",),
+    },
+    "integration/gates/test_gates_of_inputs.py": {
+        "test_a_sum_that_is_not_that_of_the_input_is_named_with_both": ("orphan-found2",),
+    },
+    "integration/gates/test_named_gates.py": {
+        "test_a_defect_is_found_by_the_gate_of_its_kind_and_by_no_other": ("orphan",),
+    },
+    "integration/gates/test_gates_over_partitions.py": {
+        "test_a_value_that_falls_within_a_run_is_named_and_nothing_else_is": ("orphan",),
+    },
+    "integration/landing/test_repeated_hours.py": {
+        "test_every_time_is_the_one_that_is_declared_or_rejected": ("Europe/Berlin-second",),
+    },
+    "integration/ledger/test_row_digests.py": {
+        "test_an_edit_of_any_column_is_found": ("samples",),
+    },
+    "integration/ledger/test_views.py": {
+        "test_a_text_that_a_spreadsheet_would_compute_is_a_text_in_csv": ("sqlite-=1+1",),
+    },
+    "integration/publication/test_loosened.py": {
+        "test_a_loosened_policy_lets_nobody_alone_change_agreed_rows": ("no approval-nothing",),
+    },
+    "integration/publication/test_repair_alone.py": {
+        "test_the_ledger_itself_refuses_what_no_repair_may_publish_alone": ("another release",),
+    },
+    "integration/transforms/test_ties.py": {
+        "test_what_is_allowed_gives_equal_rows_from_rows_in_any_order": ("row_number of elements",),
+    },
 }
 """By module and test: the members of its family that stay, by their identifiers."""
 

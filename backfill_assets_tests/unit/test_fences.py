@@ -130,6 +130,7 @@ def rooms_used(path: Path) -> Iterator[str]:
         yield from (name.split(".")[1] for name in names if name.startswith("backfill_assets."))
 
 
+@pytest.mark.long
 def test_rooms_import_only_rooms_of_lower_floors() -> None:
     upward = []
     for name, path in modules():
@@ -238,6 +239,7 @@ WORDED_ITSELF = {("core/errors.py", "sentence")}
 ROOMS_OF_FACTS = {room for floor in FLOORS for room in floor if floor_of(room) < floor_of("report")}
 
 
+@pytest.mark.long
 def test_rooms_below_the_report_keep_no_prose_in_data() -> None:
     """Records have values, and `report.words` has their words; the docstring of an error is its sentence."""
     named = [
@@ -262,6 +264,7 @@ def names_given(tree: ast.AST) -> Iterator[tuple[ast.FunctionDef | ast.AnnAssign
                 yield node, word
 
 
+@pytest.mark.long
 def test_only_the_edge_writes_commands() -> None:
     """What to do next is a value of `report.requests`; the help of the command line speaks of its own commands."""
     written = [

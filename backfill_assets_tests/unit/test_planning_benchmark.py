@@ -24,6 +24,7 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
+@pytest.mark.long
 def test_the_benchmark_of_planning_runs_with_small_sizes(benchmark: ModuleType, tmp_path: Path) -> None:
     size = benchmark.Size(layers=3, days=40, window_days=5, runs_per_table=4, runs_with_small_ones=13)
     found = {(each.what, each.where): each.found for each in benchmark.timings(size, tmp_path)}

@@ -76,6 +76,7 @@ def _unsaid(path: Path) -> Iterator[str]:
     yield from looked(ast.parse(path.read_text(encoding="utf-8")), "", False)
 
 
+@pytest.mark.long
 def test_whatever_can_wait_says_for_whom_or_has_a_reason() -> None:
     found = {each for path in PACKAGE.rglob("*.py") for each in _unsaid(path)}
     unsaid = {each for each in found if each not in SAID_OTHERWISE and each.partition("::")[0] not in SAID_OTHERWISE}

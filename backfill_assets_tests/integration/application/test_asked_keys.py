@@ -45,6 +45,7 @@ def planned(shop: Shop, show: str, request: PlanRequest = REQUEST) -> str:
     return plan.manifest.run_id
 
 
+@pytest.mark.long
 def test_the_report_shows_exactly_the_rows_that_were_asked_for_until_they_are_erased(
     published_shop: Shop, tmp_path: Path
 ) -> None:

@@ -245,6 +245,7 @@ def shop(published_shop: Shop) -> Shop:
     return published_shop
 
 
+@pytest.mark.long
 def test_a_process_at_work_on_a_cancelled_run_stops_and_its_files_and_pins_are_free(shop: Shop) -> None:
     """Also: what readers see stays as it is, the plan of it names no conflict, and a report can still be read."""
     before, run_id = shop.live_paths(), shop.planned(OUTPUT)

@@ -94,6 +94,7 @@ def of_rain(kit: DomainKit) -> list[tuple[str, int, int, int]]:
     return sorted((r["station"], r["day"].day, r["rain_day"].day, r["mm"]) for r in kit.rows(RAIN))
 
 
+@pytest.mark.long
 def test_a_date_is_its_own_day_from_its_file_to_its_restatement(kit: DomainKit, watch: Watch) -> None:
     days = range(10, 15)
     report = landed(kit, RAIN, csv(kit, "first.csv", *(f"a,2026-01-{n},{n}" for n in days), "b,2026-01-14,5"))
@@ -153,6 +154,7 @@ def test_a_date_is_its_own_day_from_its_file_to_its_restatement(kit: DomainKit, 
     assert reproduce_run(kit.ws, load, by="ana", from_raw=True).identical
 
 
+@pytest.mark.long
 def test_a_date_is_in_the_future_while_no_place_on_earth_has_it(kit: DomainKit, watch: Watch) -> None:
     watch.at = datetime(2026, 1, 15, 9, 59, tzinfo=UTC)
     report = landed(kit, RAIN, csv(kit, "early.csv", "a,2026-01-15,1", "a,2026-01-16,2"))
@@ -188,6 +190,7 @@ def test_a_feed_of_dates_with_times_of_changes_keeps_both_as_they_were_written(k
     assert (record.counts.landed, record.counts.rejected) == (4, 1)
 
 
+@pytest.mark.long
 def test_what_is_planned_for_later_days_is_built_planned_and_published_there(kit: DomainKit) -> None:
     kit = replace(kit, ws=declaring(kit.ws, planned=True))
     report = landed(

@@ -171,6 +171,7 @@ def _fetch(settings: Settings, address: str) -> None:
         raise AssertionError("it was fetched")
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_while_it_fetches_leaves_nothing_once_the_same_command_is_done(
     web: Web, settings: Settings
 ) -> None:

@@ -102,6 +102,7 @@ def test_what_reads_such_a_day_is_refused_until_a_newer_record_of_the_key_is_acc
     assert published_shop.amounts()[SIXTH] == USUAL + 60
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_built", [True, False])
 def test_a_run_that_was_planned_while_a_key_was_not_known_is_planned_again_once_it_is(
     published_shop: Shop, unread: str, is_built: bool
@@ -146,6 +147,7 @@ def test_a_run_that_was_ready_before_the_record_was_rejected_is_refused_as_well(
         published_shop.publish(run_id)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("value", [70, 10])
 def test_a_run_that_was_ready_before_a_record_was_rejected_is_planned_again_once_the_key_has_another_value(
     published_shop: Shop, value: int
@@ -165,6 +167,7 @@ def test_a_run_that_was_ready_before_a_record_was_rejected_is_planned_again_once
     assert not is_stale(ws)
 
 
+@pytest.mark.long
 def test_a_withdrawal_ends_what_is_not_known_and_its_restoration_brings_that_back(
     published_shop: Shop, unread: str
 ) -> None:
@@ -176,6 +179,7 @@ def test_a_withdrawal_ends_what_is_not_known_and_its_restoration_brings_that_bac
     assert found.found.imports == (unread,)
 
 
+@pytest.mark.long
 def test_a_key_that_was_not_known_before_drop_was_declared_is_not_read_until_its_day_is_built_again(
     published_shop: Shop, unread: str
 ) -> None:
@@ -196,6 +200,7 @@ def test_keep_publishes_the_last_accepted_version_and_says_so(published_shop: Sh
     assert SAID.format(unread) + ": readers see the last accepted versions, as declared" in text
 
 
+@pytest.mark.long
 def test_drop_leaves_the_key_out_until_it_is_known_and_both_are_stale_for_dependents(published_shop: Shop) -> None:
     dropping = replace(published_shop, ws=declaring(published_shop.ws, unknown=UnknownKeys.DROP))
     load(dropping.ws, tuple(DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 10))))

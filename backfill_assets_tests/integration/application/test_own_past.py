@@ -110,6 +110,7 @@ def test_a_late_event_is_restated_from_the_snapshot_before_it_and_stops_where_th
     fresh.ws.close()
 
 
+@pytest.mark.long
 def test_a_state_begins_on_the_day_that_it_was_planned_with_or_is_computed_from_a_cold_start(office: Office) -> None:
     def since(first_day: date) -> Office:
         settings = replace(office.ws.settings, first_day=first_day)

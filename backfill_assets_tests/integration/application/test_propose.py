@@ -211,6 +211,7 @@ def test_a_reason_counts_the_rows_that_files_decide_in_one_line_with_a_table_beh
     assert set_report(shop.ws, found.set_id).set.changed_by == found.files, "the reason is what was agreed"
 
 
+@pytest.mark.long
 def test_a_dry_run_decides_the_same_and_writes_nothing(shop: Shop) -> None:
     dry = propose(shop, dry_run=True)
     assert one(dry).set_id is None

@@ -470,6 +470,7 @@ def test_a_set_in_which_nothing_uses_the_named_reference_is_refused(ws: Workspac
     assert not isinstance(planned, NothingToRebuild)
 
 
+@pytest.mark.long
 def test_a_run_and_a_set_are_published_with_what_they_pinned_and_name_the_reference_that_has_changed_since(
     home: Path, spark: SparkSession
 ) -> None:

@@ -154,6 +154,7 @@ def test_a_run_that_was_staged_after_the_plan_is_found_when_the_table_would_be_c
     assert audit(first.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_process_that_dies_between_the_two_steps_is_made_up_for(
     declares: Declares, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,6 +174,7 @@ def test_what_one_person_can_have_computed_is_still_not_published(colleague: Col
     colleague.changes_nothing(EVERYTHING, {"by": "x", "kind": "REPAIR"}, process="asking nobody", name="auto")
 
 
+@pytest.mark.long
 def test_no_flag_and_no_variable_publishes_what_waits_for_another_person(
     colleague: Colleague, monkeypatch: pytest.MonkeyPatch
 ) -> None:

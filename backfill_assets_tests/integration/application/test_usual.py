@@ -68,6 +68,7 @@ def results_of(shop: Shop, run_id: str, gate: str = GATE) -> Mapping[date, GateR
         return {result.partition: result for result in tx.candidates.gate_results(run_id) if result.gate == gate}
 
 
+@pytest.mark.long
 def test_a_live_day_far_from_the_usual_waits_for_the_comment_of_a_person(shop: Shop) -> None:
     asking = watching(shop, watched("comment"))
     lands(asking, "new.jsonl", [ELEVENTH], amount=200)
@@ -104,6 +105,7 @@ def test_a_live_day_far_from_the_usual_waits_for_the_comment_of_a_person(shop: S
     assert (result.finding, result.observed[FAR]) == (Finding.FAR_FROM_USUAL, "high")
 
 
+@pytest.mark.long
 def test_a_live_day_far_from_the_usual_is_blocked_where_that_is_declared(shop: Shop) -> None:
     blocking = watching(shop, watched("block"))
     lands(blocking, "new.jsonl", [ELEVENTH], amount=200)

@@ -224,6 +224,7 @@ def printed(shown: Page) -> str:
     return out.getvalue()
 
 
+@pytest.mark.long
 def test_a_pilot_whose_other_rows_were_published_since_computes_nothing_and_is_planned_again_with_its_scope(
     meter: Meter,
 ) -> None:
@@ -365,6 +366,7 @@ def test_a_key_that_enters_or_leaves_the_scope_is_neither_lost_nor_there_twice_a
     )
 
 
+@pytest.mark.long
 def test_a_pilot_by_a_column_that_the_release_changes_is_blocked_and_every_row_stays(meter: Meter) -> None:
     before = meter.seen()
     run_id = meter.planned(DAYS, scope=Scope(where=(("used", str(EARLY["acme"])),)))

@@ -156,6 +156,7 @@ def test_a_capture_that_was_killed_goes_on_without_loss_or_duplicate(shop_of: Sh
     assert shop.current() == held(table)
 
 
+@pytest.mark.long
 def test_what_is_wrong_with_a_table_is_one_sentence(shop_of: ShopOf, catalog: Catalog, tmp_path: Path) -> None:
     shop = shop_of()
     with pytest.raises(NoStream, match=r"its catalog has no table shop\.sales"):

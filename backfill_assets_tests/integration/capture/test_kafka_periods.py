@@ -118,6 +118,7 @@ _SCRIPT = st.lists(
 
 
 # Each example makes a topic, so that a failing one is not made smaller.
+@pytest.mark.long
 @settings(max_examples=examples(30), phases=[Phase.explicit, Phase.generate])
 @given(scripts=st.lists(_SCRIPT, min_size=4, max_size=4), first=st.integers(0, 4), days=st.integers(1, 3), late=_DAYS)
 def test_a_period_has_every_record_of_its_time_whatever_their_order(

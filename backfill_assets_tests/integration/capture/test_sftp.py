@@ -95,6 +95,7 @@ def test_a_wrong_login_is_refused_without_its_secret(server: Server) -> None:
     assert "its key is not a private key" in refusal(server, secret={"key": "no key"})
 
 
+@pytest.mark.long
 def test_a_key_logs_in_also_one_that_is_encrypted(server: Server) -> None:
     server.allowed = asyncssh.generate_private_key("ecdsa-sha2-nistp256")
     plain = server.allowed.export_private_key().decode()
@@ -106,6 +107,7 @@ def test_a_key_logs_in_also_one_that_is_encrypted(server: Server) -> None:
         assert "or key_password is missing or another one" in refusal(server, secret=wrong)
 
 
+@pytest.mark.long
 def test_a_connection_that_breaks_or_stalls_is_named_and_works_again(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

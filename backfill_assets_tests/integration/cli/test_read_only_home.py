@@ -50,6 +50,7 @@ def typed_in_read_only(home: Path, words: str) -> subprocess.CompletedProcess[st
     return subprocess.run(shell, capture_output=True, text=True, env=environment, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words", LOOKING)
 def test_what_looks_works_in_a_home_that_may_not_be_written(home: Path, words: str) -> None:
     done = typed_in_read_only(home, f"{words} --json")
@@ -57,6 +58,7 @@ def test_what_looks_works_in_a_home_that_may_not_be_written(home: Path, words: s
     assert json.loads(done.stdout)
 
 
+@pytest.mark.long
 def test_what_writes_is_refused_and_says_that_the_ledger_can_only_be_read(home: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in home.rglob("*")}
     done = typed_in_read_only(home, f"plan {RECENT} --from 2026-01-03 --to 2026-01-04 --reason again --by ana")

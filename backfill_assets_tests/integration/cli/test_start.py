@@ -111,6 +111,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
+@pytest.mark.long
 def test_the_list_of_commands_needs_neither_the_domain_nor_the_ledger(tmp_path: Path) -> None:
     listed = answer(tmp_path, "--help")
     assert "Plan and publish:" in listed.out
@@ -128,6 +129,7 @@ def test_what_the_ledger_knows_is_shown_without_what_moves_rows(home: Path, aske
     assert shown.ends_at_once
 
 
+@pytest.mark.long
 def test_a_run_comes_to_its_rows_without_what_it_needs_after_them(home: Path) -> None:
     refused = answer(home, "run", RUN, "--by", "ana", code=1)
     assert "candidates.stage" in {name.removeprefix("backfill_assets.") for name in refused.modules}

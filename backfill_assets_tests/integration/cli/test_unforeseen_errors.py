@@ -161,6 +161,7 @@ def damaged(home: Path) -> Path:
     return whole
 
 
+@pytest.mark.long
 def test_a_set_is_published_and_undone_whole_where_dagster_cannot_record_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

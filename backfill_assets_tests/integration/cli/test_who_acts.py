@@ -36,6 +36,7 @@ def belongs_to(account: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pwd, "getpwuid", lambda _: pwd.struct_passwd((account, "x", os.geteuid(), 0, "", "/", "/sh")))
 
 
+@pytest.mark.long
 def test_who_runs_a_run_of_another_person_is_recorded_by_the_name_of_the_account(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

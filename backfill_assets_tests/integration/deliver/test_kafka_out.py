@@ -436,6 +436,7 @@ def test_a_replay_that_was_closed_before_its_topic_was_there_leaves_none(shop_of
     assert into not in broker.admin().list_topics(timeout=10).topics
 
 
+@pytest.mark.long
 def test_a_replay_to_a_live_topic_that_was_closed_before_it_goes_on_sends_nothing(
     shop_of: ShopOf, broker: Broker
 ) -> None:

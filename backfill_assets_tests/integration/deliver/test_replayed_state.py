@@ -191,6 +191,7 @@ def test_what_is_landed_and_not_built_is_neither_sent_nor_deleted(story_of: Stor
     assert read(story, held) == {**built, b"3": "from the live topic"}
 
 
+@pytest.mark.long
 def test_a_replay_whose_inputs_changed_is_failed_with_the_reason_and_can_only_be_closed(story_of: StoryOf) -> None:
     story = story_of(is_feed=False)
     story.lands((1, "u", 0), (2, "u", 1), (3, "u", 2))

@@ -120,6 +120,7 @@ def test_lists_name_who_had_approved_what_was_rolled_back_who_rolled_it_back_and
         assert "ben, rolled back by cleo: second thoughts" in get(desk_of(shop), address).words
 
 
+@pytest.mark.long
 def test_a_search_finds_runs_publications_and_tables_by_what_people_remember(published_shop: Shop) -> None:
     shop = published_shop
     run_id = shop.published(version="1.0.0", reason="sales were DOUBLED, by 100 %")
@@ -164,6 +165,7 @@ def test_only_the_landed_files_within_the_window_are_behind_a_row(published_shop
     assert cells(last.text, "landed files") == ["late.jsonl, january.jsonl", "january.jsonl"], "what is new first"
 
 
+@pytest.mark.long
 def test_files_that_are_gone_are_said_and_the_other_versions_shown(published_shop: Shop) -> None:
     shop = published_shop
     shop.published(version="1.0.0")

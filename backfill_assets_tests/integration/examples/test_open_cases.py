@@ -117,6 +117,7 @@ def test_a_clock_stands_where_the_daily_clocks_say_it_stands_on_that_day(spark: 
     assert compared > 100
 
 
+@pytest.mark.long
 def test_rows_keep_the_contract_and_every_gate(spark: SparkSession) -> None:
     found = snapshot(spark, awkward_events(5, cases=200), LAST_EVENT)
     assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in open_cases.schema]

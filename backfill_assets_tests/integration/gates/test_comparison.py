@@ -60,6 +60,7 @@ def two_values(draw: st.DrawFn) -> tuple[Sequence[t.DataType], Sequence[tuple[tu
     return kinds, [(tuple(new for new, _ in row), tuple(old for _, old in row)) for row in rows]
 
 
+@pytest.mark.long
 @given(drawn=two_values())
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_values_differ_where_spark_says_so(
@@ -222,6 +223,7 @@ def test_sparks_workers_find_what_one_process_finds(spark: SparkSession, is_rank
     assert len(sample_rows(staged, accepted, table)) == 20
 
 
+@pytest.mark.long
 def test_what_a_worker_compares_on_disk_is_where_spark_removes_it(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(FIRST, 1, 0.5, "a")], SCHEMA)
     compare_keys(rows, rows, table_of(SCHEMA), schema=SCHEMA)

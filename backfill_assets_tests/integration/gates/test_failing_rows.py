@@ -37,6 +37,7 @@ def none_lost(candidate: DataFrame, orders: DataFrame) -> DataFrame:
     return lost.select("day", "order_id", sf.lit("a row").alias("expected"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("gate", "version", "found"),
     [
@@ -53,6 +54,7 @@ def test_a_gate_of_an_author_names_the_row_that_fails_with_what_was_expected_and
     assert failing_of(kit, version=version) == [found]
 
 
+@pytest.mark.long
 def test_a_run_with_a_row_that_fails_is_blocked_and_one_of_other_days_is_not(opens: Opens) -> None:
     kit = opens(none_lost)
     run_id = kit.planned("order_totals", DAYS, version="lost")
@@ -117,6 +119,7 @@ def removed(candidate: DataFrame, accepted: DataFrame) -> DataFrame:
     return accepted.join(candidate, ["day", "order_id"], "left_anti")
 
 
+@pytest.mark.long
 def test_a_function_is_given_the_accepted_rows_of_the_same_partitions(opens: Opens) -> None:
     kit = opens(failing("none_removed", rows=removed))
     kit.published("order_totals", "2026-01-03")
@@ -124,6 +127,7 @@ def test_a_function_is_given_the_accepted_rows_of_the_same_partitions(opens: Ope
     assert failing_of(kit, version="lost", days="2026-01-04") == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("version", "found"), [(None, "NO_ROWS_FAIL"), ("lost", "NOT_MEASURED")])
 def test_accepted_rows_of_which_the_files_are_lost_are_known_only_where_the_candidate_has_them(
     opens: Opens, version: str | None, found: str
@@ -273,6 +277,7 @@ def test_a_gate_does_not_pass_without_a_partition_that_it_reads_unless_it_may_be
     )
 
 
+@pytest.mark.long
 def test_a_gate_over_a_table_that_moved_is_asked_again_before_the_swap(opens: Opens) -> None:
     kit = opens(failing("no_orphans", rows=orphans, reads={"known": reads(customers, days_back=2)}))
     run_id = kit.planned("order_totals", "2026-01-03")

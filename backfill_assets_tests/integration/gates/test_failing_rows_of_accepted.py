@@ -73,6 +73,7 @@ def lacking(kit: DomainKit) -> tuple[str, ...]:
         return tuple(gate for each in not_measured(kit.ws, tx, kit.ws.domain.derived) for gate in each.gates)
 
 
+@pytest.mark.long
 def test_a_gate_of_an_author_finds_the_accepted_row_that_is_wrong_by_the_inputs_of_its_run(opens: Opens) -> None:
     kit = opens(failing("as_ordered", sql=as_ordered()), is_itself)
     assert lacking(kit) == ("as_ordered", "is_itself")

@@ -92,12 +92,14 @@ def test_a_row_that_is_known_names_each_value_that_differs(finds: Finds, defect:
     assert finds(golden("known_rows"), KNOWN, defect) == ([BY_KNOWN_ROWS[defect]] if defect else [])
 
 
+@pytest.mark.long
 def test_a_value_that_is_known_to_be_null_is_not_another_one_and_the_reverse(finds: Finds) -> None:
     known = KNOWN.replace("customer_id: c-2, amount", "customer_id: null, amount")
     assert finds(golden("known_rows"), known, "nobody") == []
     assert [row[3:] for row in finds(golden("known_rows"), known)] == [("customer_id = null", "customer_id = c-2")]
 
 
+@pytest.mark.long
 def test_a_value_that_the_column_would_round_differs(finds: Finds) -> None:
     found = finds(golden("known_rows"), KNOWN.replace('"20.00"', '"20.004"'))
     assert [row[3:] for row in found] == [("amount = 20.004", "amount = 20.00")]
@@ -126,6 +128,7 @@ def test_rows_and_sums_of_a_group_are_what_was_delivered(
     assert sorted((row[2:] for row in finds(gate, TOTALS, defect)), key=str) == list(found)
 
 
+@pytest.mark.long
 def test_a_total_may_be_off_by_what_is_allowed_and_no_more(finds: Finds) -> None:
     for within, count in (("1", 0), ("0.999", 1)):
         gate = totals("control_totals", by=("country",), sums=("amount",), within=within)
@@ -194,6 +197,7 @@ def test_a_row_that_is_known_can_have_a_key_with_a_null_and_a_value_in_any_form(
     assert (found.id, found.expected, found.found) == ("b", "at = 2026-01-03 12:30:01", "at = 2026-01-03 12:30:00")
 
 
+@pytest.mark.long
 def test_groups_and_partitions_without_an_entry_fail(finds: Finds) -> None:
     without = "".join(
         line + "\n" for line in TOTALS.splitlines() if "03, country: FR" not in line and "-04" not in line

@@ -39,6 +39,7 @@ def test_totals_may_be_apart_by_what_is_allowed_and_no_more(opens: Opens, within
     assert len(failing_of(kit, version="dearer")) == count
 
 
+@pytest.mark.long
 def test_a_value_that_is_no_number_is_in_no_total_and_fails(opens: Opens) -> None:
     odd = "IF(order_id = 'o-3-2', double('NaN'), amount)"
     found = [("reconciles_odd", "2026-01-03", {"day": "2026-01-03"}, "60", "40, and values that are not numbers: 1")]
@@ -71,6 +72,7 @@ def test_rows_are_counted_for_the_day_that_an_expression_says(opens: Opens) -> N
     assert failing_of(kit, version="lost") == found
 
 
+@pytest.mark.long
 def test_a_row_with_two_rows_of_an_input_is_named(opens: Opens) -> None:
     of_a_day = {"day": "ordered_on", "customer_id": "customer_id"}
     assert failing_of(opens(joins_once("orders", on=of_a_day, where=ACTIVE))) == []

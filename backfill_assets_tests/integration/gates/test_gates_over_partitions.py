@@ -27,6 +27,7 @@ def test_rows_of_a_day_are_in_the_order_of_a_column(opens: Opens) -> None:
     assert failing_of(opens(gate), version="back") == [("monotonic_number", DAY, SECOND, "at least 3", "0")]
 
 
+@pytest.mark.long
 def test_a_value_below_the_accepted_one_before_the_run_or_above_the_one_after_it_is_named(opens: Opens) -> None:
     kit = opens(OF_A_CUSTOMER)
     kit.published("order_totals", "2026-01-02")

@@ -80,6 +80,7 @@ def published(kit: DomainKit) -> str:
     return run_id
 
 
+@pytest.mark.long
 def test_fewer_or_other_known_rows_wait_for_a_person_and_more_do_not(versions: Versions) -> None:
     published(versions("1", *ROWS))
     other = ROWS[1].replace("20.00", "21.00")

@@ -36,6 +36,7 @@ def active_orders(orders: DataFrame, ctx: GateContext) -> DataFrame:
     return orders.where("state = 'ACTIVE'").withColumnRenamed("ordered_on", "day")
 
 
+@pytest.mark.long
 def test_what_has_to_be_there_may_be_computed_by_a_function(opens: Opens) -> None:
     kit = opens(complete(of=active_orders, key="order_id"))
     assert failing_of(kit) == []

@@ -114,6 +114,7 @@ def test_a_table_that_changes_after_the_checks_of_a_publication_and_before_its_t
     kit.publish(run_id)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("point", [Point.SWAP_INTENDED, Point.SWAP_COMMITTED], ids=lambda point: point.name)
 def test_a_table_whose_own_publication_is_under_way_has_changed_as_well(opens: Opens, point: Point) -> None:
     kit = opens(no_orphans)

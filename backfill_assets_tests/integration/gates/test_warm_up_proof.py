@@ -121,6 +121,7 @@ def test_where_no_further_day_is_accepted_there_is_nothing_to_compare_with(shop:
     assert operations.state_of(alone.ws, run_id) is RunState.PASSED
 
 
+@pytest.mark.long
 def test_gating_again_keeps_the_proof_of_the_same_files(shop: Shop) -> None:
     run_id = shop.staged(shop.planned(LATE))
     before = proofs(shop.ws, run_id)

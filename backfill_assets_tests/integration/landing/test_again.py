@@ -86,6 +86,7 @@ def landed_wrongly(room: LandingRoom) -> LandingRoom:
     return early
 
 
+@pytest.mark.long
 def test_read_anew_files_count_as_if_they_had_landed_so(room: LandingRoom) -> None:
     early = landed_wrongly(room)
     early.land(csv(f"1,{AT},1", f"2,{AT}, 2 "), "a.csv", on_duplicate=OnDuplicate.CORRECT)

@@ -57,6 +57,7 @@ def of(room: LandingRoom, **declared: Any) -> LandingRoom:
     return replace(room, source=replace(room.source, **declared))
 
 
+@pytest.mark.long
 def test_a_file_that_lands_again_is_judged_by_the_present(spark: SparkSession, settings: Settings) -> None:
     watch = Watch()
     with landing_room(spark, settings, watch, EVENTS) as room:
@@ -80,6 +81,7 @@ def test_a_file_that_lands_again_is_judged_by_the_present(spark: SparkSession, s
             assert tx.row_checks.violations() == ()
 
 
+@pytest.mark.long
 def test_clocks_may_run_ahead_by_what_is_declared(spark: SparkSession, settings: Settings) -> None:
     watch = Watch()
     with landing_room(spark, settings, watch, replace(EVENTS, ahead=seconds(90))) as room:
@@ -101,6 +103,7 @@ def test_clocks_may_run_ahead_by_what_is_declared(spark: SparkSession, settings:
         assert rows(room, from_raw=True) == sorted([*expected, "e3600"])
 
 
+@pytest.mark.long
 def test_what_is_planned_has_no_limit_but_the_end_of_the_calendar(spark: SparkSession, settings: Settings) -> None:
     with landing_room(spark, settings, Watch(), replace(EVENTS, planned=True)) as room:
         room = room.of()

@@ -220,6 +220,7 @@ def test_a_feed_in_any_order_of_arrival_is_what_its_own_order_says(
         check(room, oracle)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(examples(12)))
 def test_however_changes_are_dated_back_no_key_is_two_things_at_a_time(
     spark: SparkSession, settings: Settings, clock: Clock, seed: int

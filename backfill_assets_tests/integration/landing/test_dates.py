@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, DateType, StringType, StructField, StructType, TimestampType
@@ -127,6 +128,7 @@ def judged_rows(spark: SparkSession, case: Case) -> tuple[list[tuple[Any, ...]],
     return given, shown.withColumn("case", F.lit(CASES.index(case)))
 
 
+@pytest.mark.long
 def test_every_pair_of_dates_and_times_gives_its_day_and_its_reason(spark: SparkSession) -> None:
     frames = {case: judged_rows(spark, case) for case in CASES}
     whole: DataFrame | None = None

@@ -141,6 +141,7 @@ def narrow(room: LandingRoom, *columns: str) -> LandingRoom:
     return room.of(*columns, *(each.name for each in DEBEZIUM_COLUMNS))
 
 
+@pytest.mark.long
 def test_a_line_that_is_no_change_of_the_table_is_rejected_with_the_reason(room: LandingRoom) -> None:
     event = changed()
     lines: list[Any] = [
@@ -175,6 +176,7 @@ def test_a_line_that_is_no_change_of_the_table_is_rejected_with_the_reason(room:
     ]
 
 
+@pytest.mark.long
 def test_values_are_read_by_the_schema_of_their_event(room: LandingRoom) -> None:
     values: list[tuple[str, str | None, Any, str]] = [
         (DECIMAL, "2", "fQ==", "1.25"),
@@ -236,6 +238,7 @@ def test_other_files_than_json_lines_are_refused(room: LandingRoom) -> None:
         room.land(b"order_id\n1\n", "orders.csv")
 
 
+@pytest.mark.long
 def test_a_decimal_of_any_precision_is_exact(spark: SparkSession, settings: Settings) -> None:
     """Every length of the bytes of a decimal, at its ends."""
     numbers = [sign * (1 << bits) + more for bits in range(0, 126, 7) for sign in (1, -1) for more in (-1, 0, 1)]

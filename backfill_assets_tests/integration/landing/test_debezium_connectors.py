@@ -140,6 +140,7 @@ def test_what_is_no_change_of_the_table_is_passed_over_and_counted_or_rejected_w
     assert [(each.record.counts, each.record.note) for each in again] == [(record.counts, record.note)]
 
 
+@pytest.mark.long
 def test_partitions_of_a_table_are_one_table_and_a_truncate_of_one_is_rejected(rooms: LandingRoom) -> None:
     room = replace(rooms, source=source_of(MYSQL, table="", tables="shop.orders_20??_*"))
     of = {
@@ -180,6 +181,7 @@ def test_events_that_are_none_of_the_source_are_refused_whole_with_their_name(
     assert rooms.imports() == ()
 
 
+@pytest.mark.long
 def test_a_document_has_the_values_that_its_types_say(rooms: LandingRoom) -> None:
     room = replace(rooms, source=source_of(MONGODB))
     values = {
@@ -204,6 +206,7 @@ def test_a_document_has_the_values_that_its_types_say(rooms: LandingRoom) -> Non
     assert reasons(judged)[:-1] == [None] * len(lines)
 
 
+@pytest.mark.long
 def test_the_key_of_a_deleted_document_is_that_of_the_document(rooms: LandingRoom) -> None:
     schema = [
         StructField(each.name, StringType() if each.name == "order_id" else each.dataType, each.nullable)
@@ -222,6 +225,7 @@ def test_the_key_of_a_deleted_document_is_that_of_the_document(rooms: LandingRoo
     assert [each["order_id"] for each in judged] == [key for key in written.values() for _ in range(2)]
 
 
+@pytest.mark.long
 def test_a_key_is_read_by_its_own_schema(rooms: LandingRoom) -> None:
     """As the key of a row is, where the key of the record says with its schema what it is."""
     fields = [{"field": "order_id", "type": "bytes", "name": DECIMAL, "parameters": {"scale": "0"}}]
@@ -235,6 +239,7 @@ def test_a_key_is_read_by_its_own_schema(rooms: LandingRoom) -> None:
     assert [each["order_id"] for each in judged] == [125] * 4
 
 
+@pytest.mark.long
 def test_records_of_maxwell_land_as_the_changes_that_they_are(rooms: LandingRoom) -> None:
     room = replace(rooms, source=replace(source_of(MYSQL), reads=Maxwell()))
     about = {"database": "shop", "table": "orders", "ts": 1_751_358_600}
@@ -262,6 +267,7 @@ def test_records_of_maxwell_land_as_the_changes_that_they_are(rooms: LandingRoom
     assert [key for key, row in rows.items() if row["_operation"] != "delete"] == [3]
 
 
+@pytest.mark.long
 def test_messages_of_canal_land_as_the_changes_of_their_rows(rooms: LandingRoom) -> None:
     room = replace(rooms, source=replace(source_of(MYSQL), reads=Canal(by="es")))
 

@@ -80,6 +80,7 @@ def test_a_dump_of_a_database_lands_with_the_values_that_it_escapes(room: Landin
     ]
 
 
+@pytest.mark.long
 def test_files_of_a_dialect_land_alone_together_and_as_an_extract(room: LandingRoom) -> None:
     first = room.write(
         in_excel(
@@ -135,6 +136,7 @@ def test_files_of_a_dialect_land_alone_together_and_as_an_extract(room: LandingR
     assert decoded_files(room) == []
 
 
+@pytest.mark.long
 def test_landed_files_are_read_anew_as_they_are_declared_now_and_counted_in_their_place(room: LandingRoom) -> None:
     early = replace(room, source=replace(STATIONS, reads=Csv(delimiter=";", encoding="latin-1")))
     first = early.land(in_excel(f"1;{AT};5 €;1", "# a remark", f"2;{AT};é;2"), "a.csv").record

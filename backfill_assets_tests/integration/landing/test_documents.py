@@ -159,6 +159,7 @@ def test_arrays_lists_and_objects_in_a_row_land_alike(room: LandingRoom) -> None
     assert frame.count() == sum(each.counts.accepted for each in imports)
 
 
+@pytest.mark.long
 def test_packed_files_land_as_what_is_in_them(room: LandingRoom) -> None:
     numbers = Numbers()
     room = replace(room, source=replace(SALES, rounds=True))
@@ -250,6 +251,7 @@ def avro(records: Sequence[Mapping[str, Any]], codec: str) -> bytes:
     return written.getvalue()
 
 
+@pytest.mark.long
 def test_avro_files_and_workbooks_land_with_exact_values(room: LandingRoom) -> None:
     avros = replace(room, source=replace(SALES, reads=Avro()))
     at, amount = datetime(2025, 3, 1, 6, tzinfo=UTC), Decimal("1234567890123456789.0123456789")

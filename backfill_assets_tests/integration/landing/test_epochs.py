@@ -11,6 +11,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -89,6 +90,7 @@ def floats(chance: random.Random) -> Sequence[float]:
     return [float(each) for each in known]
 
 
+@pytest.mark.long
 def test_texts_and_numbers_count_to_their_instants_and_dates_or_to_none(spark: SparkSession) -> None:
     chance = random.Random(SEED)
     texts = sorted({a_text(chance) for _ in range(3_000)})

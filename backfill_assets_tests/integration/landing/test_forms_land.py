@@ -108,6 +108,7 @@ def test_numbers_and_texts_of_json_and_parquet_are_times_of_their_forms(opened: 
         assert (row["seen"], row["day"], row["local"]) == (AT, date(2024, 5, 1), LOCAL)
 
 
+@pytest.mark.long
 def test_joined_columns_of_a_zone_are_instants_by_their_form(opened: Opened) -> None:
     source = replace(
         EVENTS,

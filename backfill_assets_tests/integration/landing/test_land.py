@@ -58,6 +58,7 @@ def counts(record: ImportRecord) -> tuple[int, int, int, int, int]:
     return c.landed, c.accepted, c.duplicate, c.superseded, c.rejected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["reprocess", "correct", "extract"])
 def test_a_landed_file_that_has_other_bytes_by_now_is_put_back_and_never_read(room: LandingRoom, how: str) -> None:
     content = json_lines(on(1, "a", "right"))
@@ -80,6 +81,7 @@ def days(room: LandingRoom, record: ImportRecord) -> list[tuple[date, int, int]]
         return [(d.event_date, d.events, d.displaced) for d in reader.imports.days([record.import_id])]
 
 
+@pytest.mark.long
 def test_columns_of_the_contract_that_a_file_does_not_have_are_named(room: LandingRoom) -> None:
     csv = b"event_id,event_time,lieu\na,2024-05-01T10:00:00Z,x\n"
     landed = room.land(csv, "renamed.csv")
@@ -105,6 +107,7 @@ def test_columns_of_the_contract_that_a_file_does_not_have_are_named(room: Landi
     assert Note(text=said) in landed_page(report).blocks
 
 
+@pytest.mark.long
 def test_a_landed_file_is_recorded_counted_and_its_bad_records_are_quarantined(room: LandingRoom) -> None:
     content = json_lines(
         on(1, "a") | {"schema_version": 2, "zeal": 1},
@@ -158,6 +161,7 @@ def test_a_later_file_supersedes_records_where_they_were_accepted(room: LandingR
         assert [r.import_id for r in imports_for_days(reader, EVENTS, [MAY_2])] == [third.import_id]
 
 
+@pytest.mark.long
 def test_columns_that_change_places_and_decimals_with_more_digits_make_no_correction_a_repetition(
     spark: SparkSession, settings: Settings, clock: Clock
 ) -> None:

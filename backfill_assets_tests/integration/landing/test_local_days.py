@@ -133,6 +133,7 @@ def test_an_extract_of_a_local_day_withdraws_what_it_lacks_of_that_day_and_no_ot
         assert (elsewhere.outside, elsewhere.is_elsewhere) == (1, True)
 
 
+@pytest.mark.long
 def test_only_dates_that_are_wholly_of_the_extract_are_empty_by_it(opened: Opened) -> None:
     first = date(2025, 5, 1)
     with opened(AMSTERDAM) as room:

@@ -288,6 +288,7 @@ def test_a_file_is_of_the_version_whose_names_it_has(room: LandingRoom) -> None:
             own.land(content, name)
 
 
+@pytest.mark.long
 def test_versions_that_call_one_column_by_other_names_are_told_apart_by_what_they_read(room: LandingRoom) -> None:
     """Two versions with one contract: the names alone differ, and where they are crossed a file could be of both."""
     schema = source({}).schema
@@ -311,6 +312,7 @@ def test_versions_that_call_one_column_by_other_names_are_told_apart_by_what_the
     ]
 
 
+@pytest.mark.long
 def test_the_version_can_have_a_name_of_its_own(room: LandingRoom) -> None:
     schema = T.StructType([T.StructField("event_id", T.StringType(), False), *source({}).schema.fields[1:]])
     own = named(room, {"v": "schema_version"}, earlier={1: schema}, lift={1: lifts(defaults={})})

@@ -46,18 +46,21 @@ def no_object(event_id: str = "e1") -> dict[str, Any]:
     return event(event_id, attributes="no object")
 
 
+@pytest.mark.long
 def test_a_rejected_record_of_a_key_that_was_never_accepted_makes_nothing_unknown(room: LandingRoom) -> None:
     landed = room.land(json_lines(event("e1"), no_object("e2"), no_object("e2"), {"event_id": " "}) + b"{\n")
     assert unknown(room) == {}
     assert (landed.record.counts.rejected, landed.record.keyless) == (4, 2)
 
 
+@pytest.mark.long
 def test_a_record_before_the_accepted_one_makes_nothing_unknown_and_one_after_it_does(room: LandingRoom) -> None:
     room.land(json_lines(no_object("e1"), event("e1"), event("e2"), no_object("e2")))
     assert unknown(room) == {("imp-000001", FIRST): 1}
     assert [row["event_id"] for row in room.unknown([FIRST])] == ["e2"]
 
 
+@pytest.mark.long
 def test_the_first_of_several_rejected_records_says_since_when_and_one_accepted_record_ends_all(
     room: LandingRoom,
 ) -> None:
@@ -112,6 +115,7 @@ def test_files_that_are_read_again_in_their_place_leave_exactly_what_is_not_know
     assert [row["event_id"] for row in room.unknown([FIRST, SECOND])] == ["e1", "e2", "e3"]
 
 
+@pytest.mark.long
 def test_a_rejected_record_of_an_extract_makes_its_key_unknown_and_withdraws_nothing(
     room: LandingRoom, tmp_path: Path
 ) -> None:

@@ -169,6 +169,7 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
+@pytest.mark.long
 def test_every_type_lands_as_pyarrow_reads_it(room: LandingRoom) -> None:
     """One file with a column of each, padded with nulls to one length."""
     most = max(len(kind.values) for kind in KINDS.values())
@@ -212,6 +213,7 @@ def _plainly(value: Any) -> Any:
     return bytes(value) if isinstance(value, bytearray) else value
 
 
+@pytest.mark.long
 def test_a_time_that_is_no_midnight_is_no_date(room: LandingRoom) -> None:
     late = datetime(2024, 5, 1, 0, 0, 0, 1)  # noqa: DTZ001
     own = replace(room, source=source({"day": T.DateType()}))
@@ -234,6 +236,7 @@ def _is_no_date(reason: str | None, column: str, said: str) -> bool:
     return text.startswith(f"{column} is not a date like 2026-01-01") and text.endswith(f": '{said}'")
 
 
+@pytest.mark.long
 def test_midnight_of_an_instant_is_that_of_the_zone_of_the_source(room: LandingRoom) -> None:
     own = replace(room, source=source({"day": T.DateType()}, timezone="Europe/Amsterdam"))
     midnights = [datetime(2024, 4, 30, 22, tzinfo=UTC), datetime(2023, 12, 31, 23, tzinfo=UTC)]
@@ -310,6 +313,7 @@ def test_a_column_of_nulls_that_every_record_needs_is_refused_unless_there_is_no
         room.judge(parquet({"at": pa.nulls(1)}), "a.parquet")
 
 
+@pytest.mark.long
 def test_every_half_is_the_number_that_numpy_reads(room: LandingRoom) -> None:
     every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     rows = replace(room, source=source({"x": FLOAT})).judge(parquet({"x": pa.array(every)}), "a.parquet")
@@ -374,6 +378,7 @@ def compare(room: LandingRoom, columns: Mapping[str, pa.Array], content: bytes, 
     ][:3]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pages", ["1.0", "2.0"])
 def test_every_encoding_is_read_as_pyarrow_reads_it(room: LandingRoom, pages: str) -> None:
     """In each file every column has another encoding than in the others."""

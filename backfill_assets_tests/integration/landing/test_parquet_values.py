@@ -97,6 +97,7 @@ def test_numbers_of_parquet_are_taken_exactly_or_not_at_all(room: LandingRoom) -
     assert wrong_ones(room, cases) == []
 
 
+@pytest.mark.long
 def test_numbers_of_parquet_are_rounded_where_the_source_says_so(rounding: LandingRoom) -> None:
     nearest = struct.unpack("f", struct.pack("f", 0.1))[0]
     before = datetime(1969, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001
@@ -120,6 +121,7 @@ def line_of(price: pa.DataType) -> pa.DataType:
     return pa.struct([("when", at), ("tags", pa.list_(pa.string())), ("no", pa.int64()), ("price", price)])
 
 
+@pytest.mark.long
 def test_nanoseconds_of_parquet_are_times_when_they_are_whole_microseconds(room: LandingRoom) -> None:
     values = [1_714_557_600_000_000_000, 1_714_557_600_000_000_999, -1_000, None]
     before = datetime(1969, 12, 31, 23, 59, 59, 999999)  # noqa: DTZ001
@@ -206,6 +208,7 @@ def test_structs_of_parquet_are_judged_leaf_by_leaf(room: LandingRoom) -> None:
         judged(room, "line", line_of(pa.float64()), [None])
 
 
+@pytest.mark.long
 def test_arrays_and_bytes_of_parquet_are_judged_leaf_by_leaf(room: LandingRoom) -> None:
     values = [[1.0, 2.0], [], None, [1.5], [1.0, None]]
     unlike = [unfit("numbers", "array<int>", text) for text in ("[1.5]", "[1.0,null]")]
@@ -264,6 +267,7 @@ def far_away(*times: tuple[int, int]) -> bytes:
     return content
 
 
+@pytest.mark.long
 def test_a_time_in_the_earlier_form_that_is_of_no_year_of_four_digits_rejects_its_record_alone(
     room: LandingRoom,
 ) -> None:

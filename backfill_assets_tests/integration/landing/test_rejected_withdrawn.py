@@ -80,6 +80,7 @@ def keys(room: LandingRoom) -> KeyCounts:
     return found
 
 
+@pytest.mark.long
 def test_a_key_that_was_never_accepted_is_withdrawn_by_an_extract_that_lacks_it(room: LandingRoom) -> None:
     content = json_lines(event("e1"), no_object("e2"))
     room.land(content, "1.jsonl")

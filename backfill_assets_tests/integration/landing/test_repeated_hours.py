@@ -133,6 +133,7 @@ def test_every_time_is_the_one_that_is_declared_or_rejected(opened: Opened, rule
     assert {each[2] for each in expected(records, rule, zone)} == {True, False}
 
 
+@pytest.mark.long
 def test_both_hours_are_told_within_a_file_also_where_files_land_together(opened: Opened) -> None:
     def line(meter: str, at: str, value: str) -> Record:
         return {"meter": meter, "at": at, "value": value}
@@ -168,6 +169,7 @@ def test_both_hours_are_told_within_a_file_also_where_files_land_together(opened
         ) == sorted(rows)
 
 
+@pytest.mark.long
 def test_what_is_taken_as_the_first_of_two_undeclared_is_counted_with_its_file(opened: Opened) -> None:
     records: list[Record] = [
         {"meter": "a", "at": "2024-10-28T00:00:00", "seen": TWICE},
@@ -182,6 +184,7 @@ def test_what_is_taken_as_the_first_of_two_undeclared_is_counted_with_its_file(o
         assert (record.taken_as_first, record.counts.rejected) == ({}, 0)
 
 
+@pytest.mark.long
 def test_a_key_that_is_typed_is_the_time_that_is_declared(opened: Opened) -> None:
     with opened(repeated_hour="second") as room:
         room = room.of("value")

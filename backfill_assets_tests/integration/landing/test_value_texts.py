@@ -132,6 +132,7 @@ def test_a_csv_lands_with_its_own_words_for_values(opened: Any) -> None:
     assert second == dict.fromkeys(first)
 
 
+@pytest.mark.long
 def test_numbers_and_words_of_a_csv_are_not_those_of_json_lines_beside_it(opened: Any) -> None:
     values = b'"amount": 1.500, "pieces": 7, "paid": true, "note": "NA"'
     line = b'{"event_id": "e1", "event_time": "01.05.2024 12:00", ' + values + b"}"

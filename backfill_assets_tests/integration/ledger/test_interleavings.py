@@ -189,6 +189,7 @@ class LedgerMachine(RuleBasedStateMachine):
             assert reader.events.violations() == ()
 
 
+@pytest.mark.long
 def test_any_order_of_steps_leaves_the_ledger_true(ledger: Ledger) -> None:
     class Machine(LedgerMachine):
         def __init__(self) -> None:

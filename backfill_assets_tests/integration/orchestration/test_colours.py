@@ -38,6 +38,7 @@ def test_after_every_step_every_partition_is_green_where_it_is_accepted_and_none
     assert len(shown) > len({look.table for look in looks}), "the story never changed a colour"
 
 
+@pytest.mark.long
 def test_a_home_that_was_copied_names_no_place_of_the_first_one_and_works(tmp_path: Path) -> None:
     """Everything that is recorded is scanned: the ledger, Dagster's record, the tables and what has landed."""
     first, copied = tmp_path / "made" / "home", tmp_path / "elsewhere"

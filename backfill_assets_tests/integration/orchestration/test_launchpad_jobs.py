@@ -101,6 +101,7 @@ def launchpad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launchpad]:
     teller.ws.close()
 
 
+@pytest.mark.long
 def test_reversed_days_are_refused_before_there_is_a_run_in_every_entry_that_has_days(launchpad: Launchpad) -> None:
     instance = launchpad.painter.instance
     before, events = instance.get_runs_count(), launchpad.events()
@@ -203,6 +204,7 @@ def test_a_table_and_what_depends_on_it_become_a_set_that_waits_for_one_approval
     assert states == {TABLE: RunState.PASSED, "gold.palette": RunState.PASSED}
 
 
+@pytest.mark.long
 def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: Launchpad) -> None:
     before, runs = launchpad.events(), len(launchpad.painter.instance.get_runs())
     for name, typed in (
@@ -261,6 +263,7 @@ def test_what_cannot_be_planned_is_refused_in_one_sentence(
     assert (failed.error.message, failed.error.stack) == (sentence, [])
 
 
+@pytest.mark.long
 def test_a_careless_colleague_in_the_launchpad_publishes_nothing_that_one_person_asked_for(
     launchpad: Launchpad,
 ) -> None:

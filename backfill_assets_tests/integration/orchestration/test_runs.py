@@ -118,6 +118,7 @@ def test_a_bronze_day_on_which_nothing_landed_is_only_built_when_declared_empty(
     assert (version.rows, manifest.declared_empty, manifest.requested_by) == (0, (silent,), "uma")
 
 
+@pytest.mark.long
 def test_a_missing_day_of_warm_up_is_refused_in_words_before_anything_is_staged(loaded: Bench) -> None:
     result = loaded.materialize([CANDIDATE], date(2025, 3, 3), date(2025, 3, 4), by="uma")
     assert not result.success

@@ -57,6 +57,7 @@ def test_no_entry_of_the_log_is_removed_by_its_age(scene: Scene) -> None:
     assert audit(scene.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_commit_is_found_by_recovery_in_a_log_that_was_cleaned_up_meanwhile(scene: Scene) -> None:
     with suppress(Stopped):
         publish_run(stopping_at(scene.ws, Point.SWAP_COMMITTED), "backfill", by="ben")

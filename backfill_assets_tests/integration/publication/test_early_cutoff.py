@@ -70,6 +70,7 @@ def undelivered(shop: Shop, table: str) -> list[tuple[date, ...]]:
         return [entry.partitions for entry in reader.outbox.entries() if entry.table == table]
 
 
+@pytest.mark.long
 def test_only_the_partitions_whose_rows_changed_are_swapped(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     before = shop.live_paths()
     shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
@@ -152,6 +153,7 @@ def declared_wider(shop: Shop) -> Workspace:
     return replace(shop.ws, domain=replace(shop.ws.domain, derived=(wider,)))
 
 
+@pytest.mark.long
 def test_a_rollback_brings_back_only_what_was_swapped(shop: Shop) -> None:
     before, amounts = shop.live_paths(), shop.amounts()
     shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
@@ -342,6 +344,7 @@ def release(version: str, *names: str) -> DerivedTable:
     return ranges_of(version, ranges, StructType([DAY, *(named[name] for name in names)]))
 
 
+@pytest.mark.long
 def test_columns_that_were_taken_for_each_other_are_published(shop: Shop) -> None:
     """Both are renamed in the declaration and in the function, so that the same values stand in the same places."""
     wrong, right = release("1.0.0", "high", "low"), release("1.1.0", "low", "high")

@@ -280,6 +280,7 @@ def test_a_late_event_is_restated_from_the_kept_snapshot_before_it_and_what_has_
     ]
 
 
+@pytest.mark.long
 def test_a_snapshot_that_is_asked_for_by_name_is_computed_again(office: Office) -> None:
     rows = office.rows()
     expiry = planned(office).manifest.run_id
@@ -309,6 +310,7 @@ def test_a_snapshot_that_is_asked_for_by_name_is_computed_again(office: Office) 
     assert audit(office.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_snapshot_that_was_computed_again_is_undone_and_expired_as_before_under_what_reads_it(office: Office) -> None:
     """What reads it stood while it was expired, so that it is no reason to refuse, and nothing of it is undone."""
     due, rows = office.rows(DUE), office.rows()
@@ -543,6 +545,7 @@ def test_only_the_expiry_itself_is_of_its_kind_and_a_table_says_what_it_keeps(of
         operations.plan(office.ws, request)
 
 
+@pytest.mark.long
 def test_the_command_shows_what_goes_and_says_in_one_sentence_that_nothing_does(
     office: Office, work_in: WorkIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ def runs(shop: Shop) -> Mapping[str, Mapping[str, str]]:
     return {row["_run_id"]: row for row in lineage_rows(shop.ws.lake)}
 
 
+@pytest.mark.long
 def test_a_row_names_its_run_and_lineage_runs_says_the_rest(shop: Shop) -> None:
     run_id = shop.published(MIDDLE, version="0.9.0", reason="for lineage")
     assert set(rows(shop)[0]) == {"day", "shop", "amount", "_run_id"}
@@ -69,6 +70,7 @@ def test_a_row_names_its_run_and_lineage_runs_says_the_rest(shop: Shop) -> None:
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_table_of_an_earlier_release_gets_the_columns_that_it_lacks(shop: Shop) -> None:
     """Rows that are there keep what was recorded of them; rows from then on say what ran as well."""
     shop.published(MIDDLE, version="0.9.0")

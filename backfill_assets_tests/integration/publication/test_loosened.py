@@ -340,6 +340,7 @@ def plausible_only_informs(table: DerivedTable) -> DerivedTable:
     return replace(table, gates=tuple(gates))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cause", [a_live_run, a_follow_up], ids=lambda each: each.__name__)
 @pytest.mark.parametrize("change", [without_plausible, plausible_only_informs])
 def test_a_loosened_safeguard_lets_no_policy_publish_before_a_person_has_agreed(
@@ -380,6 +381,7 @@ def test_readers_are_cut_over_to_a_version_with_looser_safeguards_by_two_people_
     assert found == [("backfill", ()), (None, ("gate plausible",))]
 
 
+@pytest.mark.long
 def test_once_a_looser_policy_is_agreed_to_each_of_these_acts_changes_rows(world: World) -> None:
     world.declare(loosened(ALONE))
     world.corrected()

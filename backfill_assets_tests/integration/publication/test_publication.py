@@ -46,6 +46,7 @@ MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
 FIFTH, SIXTH = date(2026, 1, 5), date(2026, 1, 6)
 
 
+@pytest.mark.long
 def test_a_published_run_is_what_readers_see_and_everything_agrees(shop: Shop) -> None:
     run_id = shop.published()
     assert shop.amounts() == dict.fromkeys(OUTPUT, 40)
@@ -194,6 +195,7 @@ def test_approving_ones_own_plan_is_refused(shop: Shop) -> None:
         operations.approve(shop.ws, shop.planned(), by=" Ana ")
 
 
+@pytest.mark.long
 def test_a_failed_blocking_gate_leaves_the_published_table_as_it_was(shop: Shop) -> None:
     shop.published()
     before = shop.live_paths()

@@ -196,6 +196,7 @@ def test_a_repair_has_the_declared_phases_unless_a_file_is_lost(teller: Teller, 
     assert isinstance(plan_table(teller.ws, request), Plan if is_lost else PlannedSet)
 
 
+@pytest.mark.long
 def test_what_was_accepted_as_lost_is_not_brought_back_when_its_file_comes_back(teller: Teller) -> None:
     path = file_of(teller.ws, TURNOVER, DAY)
     teller.paper.land(teller.ws, {DAY: (99, 7)}, by="ana")

@@ -51,6 +51,7 @@ def test_a_rollback_that_would_leave_gold_without_its_silver_is_refused_and_name
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_dependents_go_first_however_far_down_they_are_and_can_be_published_again(shop: Shop, work_in: WorkIn) -> None:
     work_in(shop.ws.settings.home)
     before = readers_see(shop)

@@ -207,6 +207,7 @@ def merged(ws: Workspace, run_id: str) -> list[str]:
         return [verdict_words(each) for each in tx.candidates.gate_results(run_id) if each.gate == "merged"]
 
 
+@pytest.mark.long
 def test_a_withdrawn_key_makes_a_merge_stale_asks_for_an_approval_and_is_gone(
     spark: SparkSession, tmp_path: Path
 ) -> None:

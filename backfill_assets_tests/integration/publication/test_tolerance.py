@@ -87,6 +87,7 @@ def stale(shop: Shop) -> Staleness:
     return found
 
 
+@pytest.mark.long
 def test_what_an_owner_leaves_is_not_stale_until_its_inputs_change_again(shop: Shop) -> None:
     before = shop.amounts()
     set_id, run_id = restated(shop, 5, "late")
@@ -159,6 +160,7 @@ def test_what_was_compared_with_earlier_rows_cannot_be_left(shop: Shop) -> None:
         leave(shop, set_id, by="cleo", reason="too small")
 
 
+@pytest.mark.long
 def test_a_plan_says_that_what_it_finds_may_be_left_before_it_has_found_it(shop: Shop) -> None:
     shop.land("late.jsonl", [sale(LATE, amount=5, sale_id="late")])
     days = DayRange.inclusive(REACHED[0], REACHED[-1])

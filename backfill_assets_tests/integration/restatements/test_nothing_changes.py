@@ -31,6 +31,7 @@ def stale(shop: Shop, table: str, days: DayRange) -> int:
     return sum(len(each.partitions) for each in operations.stale_tables(shop.ws, table=table, days=days))
 
 
+@pytest.mark.long
 def test_a_run_that_changes_nothing_is_verified_when_it_is_measured_and_needs_no_approval(published_shop: Shop) -> None:
     shop = published_shop
     version = shop.ws.lake.open(RECENT).version()

@@ -171,6 +171,7 @@ def test_no_follow_up_is_needed_for_what_the_set_builds_itself(late: Shop) -> No
     assert asked(late) == waiting
 
 
+@pytest.mark.long
 def test_a_set_is_approved_by_another_person_and_as_a_whole(late: Shop) -> None:
     planned = planned_set(late)
     for member in planned.manifest.members:

@@ -152,6 +152,7 @@ def test_a_dagster_run_names_the_range_from_the_first_to_the_last_partition_of_i
 APART = days_in([DayRange.inclusive(date(2026, 2, 20), date(2026, 2, 21)), DayRange.inclusive(date(2026, 2, 4), FIFTH)])
 
 
+@pytest.mark.long
 def test_separate_ranges_of_one_plan_publish_exactly_their_days_and_nothing_between(twice: Shop) -> None:
     ws = twice.ws
     planned = plan_table(ws, PlanRequest(table=RECENT, days=APART, reason="two late sales", by="ana"))

@@ -41,6 +41,7 @@ def value(number: int) -> str:
     return json.dumps({"case_id": number, "at": at, "who": {"name": "x"}}, indent=2 if number % 2 else None)
 
 
+@pytest.mark.long
 def test_the_first_records_of_all_partitions_propose_a_capture(broker: Broker) -> None:
     broker.create("cases", partitions=3)
     for partition in range(3):

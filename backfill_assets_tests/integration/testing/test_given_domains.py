@@ -123,6 +123,7 @@ def test_no_row_of_a_variant_is_computed_by_another_value_than_the_planned_one(
     kit.published("days", DAYS)
 
 
+@pytest.mark.long
 def test_what_a_function_of_a_test_may_not_do_is_found_in_the_test(opens: Opens) -> None:
     chance = opens(with_days(releases=(Release(version="2.0.0", function=by_chance),)))
     with pytest.raises(NotDetermined, match=r"uses sf\.rand in .*test_given_domains"):

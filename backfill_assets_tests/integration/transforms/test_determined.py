@@ -79,6 +79,7 @@ def state_of(kit: DomainKit, run_id: str) -> RunState:
         return tx.runs.get(run_id).state
 
 
+@pytest.mark.long
 def test_a_clock_is_refused_before_anything_is_planned_or_computed(clocks: Clocks) -> None:
     kit = clocks.open('return sales.where("sold_on < current_date()").groupBy("sold_on").agg(F.count("*").alias("n"))')
     with pytest.raises(
@@ -105,6 +106,7 @@ def test_what_names_do_not_show_is_in_sparks_plan_and_refused_before_rows_are_co
         assert not tx.candidates.of_run(run_id)
 
 
+@pytest.mark.long
 def test_a_run_is_computed_and_measured_with_the_values_that_were_approved_alone(clocks: Clocks) -> None:
     kit = clocks.open(COUNTED.format(times="F.lit(T)"))
     module: Any = sys.modules[NAME]
@@ -139,6 +141,7 @@ def test_a_function_that_changes_what_its_module_holds_is_not_staged(clocks: Clo
         kit.stage(run_id)
 
 
+@pytest.mark.long
 def test_rows_that_depend_on_the_number_of_tasks_are_blocked(clocks: Clocks) -> None:
     body = (
         "import pandas as pd\n"

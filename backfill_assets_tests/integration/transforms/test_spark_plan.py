@@ -22,6 +22,7 @@ def test_a_plan_that_asks_a_clock_is_told_from_its_look_alikes(spark: SparkSessi
     assert [each for each in spark.catalog.listTables() if each.isTemporary] == []
 
 
+@pytest.mark.long
 def test_rows_that_depend_on_ties_are_told_from_rows_that_do_not(spark: SparkSession) -> None:
     assert list(ties_tried.decided_wrongly(spark)) == []
 

@@ -69,6 +69,7 @@ def test_a_tie_is_refused_before_rows_are_computed_with_its_line_and_what_to_wri
     assert WHAT in checked.problems[0]
 
 
+@pytest.mark.long
 def test_a_declared_tie_is_pinned_with_its_reason_and_shown_to_whoever_approves(clocks: Clocks) -> None:
     kit = clocks.open(first(), declared=DECLARED)
     days = in_days(DAYS)
@@ -86,6 +87,7 @@ def test_a_declared_tie_is_pinned_with_its_reason_and_shown_to_whoever_approves(
     assert shown in markdown_page(page_of(run_report(kit.ws, run_id)))
 
 
+@pytest.mark.long
 def test_another_reason_is_another_declaration_than_the_planned_one(clocks: Clocks) -> None:
     kit = clocks.open(first(), declared=DECLARED)
     run_id = kit.planned("days", DAYS)
@@ -95,6 +97,7 @@ def test_another_reason_is_another_declaration_than_the_planned_one(clocks: Cloc
         kit.stage(run_id)
 
 
+@pytest.mark.long
 def test_a_declared_tie_that_there_is_not_is_refused(clocks: Clocks) -> None:
     kit = clocks.open(first(made='F.count("*")'), declared=DECLARED)
     run_id = kit.planned("days", DAYS)
@@ -102,6 +105,7 @@ def test_a_declared_tie_that_there_is_not_is_refused(clocks: Clocks) -> None:
         kit.stage(run_id)
 
 
+@pytest.mark.long
 def test_floating_point_sums_are_named_by_plan_report_and_check(clocks: Clocks) -> None:
     kit = clocks.open(
         "sales = sales.withColumn('half', F.lit(0.5).cast('double'))\n" + first(made="F.sum('half').cast('long')")

@@ -23,6 +23,7 @@ def kit(tmp_path: Path) -> Iterator[DomainKit]:
     opened.close()
 
 
+@pytest.mark.long
 def test_no_row_is_computed_by_another_value_than_the_planned_one_in_processes_of_spark(
     kit: DomainKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def edit(module: Path, old: str, new: str) -> None:
     module.write_text(text.replace(old, new, 1), encoding="utf-8")
 
 
+@pytest.mark.long
 def test_a_reviewer_sees_the_lines_that_differ_from_those_of_the_published_rows(
     module: Path, opened: Opened, tmp_path: Path
 ) -> None:

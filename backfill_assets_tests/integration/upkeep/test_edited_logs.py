@@ -122,6 +122,7 @@ def edits_of_commits(log: Path) -> Iterator[tuple[Path, int, tuple[Any, ...], st
                 yield path, number, place, "\n".join(changed)
 
 
+@pytest.mark.long
 def test_an_edit_of_any_field_of_any_commit_is_found(shop: Shop) -> None:
     log, missed, tried = log_of(shop), [], 0
     seen: set[tuple[object, ...]] = set()

@@ -327,6 +327,7 @@ def shown(what: Page) -> str:
     return " ".join(markdown_page(what).replace("\\", "").split())
 
 
+@pytest.mark.long
 def test_no_page_says_that_a_repair_waits_for_an_approval_that_it_does_not_need(book: Book) -> None:
     removed(accepted_file(book, ACCOUNTS, DAYS[2]))
     request = PlanRequest(

@@ -130,6 +130,7 @@ def test_rows_that_do_not_follow_from_the_bytes_that_landed_are_found_from_raw_a
     assert {each.table: each.identical for each in found.behind if SIXTH in each.partitions} == {SALES: False}
 
 
+@pytest.mark.long
 def test_a_run_and_all_that_it_read_is_rebuilt_from_the_bytes_that_landed(shop: Shop) -> None:
     run_id = shop.published(reason="whatever")
     found = operations.reproduce(shop.ws, run_id, by="rita", from_raw=True)

@@ -64,6 +64,7 @@ def test_an_unchanged_home_has_no_problems(shop: Shop) -> None:
     assert found.size_bytes > 0
 
 
+@pytest.mark.long
 def test_what_is_published_during_an_audit_is_no_edit(shop: Shop) -> None:
     run_id = shop.ready(version="0.9.0")
 

@@ -251,6 +251,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.long
 @given(
     elements=st.lists(json_values, max_size=4),
     before=st.dictionaries(st.text(max_size=3), json_values, max_size=3),

@@ -92,7 +92,7 @@ def nothing_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return checkout
 
 
-@pytest.mark.parametrize("words", [["status"], ["check"], ["audit"], ["history", "silver.open_cases"], ["down"]])
+@pytest.mark.parametrize("words", [["status"], ["stale"], ["audit"], ["history", "silver.open_cases"], ["down"]])
 def test_a_home_and_a_domain_that_nobody_named_are_named_beside_the_answer(nothing_set: Path, words: list[str]) -> None:
     example = "backfill_assets.examples.enforcement_sla"
     home = nothing_set / "data"

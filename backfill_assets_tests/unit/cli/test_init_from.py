@@ -50,6 +50,7 @@ def test_its_domain_loads_and_its_commands_are_taken(
     assert (shop / "sample_data" / SHAPES[name].file).read_bytes() == (tmp_path / SHAPES[name].file).read_bytes()
 
 
+@pytest.mark.long
 def test_the_code_of_all_of_them_is_formatted(tmp_path: Path) -> None:
     for name in SHAPES:
         made(name, f"formatted_{name}", tmp_path)

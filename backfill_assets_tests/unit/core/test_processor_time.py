@@ -48,6 +48,7 @@ def clock_of_this() -> ProcessorClock:
     return ProcessorClock(roots=(os.getpid(),), cores=8)
 
 
+@pytest.mark.long
 def test_the_same_work_costs_about_the_same_beside_busy_processes_of_others() -> None:
     # A process of another test that ends meanwhile takes its time with it, so that one measure may be too low.
     alone = max(worked(clock_of_this())[0] for _ in range(3))

@@ -129,6 +129,7 @@ def crawled(app: Starlette) -> dict[str, Answer]:
     return found
 
 
+@pytest.mark.long
 def test_every_link_leads_to_a_page_and_none_leaves_the_desk(app: Starlette) -> None:
     pages = crawled(app)
     assert len(pages) > 40
@@ -145,22 +146,12 @@ def test_every_link_leads_to_a_page_and_none_leaves_the_desk(app: Starlette) -> 
         assert {"default-src 'none'", f"script-src 'sha256-{digest}'", "frame-ancestors 'none'"} <= set(rules)
 
 
-@pytest.fixture
-def objects_of_others_kept_aside() -> Iterator[None]:
-    """The garbage collector does not walk the millions of objects that earlier tests of this process have left.
-
-    No desk has them, and a walk through them takes longer than a page.
-    """
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@pytest.mark.usefixtures("objects_of_others_kept_aside")
 def test_every_page_answers_within_half_a_second(app: Starlette) -> None:
     for address in PAGES:
         get(app, address)
+    # No desk has the objects of other tests, and to walk through them takes the garbage collector longer than a page.
+    gc.collect()
+    gc.freeze()
 
     def took(address: str) -> float:
         began = time.process_time()

@@ -135,6 +135,7 @@ def test_forms_that_read_one_text_as_two_times_are_found_by_what_they_write() ->
         assert read_differently(*readers_of(forms))
 
 
+@pytest.mark.long
 def test_no_pair_that_is_taken_reads_a_text_of_the_other_as_another_time() -> None:
     """Of all forms of the tests, with texts of days and times that the check does not try."""
     chance = random.Random(59)

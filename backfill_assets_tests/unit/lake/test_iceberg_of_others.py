@@ -184,6 +184,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Delete operation did not match")
 @given(steps=STEPS)
 def test_whatever_happened_to_a_table_its_last_capture_is_its_state(

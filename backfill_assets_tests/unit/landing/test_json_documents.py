@@ -246,6 +246,7 @@ class _Endless(io.RawIOBase):
         return count
 
 
+@pytest.mark.long
 def test_an_array_in_one_line_takes_memory_for_a_piece_of_it() -> None:
     tracemalloc.start()
     try:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 from backfill_assets.landing.decoding.parquet_columns import decode_parquet, is_foreign
 from backfill_assets_tests.support.any_parquet import drawn, said
@@ -16,6 +17,7 @@ from backfill_assets_tests.support.any_parquet import drawn, said
 TYPES, ROWS = 600, 40
 
 
+@pytest.mark.long
 def test_values_of_any_type_stay_what_they_were_over_row_groups_and_nulls(tmp_path: Path) -> None:
     copy, into = tmp_path / "landed", tmp_path / "decoded"
     foreign, wrong = 0, []

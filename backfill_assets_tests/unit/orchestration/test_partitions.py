@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 
+import pytest
 from dagster import PartitionKeyRange, PartitionsDefinition, partition_loading_context
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -145,6 +146,7 @@ def test_a_table_that_is_read_by_two_arguments_is_mapped_by_both_of_their_window
     assert set(found.partitions_subset.get_partition_keys()) == needed
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=5)  # Dagster counts the days of a long window one by one
 @given(st.sampled_from([7, 30]), st.sets(MIDDLE, min_size=1, max_size=3))
 def test_dagster_offers_only_days_with_a_snapshot_and_maps_them_as_the_planner_does(
@@ -220,6 +222,7 @@ def test_a_first_day_within_a_month_still_gives_that_month() -> None:
     assert ended.get_last_partition_key() == "2020-03-01"
 
 
+@pytest.mark.long
 @given(beyond=st.integers(0, 800), today=st.dates(date(2026, 1, 1), date(2026, 12, 31)))
 def test_partitions_reach_as_far_beyond_today_as_events_are_planned(beyond: int, today: date) -> None:
     last = today + timedelta(days=beyond)

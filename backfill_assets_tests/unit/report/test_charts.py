@@ -277,6 +277,7 @@ def test_every_colour_of_charts_has_one_meaning_in_light_and_in_dark() -> None:
         assert f".{name} {{ --c: var(--" in style
 
 
+@pytest.mark.long
 def test_a_page_is_the_same_byte_by_byte_in_another_process() -> None:
     # Its parts are made anew there, so that nothing of this process's drawings is left in them.
     made = "; ".join(

@@ -57,6 +57,7 @@ def outcome(content: bytes, name: str, folder: Path) -> object:
 every = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
+@pytest.mark.long
 @every
 @given(tables)
 @example((["at", "at", "AT", "", "file_name", "day"], [["2020-01-01"] * 6] * 3, ","))
@@ -74,6 +75,7 @@ json_values = st.recursive(
 )
 
 
+@pytest.mark.long
 @every
 @given(st.lists(st.dictionaries(names, json_values, max_size=4), min_size=1, max_size=5), st.sampled_from(range(4)))
 def test_documents_of_anything(tmp_path: Path, records: list[dict[str, object]], how: int) -> None:
@@ -96,6 +98,7 @@ def test_bytes_of_anything(tmp_path: Path, content: bytes) -> None:
         assert outcome(packed, "any.csv", tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("packed", ["", "gzip", "zip"])
 def test_of_a_large_file_a_bounded_part_is_read_and_said(packed: str, tmp_path: Path) -> None:
     first = date(2000, 1, 1)

@@ -70,6 +70,7 @@ def test_what_is_printed_loads_as_a_domain(shape: Shape, tmp_path: Path, modules
     assert [table.name for table in domain.sources] == [f"bronze.{shape.name}"]
 
 
+@pytest.mark.long
 def test_every_module_is_formatted_as_this_project_is(tmp_path: Path) -> None:
     ruff = pytest.importorskip("ruff")
     import subprocess

@@ -61,6 +61,7 @@ cells = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names, st.data(), st.sampled_from([",", ";", "\t", "|"]), st.sampled_from(["utf-8", "utf-8-sig", "utf-16"]))
 def test_rows_of_any_table_are_taken(

@@ -333,6 +333,7 @@ print(json.dumps(code.of(domain.table("days"), "1.0.0").digest))
 """
 
 
+@pytest.mark.long
 def test_digests_are_the_same_in_every_process(shop: Path) -> None:
     top = (
         "import enum, re, functools\nfrom datetime import date, timedelta\nfrom decimal import Decimal\n"

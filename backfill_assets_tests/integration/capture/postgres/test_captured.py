@@ -207,6 +207,7 @@ def state_at_a_position(shop: DatabaseShop) -> tuple[int, dict[str, Record]] | N
     return (lsn_number(lsn), rows) if unchanged else None
 
 
+@pytest.mark.long
 def test_the_same_range_is_the_same_bytes_until_the_slot_gives_it_up(shop_of: ShopOf, tmp_path: Path) -> None:
     shop = shop_of()
     declared = shop.source().capture

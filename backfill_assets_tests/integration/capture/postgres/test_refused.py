@@ -47,6 +47,7 @@ def test_a_value_that_an_update_left_out_of_line_is_never_null(shop_of: ShopOf, 
     assert shop.capture(whole=True).captured == 10
 
 
+@pytest.mark.long
 def test_a_column_that_was_renamed_or_dropped_is_never_null(shop_of: ShopOf, nothing_lands: None) -> None:
     shop = shop_of()
     shop.capture(whole=True)
