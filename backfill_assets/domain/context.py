@@ -54,7 +54,7 @@ class TransformContext:
         Args:
             rows: Values in the order of the columns.
         """
-        return _frame_of(self.spark, rows, schema)
+        return frame_of(self.spark, rows, schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +93,11 @@ class GateContext:
         Args:
             rows: Values in the order of the columns.
         """
-        return _frame_of(self.spark, rows, schema)
+        return frame_of(self.spark, rows, schema)
 
 
-def _frame_of(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: str) -> DataFrame:
+def frame_of(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: str) -> DataFrame:
+    """A small DataFrame of known rows, whose name tells its keys."""
     # Imported here because only a running function needs it, and loading a domain should be fast.
     from pyspark.sql.types import StructType
 
@@ -116,18 +117,29 @@ _MOST_COLUMNS = 3
 
 
 def _keys_of(rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> list[tuple[str, ...]]:
-    """The smallest sets of columns of which no two rows hold the same, and no row a null."""
+    """The sets of columns of which no two rows hold the same, and no row a null, without those that hold another."""
     if len(rows) > _MOST_KEYED_ROWS:
         return []
-    for size in range(1, min(_MOST_COLUMNS, len(names)) + 1):
-        found = []
-        for places in combinations(range(len(names)), size):
-            values = [tuple(map(repr, (row[place] for place in places))) for row in rows]
-            if len(set(values)) == len(values) and not any("None" in value for value in values):
-                found.append(tuple(names[place] for place in places))
-        if found:
-            return found
-    return []
+    if len(rows) < 2:
+        return [()]
+    cells = [[None if cell is None else repr(cell) for cell in column] for column in zip(*rows, strict=True)]
+    found: list[tuple[int, ...]] = []
+    filled = [place for place, column in enumerate(cells) if None not in column]
+    for size in range(1, _MOST_COLUMNS + 1):
+        for places in combinations(filled, size):
+            is_larger = any(set(each) <= set(places) for each in found)
+            if not is_larger and _are_different(zip(*(cells[place] for place in places), strict=True)):
+                found.append(places)
+    return [tuple(names[place] for place in places) for places in found]
+
+
+def _are_different(values: Iterable[object]) -> bool:
+    seen = set[object]()
+    for each in values:
+        if each in seen:
+            return False  # soon, of most columns
+        seen.add(each)
+    return True
 
 
 def known_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: StructType) -> DataFrame:

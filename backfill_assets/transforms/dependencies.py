@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, product
+from itertools import combinations, islice, product
 
 from backfill_assets.domain.context import FRAME
 from backfill_assets.transforms.plan_tree import (
     Given,
     Node,
+    calls,
     columns,
     conjuncts,
     has_outer,
@@ -57,7 +58,9 @@ OF_PYTHON = re.compile(r"InPandas|InArrow|Python")
 _NO_BLANK = re.compile(r"(?<=#)(\d+L?),(?! )")
 _MOST_TOGETHER, _MOST_UNITED = 12, 100
 _WORDS = re.compile(r"[\w.]+#\d+L?")
-_EQUAL = re.compile(r"^\(?([^=<>!]+?) <?=>? (.+?)\)?$")
+_EQUAL = re.compile(r"^([^=<>!]+?) (?:=|<=>) (.+)$", re.DOTALL)
+_CAST = re.compile(r"^cast\([^()]* as [\w(), ]+\)$")
+_NULL = re.compile(r"^(?:null$|cast\(null as )")
 _JOIN = re.compile(r"^(\w+)(?:\([^)]*\))?(?:, (.*))?$", re.DOTALL)
 SPEC = re.compile(r" windowspecdefinition\((.*?),? ?specifiedwindowframe\((\w+), (.*?), ([^,]*?)\)\) AS ")
 
@@ -71,8 +74,8 @@ class Facts:
         follows: Columns, and those that follow from them.
         filled: Columns that are never null.
         constants: Columns that hold one literal, with it.
-        unique: Sets of columns that no two rows share, but for rows that a join with known rows has multiplied, such as
-            days or rules. Known rows themselves have the empty set.
+        unique: Sets of columns that no two rows share, but for rows that a join with known rows without a name has
+            multiplied. Such rows themselves have the empty set.
     """
 
     given: list[Given] = field(default_factory=list)
@@ -97,7 +100,7 @@ class Facts:
         return frozenset(found)
 
     def are_told_by(self, known: Numbers) -> bool:
-        """Whether some columns tell any two rows apart, but for what a join with known rows has multiplied."""
+        """Whether some columns tell any two rows apart, but for what a join with nameless known rows has multiplied."""
         closure = self.closure(known)
         return closure >= self.numbers or any(each <= closure for each in self.unique)
 
@@ -180,11 +183,11 @@ class Known:
         if node.name == "SubqueryAlias" and (alias := node.said.strip("`")).startswith(FRAME):
             named = {each.name.lower(): each.number for each in below.given}
             sets = [
-                frozenset(named.get(name.lower(), name) for name in key.split(", "))
+                frozenset(named.get(name.lower(), name) for name in key.split(", ") if name)
                 for key in alias.removeprefix(FRAME).split(" or ")
             ]
             told = [(key, below.numbers) for key in sets]
-            return Facts(below.given, told, frozenset().union(*sets), unique=[NONE])
+            return Facts(below.given, told, frozenset().union(*sets), unique=sets)
         if node.name == "SubqueryAlias" and (key := self.keys.get(node.said.strip("`"))) is not None:
             named = {each.name.lower(): each.number for each in below.given}
             numbers = frozenset(named.get(name.lower(), name) for name in key)
@@ -248,8 +251,9 @@ def projected(below: Facts, given: list[Given]) -> Facts:
             found.filled |= number
         if not used:
             found.constants[each.number] = each.text
-        elif each.passed in below.constants:
-            found.constants[each.number] = below.constants[str(each.passed)]
+        elif used <= below.constants.keys() and (each.passed or _CAST.match(each.text)):
+            (given_by,) = used
+            found.constants[each.number] = _WORDS.sub(below.constants[given_by], each.text)
     return found
 
 
@@ -267,6 +271,8 @@ def _learn(found: Facts, condition: str) -> None:
                 found.follows.append((frozenset({one}), frozenset({other})))
             elif one and not other and (not numbers_in(text) or has_outer(text)):
                 found.follows.append((NONE, frozenset({one})))
+                if not has_outer(text):
+                    found.constants[one] = text
 
 
 def groups_of(node: Node) -> tuple[Numbers, str, str]:
@@ -376,7 +382,7 @@ def _joined(node: Node, left: Facts, right: Facts) -> Facts:
             found.follows.append((matched[0], matched[1]))
         elif kind == "RightOuter":
             found.follows.append((matched[1], matched[0]))
-        elif kind == "FullOuter":
+        elif kind == "FullOuter" and _are_plain(condition):
             names = {each.number: each.named for each in found.given}
             either = frozenset(f"coalesce({names[one]}, {names[other]})" for one, other in pairs)
             found.follows.append((either, matched[0] | matched[1]))
@@ -410,7 +416,7 @@ def _pairs(condition: str, left: Facts, right: Facts) -> tuple[list[tuple[str, s
     found, is_all = [], True
     for each in conjuncts(condition) if condition else ():
         equal = _EQUAL.match(each)
-        sides = [plain_number(side) for side in equal.groups()] if equal and " <=> " not in each else []
+        sides = [_one_number(side) for side in equal.groups()] if equal and " <=> " not in each else []
         if len(sides) == 2 and sides[0] in left.numbers and sides[1] in right.numbers:
             found.append((str(sides[0]), str(sides[1])))
         elif len(sides) == 2 and sides[1] in left.numbers and sides[0] in right.numbers:
@@ -418,6 +424,16 @@ def _pairs(condition: str, left: Facts, right: Facts) -> tuple[list[tuple[str, s
         else:
             is_all = False
     return found, is_all
+
+
+def _are_plain(condition: str) -> bool:
+    equal = map(_EQUAL.match, conjuncts(condition))
+    return all(each and all(map(plain_number, each.groups())) for each in equal)
+
+
+def _one_number(text: str) -> str | None:
+    """The number of the column that an expression is, or of the one whose value follows from it."""
+    return plain_number(text) or next(iter(told_by(text)), None)
 
 
 def _by_places(facts: Facts, row: list[str]) -> list[frozenset[int]]:
@@ -439,13 +455,14 @@ def _united(below: list[Facts]) -> Facts:
     rows = [[each.number for each in facts.given] for facts in below]
     if len({len(each) for each in rows}) != 1:
         return found
-    found.unique = _unique_united(below, rows)
     places = range(len(rows[0]))
-    texts = [[facts.constants.get(row[place]) for facts, row in zip(below, rows, strict=True)] for place in places]
-    told = [place for place in places if None not in texts[place] and len(set(texts[place])) == len(below)]
-    if len(below) > 1 and not told:
+    apart = _apart(below, rows)
+    if all(NONE in facts.unique for facts in below):
+        found.unique = [NONE]
+    if apart is None:
         return found
-    mark = frozenset(rows[0][place] for place in told[:1])
+    mark = frozenset(rows[0][place] for place in apart)
+    found.unique = found.unique or [each | mark for each in _unique_united(below, rows)]
     chosen_sets = [_by_places(facts, row) for facts, row in zip(below, rows, strict=True)]
     together = {frozenset().union(*each) for each in product(*(some[:_MOST_TOGETHER] for some in chosen_sets))}
     for chosen in sorted({*(each for some in chosen_sets for each in some), *together}, key=sorted):
@@ -460,20 +477,40 @@ def _united(below: list[Facts]) -> Facts:
     return found
 
 
-def _unique_united(below: list[Facts], rows: list[list[str]]) -> list[Numbers]:
-    """The sets of columns that no two rows of a union share, as far as rows of its sides are different things: those of
-    all sides together, where each has another key. Rows of one key are often the same thing on all sides.
+def _apart(below: list[Facts], rows: list[list[str]]) -> frozenset[int] | None:
+    """The places of columns in which rows of any two sides of a union differ; None where rows of two may be equal.
 
     Args:
         rows: The columns of each side, in order.
     """
-    if all(NONE in facts.unique for facts in below):
-        return [NONE]
+    found = set()
+    for (one, its), (other, others) in combinations(zip(below, rows, strict=True), 2):
+        for place, (a, b) in enumerate(zip(its, others, strict=True)):
+            if _never_equal(one, a, other, b):
+                found.add(place)
+                break
+        else:
+            return None
+    return frozenset(found)
+
+
+def _never_equal(one: Facts, its: str, other: Facts, others: str) -> bool:
+    """Whether a column of one side never holds what a column of the other side holds."""
+    literals = [one.constants.get(its), other.constants.get(others)]
+    if None not in literals:
+        # What is cast, or asked for by a query inside, may be equal, and written otherwise.
+        return literals[0] != literals[1] and not any(re.search("[(#]", str(each)) for each in literals)
+    is_null = [bool(_NULL.match(str(each))) for each in literals]
+    return (is_null[0] and others in other.filled) or (is_null[1] and its in one.filled)
+
+
+def _unique_united(below: list[Facts], rows: list[list[str]]) -> list[Numbers]:
+    """The sets of columns that no two rows of one side of a union share: the keys of all sides together."""
     sides = [
         [frozenset(map(row.index, each)) for each in facts.unique if each and each <= set(row)][:_MOST_TOGETHER]
         for facts, row in zip(below, rows, strict=True)
     ]
-    chosen = [some for some in islice(product(*sides), _MOST_UNITED) if len(set(some)) == len(some)]
+    chosen = islice(product(*sides), _MOST_UNITED)
     return [frozenset(rows[0][place] for place in frozenset().union(*some)) for some in chosen]
 
 
@@ -482,12 +519,23 @@ def _generated(node: Node, below: Facts) -> Facts:
     made = columns(text[2].removesuffix("]"))
     found = Facts([*below.given, *made], list(below.follows), below.filled, dict(below.constants))
     found.unique = [each and each | frozenset(other.number for other in made) for each in below.unique]
-    if node.said.startswith("posexplode") and made:
+    # Of a map the first column is its key, and no key is there twice.
+    is_map = node.said.startswith("explode(") and len(made) > 1
+    if made and (node.said.startswith("posexplode") or is_map or _stacks_names(text[0], len(made))):
         place, *others = made
         used = numbers_in(text[0])
         found.follows.append((used | {place.number}, frozenset(each.number for each in others)))
         found.unique = [each and each | {place.number} for each in below.unique]
     return found
+
+
+def _stacks_names(text: str, width: int) -> bool:
+    """Whether a generator is `stack`, and its first column holds another literal in every row."""
+    called = next(iter(calls(text)), None)
+    if called is None or called.name != "stack":
+        return False
+    first = called.arguments[1::width]
+    return len(set(first)) == len(first) and not any(map(numbers_in, first)) and not any("(" in each for each in first)
 
 
 def _expanded(node: Node, below: Facts) -> Facts:

@@ -18,6 +18,7 @@ _NO_COLUMN = re.compile(
 )
 _PLAIN = re.compile(r"^(?!-|NOT |distinct |lambda |.* AS )[^#(\[,]*#(\d+)L?$", re.DOTALL)
 _ALIAS = re.compile(r"^(.*?) AS (?!.* AS )(.*#(\d+)L?)$", re.DOTALL)
+_MOVED = re.compile(r"^(?:date_(?:add|sub)\([\w.]*#(\d+)L?, -?\d+\)|\([\w.]*#(\d+)L? [-+] -?\d+\))$")
 _OUTER = re.compile(r"\bouter\([^()]*\)")
 _OPEN, _CLOSE = "([{", ")]}"
 
@@ -226,12 +227,15 @@ def plain_number(text: str) -> str | None:
 
 
 def told_by(text: str) -> frozenset[str]:
-    """The columns whose values follow from the value of an expression: of one, of a struct of some, of a negative."""
+    """The columns whose values follow from the value of an expression: of one, of a struct of some, of a negative, of
+    one to which a number or days are added."""
     text = text.strip()
     if number := plain_number(text):
         return frozenset({number})
     if text.startswith("-"):
         return told_by(text[1:])
+    if moved := _MOVED.match(text):
+        return frozenset(filter(None, moved.groups()))
     made = next(iter(calls(text)), None)
     if made and made.name in ("struct", "named_struct") and (made.start, made.end) == (0, len(text) - 1):
         return frozenset().union(*map(told_by, made.arguments))

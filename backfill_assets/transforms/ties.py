@@ -57,7 +57,10 @@ _SORTED = {
 }
 """Functions of a list that give the same for any order of it."""
 
-_KEEPS = {"transform", "filter", "array_distinct", "array_compact", "array_remove", "flatten", "array_append"}
+_KEEPS = {
+    *("transform", "filter", "array_distinct", "array_compact", "array_remove", "flatten", "array_append"),
+    *("array_prepend", "array_union", "array_except", "array_intersect", "concat", "coalesce", "ifnull", "nvl"),
+}
 """Functions of a list that give the same elements for any order of it, in another order."""
 
 _A_NAME = re.compile(r"[\w .-]+")
@@ -229,7 +232,9 @@ class _Found:
                 if called.name not in TIED or self._is_decided(called, below, by, closure):
                     continue
                 is_read = each.number in ordered or not each.text.endswith(")")
-                if called.name not in LISTS or _reads_order(around(found, called.start), is_read=is_read):
+                is_read_here = _is_operand(each.text, called.start, called.end + 1)
+                readers = around(found, called.start)
+                if called.name not in LISTS or is_read_here or _reads_order(readers, is_read=is_read):
                     self._add(called.name, each.name, *_INSTEAD[called.name])
         self.visit(node.children[0], frozenset(used), frozenset(in_order))
 
@@ -390,7 +395,20 @@ def _in_order(text: str, *, is_read: bool = True) -> Numbers:
     """The columns of which an expression reads the order, if they are lists."""
     found = calls(text)
     is_read = is_read or not (plain_number(text) or text.endswith(")"))
-    return frozenset(number for number, at in places_of(text) if _reads_order(around(found, at), is_read=is_read))
+    return frozenset(
+        number
+        for number, at in places_of(text)
+        if _is_operand(text, at, at) or _reads_order(around(found, at), is_read=is_read)
+    )
+
+
+_COMPARED_BEFORE = re.compile(r" (?:=|<=>|[<>]=?) [\w.]*$")
+_TAKEN_OR_COMPARED = re.compile(r"(?:#\d+L?)?(?:\.\w+)*(?:\[| (?:=|<=>|[<>]=?) )")
+
+
+def _is_operand(text: str, start: int, end: int) -> bool:
+    """Whether what stands there is compared with something, or one of its elements is taken by a place."""
+    return bool(_TAKEN_OR_COMPARED.match(text, end) or _COMPARED_BEFORE.search(text, 0, start))
 
 
 def _reads_order(readers: Sequence[Called], *, is_read: bool) -> bool:

@@ -15,6 +15,7 @@ import pandas as pd
 from pyspark.sql import Column, DataFrame, SparkSession, Window, WindowSpec
 from pyspark.sql import functions as F
 
+from backfill_assets.domain.context import frame_of
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.transforms.spark_plan import require_determined_plan, with_key
 
@@ -152,6 +153,45 @@ REFUSED: Mapping[str, tuple[str, Form]] = {
         .union(sales.select("sale_id", "shop"))
         .withColumn("v", F.row_number().over(Window.orderBy("sale_id"))),
     ),
+    "row_number by both keys of a union, which rows of both sides may share": (
+        "row_number as v",
+        lambda sales, _: sales.select("sale_id", F.col("sale_id").alias("other"), "note")
+        .union(sales.select("amount", "sale_id", "note"))
+        .withColumn("v", F.row_number().over(Window.orderBy("sale_id", "other"))),
+    ),
+    "row_number by a key, after a join with every day": (
+        "row_number as v",
+        lambda sales, _: sales.select("sale_id", "shop")
+        .crossJoin(frame_of(sales.sparkSession, [(1,), (2,)], "day int"))
+        .withColumn("v", F.row_number().over(by_shop().orderBy("sale_id"))),
+    ),
+    "row_number by a key, after a join with several rules of a shop": (
+        "row_number as v",
+        lambda sales, _: sales.join(
+            frame_of(sales.sparkSession, [("a", 1, 9), ("a", 2, 9), ("b", 1, 9)], "shop string, of int, fee int"), "shop"
+        ).select("of", F.row_number().over(by_shop().orderBy("sale_id")).alias("v")),
+    ),
+    "row_number of days, by the day that is joined as at most it": (
+        "row_number as v",
+        lambda sales, _: frame_of(sales.sparkSession, [(1,), (2,), (3,)], "day int")
+        .join(sales, F.expr("amount <= day"))
+        .withColumn("v", F.row_number().over(Window.partitionBy("sale_id").orderBy("amount"))),
+    ),
+    "first of what is at most something": (
+        "first as v", lambda sales, _: sales.where("amount <= 5").groupBy("shop").agg(F.first("amount").alias("v"))
+    ),
+    "row_number of a full join by a column and one more than the other": (
+        "row_number as v",
+        lambda sales, _: sales.alias("a")
+        .join(sales.alias("b"), F.expr("a.sale_id = b.sale_id + 1"), "full")
+        .select("a.note", F.row_number().over(Window.orderBy(F.coalesce("a.sale_id", "b.sale_id"))).alias("v")),
+    ),
+    "a list of which one is taken in a sorted one": (
+        "collect_list as notes",
+        lambda sales, _: sales.groupBy("shop")
+        .agg(F.collect_list("note").alias("notes"))
+        .select(F.sort_array(F.when(F.col("notes")[0] == "x", F.array(F.lit(1)))).alias("v")),
+    ),
     "row_number by a key of exploded rows": (
         "row_number as v",
         lambda sales, _: sales.select("sale_id", F.explode("many").alias("one")).withColumn(
@@ -249,6 +289,40 @@ ALLOWED: Mapping[str, Form] = {
     "row_number of two tables": lambda sales, _: sales.select("sale_id", "note", F.lit("a").alias("of"))
     .union(sales.select("sale_id", F.lit("again"), F.lit("b")))
     .withColumn("v", F.row_number().over(Window.orderBy("sale_id", "of"))),
+    "row_number of two tables with the columns that both have": lambda sales, shops: sales.select("sale_id", "note")
+    .unionByName(shops.select("shop", "town"), allowMissingColumns=True)
+    .withColumn("v", F.row_number().over(Window.orderBy("sale_id", "shop"))),
+    "row_number of two parts of a table": lambda sales, _: sales.where("amount = 0")
+    .union(sales.where("amount = 1"))
+    .withColumn("v", F.row_number().over(Window.orderBy("amount", "sale_id"))),
+    "row_number by a key and a day, after a join with every day": lambda sales, _: sales.select("sale_id", "shop")
+    .crossJoin(frame_of(sales.sparkSession, [(1,), (2,)], "day int"))
+    .withColumn("v", F.row_number().over(by_shop().orderBy("sale_id", "day"))),
+    "row_number by a key, after a join with one row": lambda sales, _: sales.crossJoin(
+        frame_of(sales.sparkSession, [(1, 2)], "least int, most int")
+    ).select("sale_id", "most", F.row_number().over(Window.orderBy("sale_id")).alias("v")),
+    "row_number by a key, after a join with rules by their key": lambda sales, _: sales.join(
+        frame_of(sales.sparkSession, [("a", 1, 7), ("a", 2, 9), ("b", 1, 8)], "shop string, amount int, fee int"),
+        ["shop", "amount"],
+        "left",
+    ).select("sale_id", "fee", F.row_number().over(Window.orderBy("sale_id")).alias("v")),
+    "row_number of the newest rule": lambda sales, _: sales.join(
+        frame_of(sales.sparkSession, [("a", 0, 9), ("a", 2, 8), ("b", 0, 9)], "shop string, since int, fee int"), "shop"
+    )
+    .where("since <= amount")
+    .withColumn("v", F.row_number().over(Window.partitionBy("sale_id").orderBy(F.desc("since")))),
+    "row_number by a key, after a join with the one before": lambda sales, _: sales.alias("a")
+    .join(sales.alias("b"), F.expr("a.sale_id = b.sale_id + 1"), "left")
+    .select("a.sale_id", "b.note", F.row_number().over(Window.orderBy("a.sale_id")).alias("v")),
+    "row_number of the entries of a map": lambda sales, _: sales.select(
+        "sale_id", F.explode(F.create_map(F.lit("x"), "amount", F.lit("y"), "sale_id")).alias("k", "held")
+    ).withColumn("v", F.row_number().over(Window.orderBy("sale_id", "k"))),
+    "row_number of stacked columns": lambda sales, _: sales.selectExpr(
+        "sale_id", "stack(2, 'amount', amount, 'twice', amount * 2) as (what, much)"
+    ).withColumn("v", F.row_number().over(Window.orderBy("sale_id", "what"))),
+    "lists together, sorted": _agg(
+        lambda: F.sort_array(F.concat(F.coalesce(F.collect_list("note"), F.array()), F.array_union(F.collect_set("note"), F.array(F.lit("z")))))
+    ),
     "row_number of columns by rows": lambda sales, _: sales.unpivot(["sale_id"], ["amount", "price"], "what", "much").withColumn(
         "v", F.row_number().over(Window.orderBy("sale_id", "what"))
     ),

@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from backfill_assets.application.plan import described_plan
+from backfill_assets.domain.context import frame_of
 from backfill_assets.domain.errors import CodeBroken, PlannedOtherwise
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.request import PlanRequest
@@ -168,7 +169,7 @@ def generated(chance: random.Random) -> tuple[str, Any]:
         chance.sample(COLUMNS, chance.randint(1, 3)),
     )
     kept = chance.sample(COLUMNS, chance.randint(1, 4))
-    start = chance.choice(("rows", "join", "left", "several", "union", "groups", "firsts"))
+    start = chance.choice(("rows", "join", "left", "several", "union", "groups", "firsts", "days", "few"))
     made = chance.choice(
         (
             *("row_number", "lag", "first", "last", "collect_list", "sum of rows", "rank", "limit", "dropDuplicates"),
@@ -223,6 +224,13 @@ def _started(start: str, sales: DataFrame, shops: DataFrame) -> DataFrame:
             return sales.select(*COLUMNS).union(sales.select("sale_id", F.lit("c"), "amount", "note"))
         case "groups":
             return sales.groupBy("shop", "note").agg(F.sum("amount").alias("amount"), F.min("sale_id").alias("sale_id"))
+        case "days":
+            days = frame_of(sales.sparkSession, [(n,) for n in range(3)], "day int")
+            return sales.join(days, F.expr("amount <= day")).select(
+                "sale_id", "shop", F.col("day").alias("amount"), "note"
+            )
+        case "few":
+            return sales.where("amount <= 2").select(*COLUMNS)
         case "firsts":
             newest = Window.partitionBy("shop", "amount").orderBy(F.desc("sale_id"))
             return sales.withColumn("n", F.row_number().over(newest)).where("n = 1").select(*COLUMNS)
