@@ -33,7 +33,14 @@ from backfill_assets.publication.waiting import (
     outdated_partitions,
     waits_for,
 )
-from backfill_assets.report.advice.filling import fix_and_plan_again, how_to_know, plan_again, plan_anew, read_again
+from backfill_assets.report.advice.filling import (
+    fix_and_plan_again,
+    how_to_know,
+    measured_again,
+    plan_again,
+    plan_anew,
+    read_again,
+)
 from backfill_assets.report.frozen import waits_for_words
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.requests import (
@@ -278,8 +285,8 @@ def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Se
         return step(f"{table} {since} compared with it: ", compare_again(overtaken.run_id))
     for run in runs:
         if gates := declared_since_planned(ws, run.manifest):
-            why = f"{run.run_id} was not measured with {', '.join(gates)} of {run.manifest.table}: "
-            return step(why, plan_again(run.manifest))
+            why = f"{run.run_id} was not measured with {', '.join(gates)} of {run.manifest.table}; "
+            return step(why, measured_again(run.manifest))
         if read := changed_since_measured(ws, tx, run.run_id):
             why = f"{read.name} changed since gate {read.gate} of {run.run_id} read it: "
             return step(why, compare_again(run.run_id))

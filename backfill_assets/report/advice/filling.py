@@ -124,12 +124,26 @@ def fix_and_plan_again(manifest: Manifest, stopped_by: StoppedBy | None = None) 
     read, give_up = step(do(Act.REPORT, manifest.run_id), THEN), cancel(manifest.member_of or manifest.run_id)
     if manifest.member_of is None:
         return step(read, f"{fix} and {how}: ", plan_again(manifest), "; or give it up: ", give_up)
-    # Nothing is proposed for the partitions of a set before it is cancelled; of phases, those that are published stay.
+    return step(read, f"{fix} and ", _set_again(manifest, how))
+
+
+def measured_again(manifest: Manifest) -> NextStep:
+    """For a run that was not measured with the present gates, which its manifest does not have."""
+    again = plan_again(manifest) if manifest.member_of is None else _set_again(manifest, "plan again")
+    return step(
+        "to measure it with them, " if manifest.member_of else "plan it again, to measure it with them: ", again
+    )
+
+
+def _set_again(manifest: Manifest, how: str) -> NextStep:
+    """For a run of a set: the set is planned as a whole.
+
+    Nothing is proposed for the partitions of a set before it is cancelled; of phases, those that are published stay.
+    """
+    give_up = cancel(manifest.member_of or manifest.run_id)
     again = joined(plans(manifest.table, manifest.grain, manifest.partitions, with_dependents=True))
     proposed = ("; or, if it was proposed: ", do(Act.PROPOSE))
-    return step(
-        *(read, f"{fix} and cancel what is not published of the set: ", give_up, f"; then {how}: ", again), *proposed
-    )
+    return step("cancel what is not published of the set: ", give_up, f"; then {how}: ", again, *proposed)
 
 
 def plan_anew(manifest: Manifest, partitions: Collection[date]) -> NextStep:

@@ -32,6 +32,7 @@ from backfill_assets.report.advice.filling import (
     how_to_know,
     joined,
     loads,
+    measured_again,
     plan_again,
     plan_anew,
     plan_stale,
@@ -351,7 +352,7 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
         case publication.ComesAfter():
             return step("publish or cancel that one first: ", do(Act.STATUS, error.first))
         case publication.DeclaredSince():
-            return step("plan it again, to measure it with them: ", plan_again(error.manifest))
+            return measured_again(error.manifest)
         case publication.TableChanged() | publication.ReadByGateSince():
             return compare_again(error.run_id)
         case publication.MergedSince():

@@ -150,11 +150,12 @@ def test_a_run_that_has_passed_before_another_gate_was_declared_is_planned_again
     with pytest.raises(GateFailed, match=said) as refused:
         kit.publish(run_id)
     again = "backfill plan order_totals --reason WHY --from 2026-01-03 --to 2026-01-03 --by NAME"
-    assert advised(refused.value) == f"plan it again, to measure it with them: {again}"
+    again = f"plan it again, to measure it with them: {again}"
+    assert advised(refused.value) == again
     with kit.ws.ledger.read() as tx:
         following = next_step(kit.ws, tx, tx.runs.get(run_id))
     assert following is not None
-    assert words_of(following) == f"{run_id} was not measured with gate free of silver.order_totals: {again}"
+    assert words_of(following) == f"{run_id} was not measured with gate free of silver.order_totals; {again}"
     assert state_of(kit, run_id) is RunState.PASSED
     # A gate that is gone again asks nothing, and a person has agreed to the others.
     opens().publish(run_id)

@@ -13,7 +13,14 @@ from backfill_assets.planning.errors import IncompleteWindows
 from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
-from backfill_assets.report.advice.filling import _MOST, _MOST_RANGES, how_to_fill, how_to_know, plan_again
+from backfill_assets.report.advice.filling import (
+    _MOST,
+    _MOST_RANGES,
+    how_to_fill,
+    how_to_know,
+    measured_again,
+    plan_again,
+)
 from backfill_assets.upkeep.errors import ReproducedOtherwise
 from backfill_assets_tests.support.advice import advised, worded
 from backfill_assets_tests.support.ledger_examples import a_manifest
@@ -109,6 +116,15 @@ def test_where_a_state_begins_is_declared_and_no_years_before_the_log() -> None:
     assert advised(error) == (
         "say where its state begins: reads_self(since=date(2026, 1, 1)) in the declaration of silver.open; "
         "bronze.sales has 2026-01-01..2026-01-31"
+    )
+
+
+def test_a_run_of_a_set_is_measured_with_other_gates_once_its_set_is_planned_again_as_a_whole() -> None:
+    run = a_manifest("bf-1", days=[SECOND], inputs=READ, member_of="set.1")
+    assert worded(measured_again(run)) == (
+        "to measure it with them, cancel what is not published of the set: "
+        "backfill cancel set.1 --by NAME --reason WHY; then plan again: backfill plan example --reason WHY --from 2026-01-02 --to 2026-01-02 --with-dependents "
+        "--by NAME; or, if it was proposed: backfill propose"
     )
 
 
