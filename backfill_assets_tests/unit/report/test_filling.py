@@ -123,8 +123,9 @@ def test_a_run_of_a_set_is_measured_with_other_gates_once_its_set_is_planned_aga
     run = a_manifest("bf-1", days=[SECOND], inputs=READ, member_of="set.1")
     assert worded(measured_again(run)) == (
         "to measure it with them, cancel what is not published of the set: "
-        "backfill cancel set.1 --by NAME --reason WHY; then plan again: backfill plan example --reason WHY --from 2026-01-02 --to 2026-01-02 --with-dependents "
-        "--by NAME; or, if it was proposed: backfill propose"
+        "backfill cancel set.1 --by NAME --reason WHY; then plan again: "
+        "backfill plan example --reason WHY --from 2026-01-02 --to 2026-01-02 --with-dependents --by NAME; "
+        "or, if it was proposed: backfill propose"
     )
 
 
