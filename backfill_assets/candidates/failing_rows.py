@@ -252,7 +252,9 @@ def _of_its_gate(work: Measuring, error: PySparkException) -> Exception:
         try:
             count_failing({name: each}, work.table, work.partitions)
         except PySparkException as alone:
-            problem = f"stopped with {alone.getCondition() or type(alone).__name__} while Spark computed its rows"
+            problem = (
+                f"stopped with {alone.getCondition() or type(alone).__name__} while Spark computed its rows{each.place}"
+            )
             return CodeBroken(code=gate_of(each.gate, work.table), problem=problem)
         except CodeBroken as broken:
             return broken

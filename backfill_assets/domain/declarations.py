@@ -14,7 +14,15 @@ from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Protocol
 
-from pyspark.sql.types import DataType, StringType, StructType
+from pyspark.sql.types import (
+    DataType,
+    DateType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from backfill_assets.capture.kafka_topic import KafkaReplay
 from backfill_assets.capture.kinesis_stream import KinesisReplay
@@ -314,12 +322,34 @@ def _require_over(table: Declared, gate: Failing, over: Over) -> None:
     known = [*read.schema.fieldNames(), read.partition.column]
     if over.frame in getattr(table, "changes", ()):
         known += [name for name in columns_in(over.sql, what) if name.startswith("_")]
+    named = f" of {others[over.frame].name if over.frame in others else over.frame}"
     for column in columns_in(over.sql, what):
         if column not in known:
-            named = "" if read is table else f" of {over.frame}"
-            raise wrong(table, f"gate {gate.name}: {column!r} is not a column{named}{meant(column, known)}")
+            whose = "" if read is table else named
+            raise wrong(table, f"gate {gate.name}: {column!r} is not a column{whose}{meant(column, known)}")
+        if over.like:
+            _require_alike(table, gate, over.like, f"{column!r}{named}", _type_of(read, column))
     if over.is_condition:
         require_kind(over.sql, what, read.schema, counts=False)
+
+
+def _type_of(table: Declared, column: str) -> DataType | None:
+    """The type of a column; None of one that is not declared, as those of the changelog."""
+    if column in table.schema.fieldNames():
+        return table.schema[column].dataType
+    return DateType() if column == table.partition.column else None
+
+
+def _require_alike(table: Declared, gate: Failing, column: str, other: str, its: DataType | None) -> None:
+    """Refuses columns of which no value is one of the other, such as a text and a number."""
+    own = _type_of(table, column)
+    if own is None or its is None:
+        return
+    families = (NumericType, DateType | TimestampType | TimestampNTZType)
+    if type(own) is type(its) or any(isinstance(own, each) and isinstance(its, each) for each in families):
+        return
+    what = f"compares {column!r}, which is {own.simpleString()}, with {other}, which is {its.simpleString()}"
+    raise wrong(table, f"gate {gate.name} {what}")
 
 
 def _require_gate_columns(table: Declared, gate: Gate) -> None:

@@ -34,11 +34,13 @@ class Over:
         frame: The name of the frame.
         sql: The expression.
         is_condition: Whether it is true or false for each row.
+        like: The column of the table that its values are compared with; empty for none.
     """
 
     frame: str
     sql: str
     is_condition: bool = False
+    like: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,7 +306,10 @@ def cannot_be_given(gate: Failing, inputs: Collection[str]) -> str | None:
         return f"gate {gate.name} reads a table as {twice[0]!r}, which is the name of something else"
     if unused := [name for name in (*others, *own[2:]) if name not in gate.named]:
         return f"gate {gate.name} reads {unused[0]!r}, and its {'query' if gate.sql else 'function'} does not name it"
-    if unknown := [name for name in gate.named if name not in known]:
+    if (unknown := [name for name in gate.named if name not in known]) and gate.release:
+        can = ", ".join((*own, *inputs))
+        return f"gate {gate.name} is about {unknown[0]!r}, which is not an input of the table, and can be given {can}"
+    if unknown:
         what = "query reads" if gate.sql else "function takes"
         return f"gate {gate.name}: its {what} {', '.join(unknown)}, and can be given {', '.join(known)}"
     if gate.references and CONTEXT not in gate.named:
@@ -329,9 +334,29 @@ def tables_in(sql: str, name: str) -> tuple[str, ...]:
         raise InvalidDeclaration(f"the query of gate {name} is not SQL: {' '.join(sql.split())!r:.200}.") from error
     if len(statements) != 1 or not isinstance(statements[0], of.Query):
         raise InvalidDeclaration(f"gate {name} has to be one SELECT: {' '.join(sql.split())!r:.200}.")
-    made = {each.alias for each in statements[0].find_all(of.CTE)}
     tables = [each for each in statements[0].find_all(of.Table) if isinstance(each.this, of.Identifier)]
-    return tuple(sorted({".".join(part.name for part in each.parts) for each in tables} - made))
+    return tuple(sorted({".".join(part.name for part in each.parts) for each in tables if not _is_made(each)}))
+
+
+def _is_made(table: Any) -> bool:
+    """Whether a query makes a table itself, by a WITH that counts where it reads the table.
+
+    What a WITH makes counts in what comes after it, and in itself only where it is recursive: `WITH orders AS (SELECT *
+    FROM orders)` reads the orders that it is given.
+    """
+    from sqlglot import expressions as of
+
+    inside = table
+    while len(table.parts) == 1 and (around := inside.parent) is not None:
+        if isinstance(around, of.With):
+            place = next(n for n, each in enumerate(around.expressions) if each is inside)
+            made = around.expressions[: place + bool(around.args.get("recursive"))]
+        else:
+            made = [] if isinstance(inside, of.With) else getattr(around, "ctes", [])
+        if any(each.alias == table.name for each in made):
+            return True
+        inside = around
+    return False
 
 
 def query_of(sql: str, names: Iterable[str]) -> str:

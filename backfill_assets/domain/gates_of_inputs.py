@@ -112,7 +112,8 @@ def reconciles(
         rows=rows,
         takes=(CONTEXT, CANDIDATE, of),
         over=(
-            *(Over(frame=frame, sql=in_sql(column)) for frame in (CANDIDATE, of) for column in groups),
+            *(Over(frame=CANDIDATE, sql=in_sql(column)) for column in groups),
+            *(Over(frame=of, sql=in_sql(column), like=column) for column in groups),
             Over(frame=CANDIDATE, sql=total),
             Over(frame=of, sql=other),
             *([Over(frame=of, sql=where, is_condition=True)] if where else []),
@@ -177,7 +178,7 @@ def joins_once(
         takes=(CONTEXT, CANDIDATE, of),
         over=(
             *(Over(frame=CANDIDATE, sql=in_sql(column)) for column in pairs),
-            *(Over(frame=of, sql=in_sql(column)) for column in pairs.values()),
+            *(Over(frame=of, sql=in_sql(other), like=column) for column, other in pairs.items()),
             *([Over(frame=of, sql=where, is_condition=True)] if where else []),
         ),
         release="joins_once 1",

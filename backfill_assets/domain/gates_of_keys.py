@@ -103,7 +103,8 @@ def complete(
         rows=rows,
         takes=(CONTEXT, CANDIDATE, of),
         over=(
-            *(Over(frame=frame, sql=in_sql(column)) for frame in (CANDIDATE, of) for column in columns),
+            *(Over(frame=CANDIDATE, sql=in_sql(column)) for column in columns),
+            *(Over(frame=of, sql=in_sql(column), like=column) for column in columns),
             *([Over(frame=of, sql=where, is_condition=True)] if where else []),
             *([Over(frame=of, sql=on)] if on else []),
         ),
@@ -172,7 +173,7 @@ def references(
         rows=rows,
         reads=(read,),
         takes=(CANDIDATE, OTHERS),
-        over=(Over(frame=CANDIDATE, sql=in_sql(column)), Over(frame=OTHERS, sql=in_sql(other))),
+        over=(Over(frame=CANDIDATE, sql=in_sql(column)), Over(frame=OTHERS, sql=in_sql(other), like=column)),
         release="references 1",
         blocking=blocking,
     )

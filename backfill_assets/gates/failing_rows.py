@@ -36,6 +36,8 @@ class RowsOfGate(Protocol):
     def rows(self) -> DataFrame: ...
     @property
     def key(self) -> tuple[str, ...]: ...
+    @property
+    def place(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,8 @@ def count_failing(
     found: dict[str, dict[date, int]] = {name: {} for name in asked_for}
     for row in counted.collect():
         if row[_PARTITION] is None:
-            problem = f"returned rows without a value of {table.partition.column!r}, by which they are counted"
+            place = asked_for[row[_GATE]].place
+            problem = f"returned rows without a value of {table.partition.column!r}, by which they are counted{place}"
             raise CodeBroken(code=f"the gate {row[_GATE]} of {table.name}", problem=problem)
         found[row[_GATE]][row[_PARTITION]] = row[_ROWS]
     asked = set(partitions)

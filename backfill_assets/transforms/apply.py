@@ -24,7 +24,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+import backfill_assets
 from backfill_assets.core.columns import differing_columns
+from backfill_assets.core.declaring import place_of_declaration
 from backfill_assets.core.errors import BackfillError, ContractBroken, is_full_disk
 from backfill_assets.core.session_settings import ChangedSession
 from backfill_assets.core.spark import require_meaning
@@ -110,7 +112,12 @@ def called_transform(
 
 
 def called(
-    named: str, function: Callable[..., Any], given: Mapping[str, Any], spark: SparkSession, sources: Sources
+    named: str,
+    function: Callable[..., Any],
+    given: Mapping[str, Any],
+    spark: SparkSession,
+    sources: Sources,
+    declared: str = "",
 ) -> tuple[DataFrame, StructType, Places]:
     """What an author's function of DataFrames returns, with its columns, and the lines that called functions of Spark.
 
@@ -119,6 +126,7 @@ def called(
         given: Its arguments, by name.
         spark: The session of its DataFrames.
         sources: Which modules are the author's.
+        declared: Where the author has declared it, which an error names if no line of the function is known.
 
     Raises:
         ContractBroken: It failed, ran an action, asked for what is not pinned, returned no DataFrame, or changed a
@@ -133,10 +141,11 @@ def called(
         ):
             frame = function(**given)
         if not isinstance(frame, DataFrame):
-            raise CodeBroken(code=named, problem=f"returned {type(frame).__name__} where a DataFrame is declared")
+            problem = f"returned {type(frame).__name__} where a DataFrame is declared{declared}"
+            raise CodeBroken(code=named, problem=problem)
         found = frame.schema
     except PySparkException as error:
-        place = _place_in(function, error)
+        place = _place_in(function, error) or declared
         broken = CodeBroken(code=named, problem=f"failed: {spark_reason(error).removesuffix('.')}{place}")
         raise broken.record_as(f"{named} failed: {recorded_reason(error)}{place}") from error
     except (BackfillError, Py4JError, ConnectionError, MemoryError):
@@ -146,7 +155,8 @@ def called(
             raise
         # No row has been read when a transform fails, so that the ledger may keep the message.
         said = one_line(f"{type(error).__name__}: {error}")
-        raise CodeBroken(code=named, problem=f"failed: {said}{_place_in(function, error)}") from error
+        place = _place_in(function, error) or declared
+        raise CodeBroken(code=named, problem=f"failed: {said}{place}") from error
     # A function can open another session, and Spark computes a frame by the settings of that session.
     for session in dict.fromkeys((spark, frame.sparkSession)):
         try:
@@ -193,8 +203,10 @@ def key_of(table: Table, *, changes: bool = False) -> tuple[str, ...]:
 
 
 def _place_in(function: Callable[..., Any], error: Exception) -> str:
-    """The last line of the package of an author's function that an error passed."""
+    """The last line of the package of an author's function that an error passed; empty for one of this project."""
     package = _package(function)
+    if package == backfill_assets.__name__ and ".examples" not in function.__module__:
+        return ""
     place = ""
     for frame, line in walk_tb(error.__traceback__):
         if frame.f_globals.get("__name__", "").partition(".")[0] == package:
@@ -290,7 +302,7 @@ METHODS = (
 )
 PROPERTIES = ("write", "writeStream", "rdd")
 
-_found: ContextVar[list[str] | None] = ContextVar("actions_of_the_transform", default=None)
+_found: ContextVar[list[tuple[str, str]] | None] = ContextVar("actions_of_the_transform", default=None)
 _watched: set[type] = set()
 
 
@@ -309,7 +321,7 @@ def without_actions(named: str, frame_type: type[DataFrame]) -> Iterator[None]:
         ContractBroken: It ran an action, which the message names.
     """
     _watch(frame_type)
-    actions: list[str] = []
+    actions: list[tuple[str, str]] = []
     token = _found.set(actions)
     try:
         yield
@@ -319,7 +331,8 @@ def without_actions(named: str, frame_type: type[DataFrame]) -> Iterator[None]:
     finally:
         _found.reset(token)
     if actions:
-        problem = f"runs the action {actions[0]} on a DataFrame: it only describes rows, without actions"
+        action, place = actions[0]
+        problem = f"runs the action {action} on a DataFrame: it only describes rows, without actions{place}"
         raise CodeBroken(code=named, problem=problem)
 
 
@@ -341,7 +354,8 @@ def _asking(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     def asking(*args: Any, **kwargs: Any) -> Any:
         actions = _found.get()
         if actions is not None:
-            actions.append(name)
+            place = place_of_declaration()
+            actions.append((name, visible(f", in {place}") if place else ""))
             raise _Stopped(f"a transform has no actions, and this one runs {name}.")
         return method(*args, **kwargs)
 

@@ -33,12 +33,14 @@ class FailingFrame:
         rows: The rows; nothing of them is computed yet.
         key: The columns that name a row, the partition first.
         calls_python: Whether Spark calls functions of Python for them.
+        place: Where the gate is declared, as the end of a sentence.
     """
 
     gate: Failing
     rows: DataFrame
     key: tuple[str, ...]
     calls_python: bool
+    place: str
 
 
 def called_gate(gate: Failing, table: Table, frames: Frames, ctx: GateContext, sources: Sources) -> FailingFrame:
@@ -56,16 +58,15 @@ def called_gate(gate: Failing, table: Table, frames: Frames, ctx: GateContext, s
     given: dict[str, Any] = {name: ctx if name == CONTEXT else with_key(frames[name], name) for name in gate.named}
     function = partial(_selected, gate.sql, ctx.spark) if gate.rows is None else gate.rows
     taken = given if gate.then is None else {name: given[name] for name in gate.takes}
-    rows, found, places = called(named, function, taken, ctx.spark, sources)
+    declared = visible(f", in {gate.place}") if gate.place else ""
+    rows, found, places = called(named, function, taken, ctx.spark, sources, declared)
     if gate.then is not None:
-        rows, found, _ = called(
-            named, partial(gate.then, returned=rows), {"ctx": ctx, "candidate": given[CANDIDATE]}, ctx.spark, sources
-        )
+        then, both = partial(gate.then, returned=rows), {"ctx": ctx, "candidate": given[CANDIDATE]}
+        rows, found, _ = called(named, then, both, ctx.spark, sources, declared)
     if problem := _wrong_shape(found, table):
-        raise CodeBroken(code=named, problem=f"returned rows {problem}")
+        raise CodeBroken(code=named, problem=f"returned rows {problem}{declared}")
     key = _key_of(found, table)
     said = [name for name in (EXPECTED, FOUND) if name in found.fieldNames() and name not in key]
-    declared = visible(f", in {gate.place}") if gate.place else ""
     plan = require_determined_plan(
         rows.select(*(in_sql(name) for name in (*key, *said))),  # what is counted and shown of them
         named,
@@ -75,7 +76,7 @@ def called_gate(gate: Failing, table: Table, frames: Frames, ctx: GateContext, s
         # Of a query no line of the author calls Spark.
         placed=lambda tie: ("" if gate.sql else places.of(tie)) or declared,
     )
-    return FailingFrame(gate=gate, rows=rows, key=key, calls_python=plan.calls_python)
+    return FailingFrame(gate=gate, rows=rows, key=key, calls_python=plan.calls_python, place=declared)
 
 
 def gate_of(gate: Failing, table: Table) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 import pytest
@@ -156,6 +157,10 @@ def as_text(candidate: DataFrame) -> DataFrame:
     return candidate.withColumn("day", sf.col("day").cast("string"))
 
 
+def no_frame(candidate: DataFrame) -> DataFrame:
+    return None  # type: ignore[return-value]
+
+
 def counting(candidate: DataFrame) -> DataFrame:
     return candidate.where(sf.lit(candidate.count()) > 100)
 
@@ -168,6 +173,7 @@ def two_of_one_name(candidate: DataFrame) -> DataFrame:
     ("function", "said"),
     [
         (without_day, "the gate broken of silver.order_totals returned rows without the partition column 'day'"),
+        (no_frame, "the gate broken of silver.order_totals returned NoneType where a DataFrame is declared"),
         (without_value, "the gate broken of silver.order_totals returned rows without a value of 'day'"),
         (as_text, "whose partition column 'day' is string, and has to be date"),
         (two_of_one_name, "returned rows with number twice"),
@@ -177,12 +183,13 @@ def two_of_one_name(candidate: DataFrame) -> DataFrame:
             "the gate broken of silver.order_totals failed: ",
         ),
     ],
-    ids=["no column", "no value", "no date", "twice", "action", "unknown column"],
+    ids=["no column", "no frame", "no value", "no date", "twice", "action", "unknown column"],
 )
 def test_a_gate_that_cannot_be_counted_stops_the_run_and_records_nothing(
     opens: Opens, function: Callable[..., DataFrame] | Failing, said: str
 ) -> None:
     kit = opens(function if isinstance(function, Failing) else failing("broken", rows=function))
+    said += rf".*, in {re.escape(__file__)}, line \d+\.$"
     run_id = kit.planned("order_totals", DAYS)
     with pytest.raises(CodeBroken, match=said):
         staged_and_measured(kit, run_id)

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import DataFrame
 
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.domain import Failing, GateContext, complete, failing
+from backfill_assets.domain import Failing, GateContext, complete, failing, joins_once, references
 from backfill_assets.domain.domain import check_expressions
 from backfill_assets.domain.failing_rows import query_of, tables_in
-from backfill_assets_tests.domains.judged import judged_by
+from backfill_assets_tests.domains.judged import customers, judged_by
 
 
 def of_rows(candidate: DataFrame, accepted: DataFrame, orders: DataFrame, ctx: GateContext) -> DataFrame:
@@ -88,6 +88,23 @@ def test_a_query_reads_tables_and_not_what_it_makes_itself() -> None:
     assert tables_in(query, "a") == ("candidate", "orders")
 
 
+@pytest.mark.parametrize(
+    ("query", "read"),
+    [
+        ("WITH orders AS (SELECT * FROM orders) SELECT * FROM orders", ("orders",)),
+        ("WITH a AS (SELECT * FROM orders), orders AS (SELECT * FROM a) SELECT * FROM orders", ("orders",)),
+        ("SELECT * FROM (WITH orders AS (SELECT 1) SELECT * FROM orders) JOIN accepted", ("accepted",)),
+        ("SELECT * FROM (WITH orders AS (SELECT 1) SELECT * FROM orders) JOIN orders", ("orders",)),
+        ("WITH orders AS (SELECT 1) SELECT * FROM (SELECT * FROM orders) JOIN candidate", ("candidate",)),
+        ("WITH b AS (SELECT * FROM a), a AS (SELECT 1) SELECT * FROM b", ("a",)),
+        ("WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT * FROM r, candidate", ("candidate",)),
+        ("WITH orders AS (SELECT 1) SELECT * FROM bronze.orders", ("bronze.orders",)),
+    ],
+)  # fmt: skip
+def test_a_query_may_name_what_it_makes_as_a_table_that_it_reads(query: str, read: tuple[str, ...]) -> None:
+    assert tables_in(query, "a") == read
+
+
 def test_the_text_of_a_query_stays_as_it_is_written() -> None:
     text = "SELECT * FROM candidate WHERE id RLIKE '^[0-9]{3}$' -- all;"
     given = query_of(f"{text}\n;", ("candidate",))
@@ -102,7 +119,19 @@ def test_two_gates_are_equal_only_if_they_ask_the_same() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: complete(of="cases", key="order_id"), "can be given candidate, accepted, orders"),
+        (
+            lambda: complete(of="cases", key="order_id"),
+            "which is not an input of the table, and can be given cand",
+        ),
+        (
+            lambda: joins_once("orders", on={"number": "state"}),
+            "compares 'number', which is bigint, with 'state' of orders",
+        ),
+        (
+            lambda: references("number", to=customers, key="customer_id"),
+            "with 'customer_id' of bronze.customers, which is",
+        ),
+        (lambda: references("number", to=customers), "'number' is not a column of bronze.customers"),
         (lambda: complete(of="orders", key="state"), "gate complete_orders: 'state' is not a column"),
         (lambda: complete(of="orders", key="number"), "gate complete_orders: 'number' is not a column of orders"),
         (lambda: complete(of="orders", key="order_id", where="stat = 'ACTIVE'"), "did you mean 'state'"),
