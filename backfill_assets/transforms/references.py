@@ -16,7 +16,7 @@ from typing import Any
 
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.core.regular_files import NotRegular
-from backfill_assets.domain import Domain, Failing, Reference, ReferenceValue, Table
+from backfill_assets.domain import DerivedTable, Domain, Failing, Reference, ReferenceValue, Table
 from backfill_assets.domain.gates_by_reference import KnownRows
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.files.port import Files
@@ -245,19 +245,21 @@ def require_entries(reference: LoadedReference, gate: Failing, table: Table) -> 
 
 def known_to(table: Table, references: Mapping[str, LoadedReference]) -> tuple[Safeguard, ...]:
     """What gates of a table know from those of these references that they read: the rows that they keep, by their
-    digests, or of a gate of an author the file, of which nothing says whether another version is looser.
+    digests, or of a gate of an author the file, of which nothing says whether another version is looser. A file that
+    the rows of the table follow from as well is no safeguard: whoever changes it changes the rows.
 
     Raises:
         InvalidReference: An entry that a gate asks says nothing clear.
     """
     found: dict[str, Safeguard] = {}
+    of_rows = table.references if isinstance(table, DerivedTable) else ()
     for gate in reading_references(table):
         for name in (name for name in gate.references if name in references):
             each = None
-            if not gate.entries:
+            if not gate.entries and name not in of_rows:
                 exactly = {"sha256": references[name].sha256}
                 each = Safeguard(name=f"{READ}{name} of gate {gate.name}", exactly=exactly)
-            elif (known := require_entries(references[name], gate, table)) and gate.keeps:
+            elif gate.entries and (known := require_entries(references[name], gate, table)) and gate.keeps:
                 each = Safeguard(name=f"{KNOWN}{name}", holds={"rows": known.digests})
             if each is not None:
                 found[each.name] = each

@@ -16,7 +16,7 @@ from backfill_assets.core.errors import NotApproved
 from backfill_assets.domain import Failing, GateContext, Policy, Reference, failing, golden, known_rows
 from backfill_assets.planning.chosen_references import asked_references
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.publication.authority import demand_of
+from backfill_assets.publication.authority import demand_of, standing_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens import page_of
@@ -157,6 +157,13 @@ def test_another_version_of_what_a_gate_of_an_author_reads_waits_for_a_person_as
     with kit.ws.ledger.read() as tx:
         # Nobody can tell whether it fails less.
         assert demand_of(kit.ws, tx, tx.runs.get(before)).unsure == ("reference known_rows of gate is_known",)
+    # Of a reference that the rows follow from too, another version changes them.
+    of_rows = versions("2", *ROWS, gate=gate, references=("known_rows",))
+    with of_rows.ws.ledger.read() as tx:
+        assert "reference known_rows of gate is_known" not in {
+            each.name for each in standing_of(of_rows.ws, tx, "silver.order_totals").safeguards
+        }
+    kit = versions("2", *ROWS, "{day: 2026-01-03, order_id: o-3-9}", gate=gate)
     run_id = kit.planned("order_totals", DAY, version="dearer")
     assert loosened(kit, run_id) == ("reference known_rows of gate is_known",)
     kit.stage(run_id)
