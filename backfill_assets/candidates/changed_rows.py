@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from typing import TYPE_CHECKING
@@ -128,6 +129,9 @@ def compared_groups(
                 by_values.with_keys(connection, wanted.keys.column_names)
             elif condition:
                 by_values.choosing(connection, condition)
+                with _asking(sides.table, wanted.where):
+                    # Of every row, before the first is given on: in a stream of rows an error has no class.
+                    connection.sql(by_values.CHOSEN_ROWS).fetchall()
             query = by_values.rows_of_keys(connection, shape, wanted.kinds)
             yield ComparedGroup(partitions=group, shape=shape, query=query, connection=connection)
 
@@ -155,24 +159,37 @@ def _condition(table: Table, where: str) -> str:
     import duckdb
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    columns = business_schema(table).fieldNames()
-    try:
+    with _asking(table, where):
         text = str(duckdb.SQLExpression(where))
         with by_values.opened(THREADS, MEMORY) as connection:
             connection.register("one_side", to_arrow_schema(business_schema(table), timezone="UTC").empty_table())
             # Where a condition stands, DuckDB refuses sums over several rows.
             connection.sql(f"SELECT 1 FROM one_side WHERE ({text})").fetchall()
             found = connection.sql(f"SELECT ({text}) AS it FROM one_side").types
-    except duckdb.Error as error:
-        why = str(error).partition("\n")[0]
-        raise NoCondition(table=table.name, where=where, why=why, columns=tuple(columns)) from error
     if "SELECT" in _QUOTED.sub("", text):
         why = "it reads other rows than the one that it is about"
     elif str(found[0]) not in ("BOOLEAN", '"NULL"'):
         why = f"it gives a value of the type {found[0]}, and not yes or no"
     else:
         return text
-    raise NoCondition(table=table.name, where=where, why=why, columns=tuple(columns))
+    raise NoCondition(table=table.name, where=where, why=why, columns=tuple(business_schema(table).fieldNames()))
+
+
+@contextmanager
+def _asking(table: Table, where: str) -> Iterator[None]:
+    """Refuses a condition that DuckDB cannot ask: as it is written, or of the values of a row.
+
+    Raises:
+        NoCondition: It has the reason.
+    """
+    import duckdb
+
+    try:
+        yield
+    except (duckdb.ProgrammingError, duckdb.DataError, duckdb.NotSupportedError) as error:
+        why = str(error).partition("\n")[0].rstrip(".")
+        columns = tuple(business_schema(table).fieldNames())
+        raise NoCondition(table=table.name, where=where, why=why, columns=columns) from error
 
 
 _QUOTED = re.compile("""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")

@@ -36,6 +36,9 @@ AMOUNT = "_amount"
 CHOSEN = "_chosen"
 """The column of a side that says whether its row is asked for."""
 
+CHOSEN_ROWS = f"SELECT count_if({CHOSEN}) FROM (SELECT {CHOSEN} FROM staged UNION ALL SELECT {CHOSEN} FROM accepted)"
+"""How many rows of both sides are asked for."""
+
 ADDED, REMOVED, CHANGED, EQUAL = KINDS = ("added", "removed", "changed", "equal")
 """How a key differs: it is on one side only, its rows have other values, or they are the same."""
 
