@@ -87,7 +87,12 @@ def measure(
 
 
 def contents(
-    staged: DataFrame, table: Table, *, schema: StructType, breakdown: Breakdown | None = None
+    staged: DataFrame,
+    table: Table,
+    *,
+    schema: StructType,
+    breakdown: Breakdown | None = None,
+    gates: Sequence[Gate] | None = None,
 ) -> Mapping[date, Measured]:
     """The number of rows, the checksum, the violations and the cells of every partition that has rows, in one
     aggregation; when there are too many cells, a second one counts without the dimensions.
@@ -97,11 +102,12 @@ def contents(
         table: The declaration, for its gates.
         schema: The business columns, the partition column included.
         breakdown: What cells are measured by; None for no cells.
+        gates: Only violations of these are counted; None for those of all gates of the table.
 
     Raises:
         ContractBroken: A measure is neither a condition nor a number.
     """
-    column, flags = table.partition.column, violations(table)
+    column, flags = table.partition.column, violations(table, gates)
     counted = (F.expr(f"count_if({bad}) AS {bad}") for bad in (in_sql(f"bad_{name}") for name in flags))
     by = dimensions(breakdown)
     measured = amounts(staged, table, breakdown)
@@ -196,9 +202,9 @@ def _is_null(names: Iterable[str]) -> Column:
     return F.expr(" OR ".join(["false", *(f"isnull({in_sql(name)})" for name in names)]))
 
 
-def violations(table: Table) -> Mapping[str, Column]:
-    """The violation columns of a table's gates, by gate name."""
-    found = {gate.name: violation(gate, table) for gate in table.gates}
+def violations(table: Table, gates: Sequence[Gate] | None = None) -> Mapping[str, Column]:
+    """The violation columns of a table's gates, or of some of them, by gate name."""
+    found = {gate.name: violation(gate, table) for gate in (table.gates if gates is None else gates)}
     # Gates are about states: the row of a delete has no values but its key.
     changelog = isinstance(table, SourceTable) and table.operation is not None
     of_state = f"{OPERATION} != '{Operation.DELETE}'"

@@ -237,6 +237,6 @@ def told_by(text: str) -> frozenset[str]:
     if moved := _MOVED.match(text):
         return frozenset(filter(None, moved.groups()))
     made = next(iter(calls(text)), None)
-    if made and made.name in ("struct", "named_struct") and (made.start, made.end) == (0, len(text) - 1):
+    if made and made.name in ("struct", "named_struct", "array") and (made.start, made.end) == (0, len(text) - 1):
         return frozenset().union(*map(told_by, made.arguments))
     return frozenset()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import partial
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from backfill_assets.candidates.compare import Sides, compare_partitions, groups_of
@@ -29,10 +30,11 @@ from backfill_assets.core.identity import FileSet, document_digest
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.spark import require_meaning
 from backfill_assets.domain import DerivedTable, Failing, Gate, Table, UniqueKey
+from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.gates.agreed import asked_of_accepted, gate_terms
 from backfill_assets.gates.failing_rows import FailingRows
 from backfill_assets.gates.judge import Findings, judge
-from backfill_assets.gates.measure import contents
+from backfill_assets.gates.measure import contents, violations
 from backfill_assets.gates.measured import Measured
 from backfill_assets.gates.sample import MOST_KEYS, failing_keys
 from backfill_assets.lake.append import append_validation
@@ -159,6 +161,7 @@ def check_rows(
         NothingAccepted: None of these partitions has accepted rows.
         AskedOfCandidates: A gate is named that needs a candidate.
         WrongSession: The Spark session gives rows another meaning.
+        ContractBroken: Spark stopped at a gate, which the error names.
         NotAppended: The results could not be written; nothing of their group was recorded.
     """
     wanted = tuple(gate for gate in table.gates if not gates or gate.name in gates)
@@ -247,11 +250,26 @@ def _measured(work: _Checking, versions: Mapping[date, PartitionVersion]) -> Map
     if not files:
         return {}
     require_meaning(ws.spark())
-    measured = dict(contents(rows_of(ws, table, files.values()), table, schema=business_schema(table)))
+    rows = rows_of(ws, table, files.values())
+    try:
+        measured = dict(contents(rows, table, schema=business_schema(table), gates=work.gates))
+    except PySparkException as error:
+        raise _of_its_gate(work, rows, error) from error
     if any(isinstance(gate, UniqueKey) for gate in work.gates):
         by_key = compare_partitions(Sides(ws=ws, table=table, staged=files, accepted={}))
         measured = {p: replace(each, surplus=by_key[p].surplus if p in by_key else 0) for p, each in measured.items()}
     return measured
+
+
+def _of_its_gate(work: _Checking, rows: DataFrame, error: PySparkException) -> Exception:
+    """An error of Spark as that of the gate whose condition stops by itself, without the value; else as it is."""
+    for name, is_broken in violations(work.table, work.gates).items():
+        try:
+            rows.where(is_broken).count()
+        except PySparkException as alone:
+            problem = f"stopped with {alone.getCondition() or type(alone).__name__} while Spark asked it of rows"
+            return CodeBroken(code=f"the gate {name} of {work.table.name}", problem=problem)
+    return error
 
 
 def _failing_rows(

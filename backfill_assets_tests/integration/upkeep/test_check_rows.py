@@ -29,6 +29,7 @@ from backfill_assets.domain import (
     usual,
     weeks,
 )
+from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.lake.append import validation_table
 from backfill_assets.ledger.checks import GATES_CHECKED
 from backfill_assets.ledger.findings import FailingKey
@@ -236,6 +237,16 @@ def test_rows_that_a_later_run_found_equal_were_measured_with_its_gates(shop: Sh
     with shop.ws.ledger.read() as tx:
         assert {version.version for version in tx.versions.accepted(RECENT).values()} == {1}
     assert lacking(shop) == {}
+
+
+def test_a_condition_that_stops_spark_is_named_without_the_value_and_other_gates_can_be_asked(shop: Shop) -> None:
+    shop = with_gates(shop, expression("numbered", "cast(shop AS int) > 3"), ONLY)
+    stopped = "the gate numbered of silver.recent_sales stopped with CAST_INVALID_INPUT while Spark asked it of rows."
+    with pytest.raises(CodeBroken) as refused:
+        check(shop.ws, EVE, RECENT)
+    assert refused.value.message == stopped
+    assert gate_of(check(shop.ws, EVE, RECENT, gates=["accepted_shop"]), "accepted_shop").measured == len(OUTPUT)
+    assert lacking(shop) == {RECENT: ("numbered",)}
 
 
 @pytest.mark.parametrize("harm", ["gone", "other bytes"])
