@@ -120,7 +120,7 @@ _IN_BATCHES = re.compile(
     r"^[\s:+|!*()\d-]*\w*(?:EvalPython|AggregatePython|WindowPython|InPandas|EvalPythonUDTF) .*, (\d+)$"
 )
 _FUNCTION = re.compile(r"(<lambda>|\w+)\([^()]*\)#\d+")
-_ONE_ROW = {"100", "101", "300", "301"}
+_ONE_ROW = {"100", "101"}
 """Numbers of Spark for functions that are handed one row at a time."""
 
 
@@ -128,7 +128,8 @@ def _batched(physical: str) -> Iterator[Tie]:
     for line in physical.splitlines():
         found = _IN_BATCHES.match(line)
         if found and found.group(1) not in _ONE_ROW:
-            method = "arrow_udf" if found.group(1) >= "250" else "pandas_udf"
+            # One object of a udtf sees all rows of a task, in whatever order.
+            method = "udtf" if "UDTF" in line else "arrow_udf" if found.group(1) >= "250" else "pandas_udf"
             yield from (batched_by(method, name) for name in dict.fromkeys(_FUNCTION.findall(line)))
 
 

@@ -228,6 +228,7 @@ ALLOWED: Mapping[str, Form] = {
     .agg(F.first("town").alias("v")),
     "first that nobody reads": lambda sales, _: sales.groupBy("shop").agg(F.first("note"), F.count("*").alias("v")).select("shop", "v"),
     "max_by by a key": _agg(lambda: F.max_by("note", F.struct("amount", "sale_id"))),
+    "max_by by an array with a key": _agg(lambda: F.max_by("note", F.array("amount", "sale_id"))),
     "max_by of what it orders by": _agg(lambda: F.max_by("amount", "amount")),
     "min_by with the value": _agg(lambda: F.expr("min_by(note, struct(amount, note))")),
     "sorted list": _agg(lambda: F.sort_array(F.collect_list("note"))),
@@ -367,6 +368,16 @@ ALLOWED: Mapping[str, Form] = {
 }  # fmt: skip
 
 
+class _Last:
+    note: Any = None
+
+    def eval(self, row: Any) -> None:
+        self.note = row["note"]
+
+    def terminate(self) -> Iterator[tuple[Any]]:
+        yield (self.note,)
+
+
 def _batched(sales: DataFrame) -> Iterator[tuple[str, DataFrame]]:
     def twice(amount: pd.Series) -> pd.Series:
         return amount * 2
@@ -379,6 +390,9 @@ def _batched(sales: DataFrame) -> Iterator[tuple[str, DataFrame]]:
     yield "mapInArrow with rows_of", sales.mapInArrow(rows_of, SALES)
     yield "applyInPandas with rows_of", sales.groupBy("shop").applyInPandas(rows_of, SALES)
     yield "pandas_udf with twice", sales.select(functions.pandas_udf(twice, "int")("amount").alias("v"))
+    sales.sparkSession.udtf.register("last_of", functions.udtf(_Last, returnType="note string"))
+    last_of = "select * from last_of(table(select * from {sales}) partition by shop)"
+    yield "udtf with last_of", sales.sparkSession.sql(last_of, sales=sales)
 
 
 def _refusal(rows: DataFrame) -> str:
