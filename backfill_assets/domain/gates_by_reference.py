@@ -42,10 +42,12 @@ class KnownRows:
     Attributes:
         version: The version of the file.
         rows: Each by column, as a text or null.
+        entries: The name of their list in the file; empty where no file is known.
     """
 
     version: str
     rows: tuple[Mapping[str, str | None], ...]
+    entries: str = ""
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
@@ -92,7 +94,9 @@ def _parsed(document: Any, entries: str) -> KnownRows:
     if not isinstance(rows, list) or not all(isinstance(row, dict) and row for row in rows):
         raise ValueError(f"`{entries}` has to be a list of columns with their values")
     return KnownRows(
-        version=version.strip(), rows=tuple(_row(row, f"entry {n} of `{entries}`") for n, row in enumerate(rows, 1))
+        version=version.strip(),
+        rows=tuple(_row(row, f"entry {n} of `{entries}`") for n, row in enumerate(rows, 1)),
+        entries=entries,
     )
 
 

@@ -222,12 +222,17 @@ def require_entries(reference: LoadedReference, gate: Failing, table: Table) -> 
         InvalidReference: One does not; with the file, the number and the line of the entry, and what to write.
     """
     asks = f"gate {gate.name} of {table.name}"
-    if not isinstance(reference.value, KnownRows):
+    known = reference.value
+    if not isinstance(known, KnownRows) or known.entries not in ("", gate.entries):
         parse = "known_rows" if gate.keeps else "control_totals"
-        why = f"{asks} reads its entries, so that the domain has to declare it with parse={parse}"
+        has = f" in place of `{known.entries}`" if isinstance(known, KnownRows) else ""
+        why = (
+            f"{asks} reads its entries, so that the domain has to declare it with parse={parse}, and it has to have "
+            f"`version` and `{gate.entries}`{has}"
+        )
         raise errors.ReferenceBroken(reference=reference.name, place=reference.place, why=why)
     found = gate.mistake and gate.mistake(
-        reference.value.rows,
+        known.rows,
         partition=table.partition.column,
         grain=table.partition.grain,
         key=table.row_key,
@@ -238,9 +243,10 @@ def require_entries(reference: LoadedReference, gate: Failing, table: Table) -> 
 
         number, wrong = found
         line = line_of_entry(reference.content, gate.entries, number)
-        why = f"entry {number} of `{gate.entries}`, in line {line}, {wrong} ({asks} asks what it says)"
+        where = f", in line {line}," if line else ""
+        why = f"entry {number} of `{gate.entries}`{where} {wrong} ({asks} asks what it says)"
         raise errors.ReferenceBroken(reference=reference.name, place=reference.place, why=why)
-    return reference.value
+    return known
 
 
 def known_to(table: Table, references: Mapping[str, LoadedReference]) -> tuple[Safeguard, ...]:

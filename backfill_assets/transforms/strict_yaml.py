@@ -23,16 +23,19 @@ def parse_yaml(content: bytes) -> Any:
         raise ValueError(str(error)) from error
 
 
-def line_of_entry(content: bytes, member: str, number: int) -> int:
+def line_of_entry(content: bytes, member: str, number: int) -> int | None:
     """In which line of a document that was parsed an entry of a list begins; the first line is 1.
+
+    None where the document does not name the list itself, so that a parser has made it of something else.
 
     Args:
         member: The name of the list.
         number: Of the entry; the first is 1.
     """
     root: Any = yaml.compose(content, Loader=_StrictLoader)
-    entries = next(value for key, value in root.value if key.value == member)
-    return int(entries.value[number - 1].start_mark.line) + 1
+    members = root.value if isinstance(root, yaml.MappingNode) else []
+    entries = next((value.value for key, value in members if key.value == member), ())
+    return int(entries[number - 1].start_mark.line) + 1 if number <= len(entries) else None
 
 
 class _StrictLoader(yaml.SafeLoader):

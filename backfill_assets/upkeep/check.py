@@ -12,7 +12,7 @@ from datetime import date
 
 from backfill_assets.candidates.compute import cannot_compute
 from backfill_assets.candidates.failing_rows import require_determined_gates
-from backfill_assets.core.errors import BackfillError, ContractBroken, Problem, Problems
+from backfill_assets.core.errors import BackfillError, ContractBroken, InvalidReference, MissingInput, Problem, Problems
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import DataFile, FileSet, contract_of
 from backfill_assets.core.progress import Listener, Progress, no_listener
@@ -178,6 +178,13 @@ def _problems(ws: Workspace, table: Table) -> Iterator[str]:
         return
     if not isinstance(table, SourceTable) and (reason := cannot_compute(ws, table)):
         yield f"{reason}."
+    try:
+        ws.known_to_gates(table)
+    except MissingInput:
+        pass  # the file is not part of the declaration, and a plan names it
+    except InvalidReference as error:
+        yield error.message
+        return
     try:
         require_determined_gates(ws, table, (partition_of(table.partition.grain, ws.settings.first_day),))
     except BackfillError as error:

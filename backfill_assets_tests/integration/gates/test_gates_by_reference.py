@@ -30,6 +30,7 @@ from backfill_assets.report.report import run_report
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.testing import DomainKit
+from backfill_assets.upkeep.check import check
 from backfill_assets.upkeep.check_rows import check_rows
 from backfill_assets_tests.domains.judged import DAYS, DEFECTS, SECOND, failing_of
 from backfill_assets_tests.integration.gates.conftest import Opens
@@ -320,6 +321,40 @@ def test_a_reference_that_is_parsed_otherwise_is_named_with_how_to_declare_it(op
 
     kit = with_reference(opens, tmp_path, golden("known_rows"), KNOWN, parse=another)
     with pytest.raises(InvalidReference, match="the domain has to declare it with parse=known_rows"):
+        kit.planned("order_totals", DAYS)
+
+
+@pytest.mark.parametrize(
+    ("gate", "document", "has", "parse"),
+    [
+        (golden("control_totals"), TOTALS, "`version` and `rows` in place of `totals`", "known_rows"),
+        (golden("control_totals"), "version: a\ntotals: []\n", "`version` and `rows`", "known_rows"),
+        (totals("known_rows", by=("country",)), KNOWN, "`version` and `totals` in place of `rows`", "control_totals"),
+    ],
+    ids=["golden", "without an entry", "totals"],
+)
+def test_a_reference_of_the_other_kind_of_gate_is_named_with_what_it_has_to_have(
+    gate: Failing, document: str, has: str, parse: str, opens: Opens, tmp_path: Path
+) -> None:
+    kit = with_reference(opens, tmp_path, gate, document)
+    with pytest.raises(InvalidReference) as refused:
+        kit.planned("order_totals", DAYS)
+    said = refused.value.message
+    file = tmp_path / "home" / "reference" / f"{gate.references[0]}.yaml"
+    assert said.startswith(f"{file}: gate {gate.name} of silver.order_totals reads its entries")
+    assert f"parse={parse}, and it has to have {has}" in said
+    assert [each.problems for each in check(kit.ws).tables if each.problems] == [(said,)]
+
+
+def test_an_entry_that_a_parser_has_made_of_something_else_is_named_without_a_line(
+    opens: Opens, tmp_path: Path
+) -> None:
+    def renamed(document: Any) -> KnownRows:
+        return known_rows({"version": document["version"], "rows": document["known"]})
+
+    document = KNOWN.replace("rows:", "known:").replace("order_id: o-2-3, ", "")
+    kit = with_reference(opens, tmp_path, golden("known_rows"), document, parse=renamed)
+    with pytest.raises(InvalidReference, match=r"entry 1 of `rows` lacks order_id"):
         kit.planned("order_totals", DAYS)
 
 
