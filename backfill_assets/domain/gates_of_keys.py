@@ -160,21 +160,25 @@ def references(
     (read,) = others_of(named, {OTHERS: to}, (OTHERS,) if optional else ())
     table = read.table.name
 
-    def rows(candidate: DataFrame, **read: DataFrame) -> DataFrame:
+    def rows(ctx: GateContext, candidate: DataFrame, **read: DataFrame) -> DataFrame:
         value = F.col(in_sql(column))
         known = read[OTHERS].select(F.col(in_sql(other)).alias("_known")).distinct()
         lacking = candidate.where(value.isNotNull()) if nulls else candidate
         lacking = lacking.join(known, value == F.col("_known"), "left_anti")
-        return lacking.withColumns({EXPECTED: F.lit(f"a row of {table}"), FOUND: value})
+        return lacking.select(
+            *(F.col(in_sql(name)) for name in dict.fromkeys((ctx.partition, *ctx.key))),
+            F.lit(f"a row of {table}").alias(EXPECTED),
+            value.alias(FOUND),
+        )
 
     return Failing(
         name=named,
         demands=f"every {column}{'' if nulls else ', in every row,'} is a {other} of {table}",
         rows=rows,
         reads=(read,),
-        takes=(CANDIDATE, OTHERS),
+        takes=(CONTEXT, CANDIDATE, OTHERS),
         over=(Over(frame=CANDIDATE, sql=in_sql(column)), Over(frame=OTHERS, sql=in_sql(other), like=column)),
-        release="references 1",
+        release="references 2",
         blocking=blocking,
     )
 

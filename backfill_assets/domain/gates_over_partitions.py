@@ -75,7 +75,8 @@ def monotonic(
             F.concat(F.lit("at most "), F.col("_after").cast("string"))
         )
         wrong = beside.where(F.col("_new") & (F.coalesce(falls, F.lit(False)) | F.coalesce(exceeds, F.lit(False))))
-        return wrong.select(*shown, bound.alias(EXPECTED), F.col("_value").alias(FOUND))
+        of_row = [each for name, each in zip(named, shown, strict=True) if name in (ctx.partition, *ctx.key)]
+        return wrong.select(*of_row, bound.alias(EXPECTED), F.col("_value").alias(FOUND))
 
     in_words = f", in the order of {over}" if over else ""
     return Failing(

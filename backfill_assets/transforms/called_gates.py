@@ -65,7 +65,7 @@ def called_gate(gate: Failing, table: Table, frames: Frames, ctx: GateContext, s
         rows, found, _ = called(named, then, both, ctx.spark, sources, declared)
     if problem := _wrong_shape(found, table):
         raise CodeBroken(code=named, problem=f"returned rows {problem}{declared}")
-    key = _key_of(found, table)
+    key = _key_of(found, table, is_whole=not gate.release and gate.then is None)
     said = [name for name in (EXPECTED, FOUND) if name in found.fieldNames() and name not in key]
     plan = require_determined_plan(
         rows.select(*(in_sql(name) for name in (*key, *said))),  # what is counted and shown of them
@@ -107,10 +107,14 @@ def _wrong_shape(found: StructType, table: Table) -> str | None:
     return None
 
 
-def _key_of(found: StructType, table: Table) -> tuple[str, ...]:
-    """The columns that name a row: those of the key of the table, or without any all that say nothing else."""
+def _key_of(found: StructType, table: Table, *, is_whole: bool) -> tuple[str, ...]:
+    """The columns that name a row: those of the key of the table, or without any all that say nothing else.
+
+    Args:
+        is_whole: Whether it can have columns besides those that name it, as the rows of an author's function have.
+    """
     names, partition = found.fieldNames(), table.partition.column
-    others = [name for name in table.row_key if name in names and name != partition]
+    others = [name for name in table.row_key if is_whole and name in names and name != partition]
     if not others:
         others = [name for name in names if name not in (partition, EXPECTED, FOUND)]
     return (partition, *others)

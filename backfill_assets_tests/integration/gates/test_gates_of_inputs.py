@@ -33,6 +33,12 @@ def test_a_sum_that_is_not_that_of_the_input_is_named_with_both(
     assert failing_of(kit, version=defect) == found
 
 
+def test_a_group_is_named_by_all_of_its_columns(opens: Opens) -> None:
+    gate = reconciles("amount", of="orders", by=("country", "order_id"), where=ACTIVE, name="by_both")
+    found = [("by_both", "2026-01-03", {**ITALY, "order_id": "o-3-2"}, "20", "21")]
+    assert failing_of(opens(gate), version="dearer", days="2026-01-03") == found
+
+
 @pytest.mark.parametrize(("within", "count"), [(1, 0), ("0.99", 1)])
 def test_totals_may_be_apart_by_what_is_allowed_and_no_more(opens: Opens, within: int | str, count: int) -> None:
     kit = opens(reconciles("amount", of="orders", with_="amount * 1", where=ACTIVE, within=within))
