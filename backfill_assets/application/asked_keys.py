@@ -46,14 +46,16 @@ def asked_keys(ws: Workspace, table: Table, given: str) -> AskedKeys:
         may = f", where {column} may be left out" if len(wanted) > 1 else ""
         raise CannotUse(what=given, why=f"{why}{may}", instead="a file whose first line names the columns of the key")
     schema = to_arrow_schema(business_schema(table), timezone="UTC")
-    keys: dict[tuple[str, ...], str] = {}
+    keys: list[tuple[str, ...]] = []
+    places: dict[tuple[object, ...], str] = {}
     for place, values in lines:
-        key = tuple(_checked(table, schema, place, columns, values))
-        if key in keys:
-            raise _unusable(place, f"it names the key of {keys[key]} again")
+        typed = tuple(_checked(table, schema, place, columns, values))
+        # Several texts can stand for one value, such as 1.1 and 1.10 of a decimal.
+        if (first := places.setdefault(typed, place)) != place:
+            raise _unusable(place, f"it names the key of {first} again")
         if len(keys) == MOST_KEYS:
             raise _unusable(place, f"it is more than the {MOST_KEYS:,} keys that a report shows")
-        keys[key] = place
+        keys.append(tuple(str(t) if n == column else v for n, v, t in zip(columns, values, typed, strict=True)))
     if not keys:
         raise CannotUse(what=given, why="it has no keys", instead="a file with a line for each key below the columns")
     return AskedKeys(columns=tuple(columns), keys=tuple(keys), salt=secrets.token_hex(32))
@@ -141,7 +143,7 @@ def _of_reference(ws: Workspace, name: str) -> tuple[Sequence[str], Iterator[Lin
 
 def _checked(
     table: Table, schema: pa.Schema, place: str, columns: Sequence[str], values: Sequence[str]
-) -> Iterator[str]:
+) -> Iterator[object]:
     """The values of a key, each of the type of its column; the first day for what names a partition."""
     from backfill_assets.lake.row_values import typed_keys
 
@@ -151,12 +153,11 @@ def _checked(
         try:
             if name == table.partition.column:
                 (partition,) = partitions_over(table.partition.grain, days_named(value.strip()))
-                yield str(partition)
+                yield partition
                 continue
-            typed_keys([name], [[value]], schema)
+            yield typed_keys([name], [[value]], schema).column(0)[0].as_py()
         except (InvalidRange, ValueError) as error:
             why = (
                 error.message.removesuffix(".") if isinstance(error, BackfillError) else f"{value!r} names several days"
             )
             raise _unusable(place, why) from None
-        yield value

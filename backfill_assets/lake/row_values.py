@@ -473,11 +473,12 @@ def _value(name: str, text: str, kind: pa.DataType) -> pa.Scalar:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    read = text
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         # As `texts` writes it, or as a person types it: Arrow takes no name of a zone, and asks for an offset.
         plain = text.removesuffix("UTC").rstrip()
-        text = plain if _HAS_OFFSET.search(plain) else f"{plain}Z"
+        read = plain if _HAS_OFFSET.search(plain) else f"{plain}Z"
     try:
-        return pc.cast(pa.scalar(text), kind)
+        return pc.cast(pa.scalar(read), kind)
     except pa.ArrowInvalid as error:
         raise NoValueOfKey(value=text[:100], column=name, type_=str(kind)) from error

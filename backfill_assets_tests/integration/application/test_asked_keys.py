@@ -28,7 +28,15 @@ from backfill_assets.report.shown_keys import WhereShown
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.shop import OUTPUT, RECENT, Shop, WorkIn
-from backfill_assets_tests.support.two_releases import FIRST, by_pandas, drawn, in_delta, opened, things
+from backfill_assets_tests.support.two_releases import (
+    FIRST,
+    by_pandas,
+    drawn,
+    in_delta,
+    opened,
+    records,
+    things,
+)
 
 REQUEST = PlanRequest(table=RECENT, days=OUTPUT, reason="disputed", by="ana", transform_version="1.0.0")
 
@@ -130,6 +138,16 @@ def test_a_file_that_names_no_keys_is_refused_with_its_line(
         planned(published_shop, keys_in(tmp_path, *lines))
     with published_shop.ws.ledger.read() as tx:
         assert len(tx.runs.records(table=RECENT)) == 1
+
+
+def test_texts_of_one_value_are_one_key_and_what_is_no_value_is_said_as_it_was_typed(
+    published_shop: Shop, tmp_path: Path
+) -> None:
+    with pytest.raises(Refused, match=r"line 3 cannot be used: it names the key of .*line 2 again"):
+        asked_keys(published_shop.ws, records, keys_in(tmp_path, "record", "7", "07"))
+    by_instant = replace(records, key=("at",))
+    with pytest.raises(Refused, match=r"line 2 cannot be used: '2026-01-01' is not a value of the key column at"):
+        asked_keys(published_shop.ws, by_instant, keys_in(tmp_path, "at", "2026-01-01"))
 
 
 def test_the_command_pins_keys_and_refuses_what_has_no_one_table(
