@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +123,7 @@ def _keys_of(rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> list[tupl
         return []
     if len(rows) < 2:
         return [()]
-    cells = [[None if cell is None else repr(cell) for cell in column] for column in zip(*rows, strict=True)]
+    cells = [[None if cell is None else _equal_to(cell) for cell in column] for column in zip(*rows, strict=True)]
     found: list[tuple[int, ...]] = []
     filled = [place for place, column in enumerate(cells) if None not in column]
     for size in range(1, _MOST_COLUMNS + 1):
@@ -131,6 +132,12 @@ def _keys_of(rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> list[tupl
             if not is_larger and _are_different(zip(*(cells[place] for place in places), strict=True)):
                 found.append(places)
     return [tuple(names[place] for place in places) for places in found]
+
+
+def _equal_to(cell: Any) -> object:
+    """What is equal for values that are equal in a column, such as the decimals 1.0 and 1.00."""
+    is_number = isinstance(cell, int | float | Decimal) and cell == cell
+    return cell if is_number or isinstance(cell, date) else repr(cell)
 
 
 def _are_different(values: Iterable[object]) -> bool:

@@ -420,6 +420,13 @@ def _reads_order(readers: Sequence[Called], *, is_read: bool) -> bool:
     for each in readers:
         if each.name in _SORTED or (each.name == "array_sort" and each.argument(1).startswith(_BY_ITSELF)):
             return False
-        if each.name not in _KEEPS:
+        if each.name not in _KEEPS or _is_given_places(each):
             return True
     return is_read
+
+
+def _is_given_places(called: Called) -> bool:
+    """Whether the function that each element is given to is given its place in the list as well."""
+    function = next(iter(calls(called.argument(1))), None)
+    # What it computes, its variables, and a flag.
+    return function is not None and function.name == "lambdafunction" and len(function.arguments) > 3

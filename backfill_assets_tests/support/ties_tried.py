@@ -92,6 +92,10 @@ REFUSED: Mapping[str, tuple[str, Form]] = {
             "shop", F.posexplode("notes")
         ),
     ),
+    "collect_list, filtered by places and counted": (
+        "collect_list as v",
+        _agg(lambda: F.size(F.filter(F.collect_list("note"), lambda x, n: (n < 1) & (x == "x")))),
+    ),
     "collect_set": ("collect_set as v", _agg(lambda: F.collect_set("note"))),
     "array_agg": ("collect_list as v", _agg(lambda: F.array_agg("note"))),
     "listagg": ("listagg as v", _agg(lambda: F.listagg("note", F.lit(", (")))),
@@ -238,6 +242,9 @@ ALLOWED: Mapping[str, Form] = {
     .withColumn("n", F.size("notes"))
     .select("shop", "n", F.sort_array("notes").alias("v")),
     "list of mapped elements, sorted": _agg(lambda: F.sort_array(F.transform(F.collect_list("amount"), lambda x: x + 1))),
+    "list of fields, sorted": _agg(
+        lambda: F.sort_array(F.transform(F.collect_list(F.struct("note", "amount")), lambda x: x["note"]))
+    ),
     "list of mapped elements, sorted later": lambda sales, _: sales.groupBy("shop")
     .agg(F.transform(F.collect_list("amount"), lambda x: x + 1).alias("made"))
     .select("shop", F.array_contains("made", 2).alias("v")),
