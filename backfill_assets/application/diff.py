@@ -189,6 +189,7 @@ def diff_of_states(
         of=declared.name,
         before=before,
         after=after,
+        days=days,
         kinds=wanted.kinds,
         columns=wanted.columns,
         where=wanted.where,

@@ -64,6 +64,10 @@ def diff(
         compared = [name for name in map(str.strip, columns.split(",")) if name]
         wanted = wanted_rows(kind, compared, where.strip())
         (last, file), ws = _day_and_file(to or []), session.ws
+        if first and file and not last:
+            raise NotGiven(
+                why="--to names a file, and the last day is not given", add="--to DAY as well, a second --to"
+            )
         days = range_given(first, last)
         if as_of or any(named in (each.name, each.short_name) for each in ws.domain.tables.values()):
             if as_of is None or len(as_of) != 2:

@@ -18,7 +18,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.gates.by_values import ADDED, CHANGED, DIFFERENT, REMOVED
 from backfill_assets.lake.row_values import text_rows_of
 from backfill_assets.ledger.findings import Values
-from backfill_assets.planning.partitions import Grain, Partitions
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.report.errors import NotOneOf
 
 FIRST_ROWS = 20
@@ -105,6 +105,7 @@ class DiffDocument:
         of: The run, the set or the table.
         before: Of a table, its earlier state as it was asked for; else null.
         after: The later one.
+        days: Of a table, the days of the partitions that are asked for; null for all.
         kinds: The kinds that are asked for.
         columns: The columns that are compared; empty for all.
         where: The condition that a row fulfils before or after; empty for none.
@@ -114,6 +115,7 @@ class DiffDocument:
     of: str
     before: str | None = None
     after: str | None = None
+    days: DayRange | None = None
     kinds: tuple[str, ...]
     columns: tuple[str, ...]
     where: str

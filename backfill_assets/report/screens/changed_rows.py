@@ -56,15 +56,33 @@ def diff_page(found: DiffDocument) -> Page:
     is_first_part = any(len(each.rows) < each.differing for each in found.tables if each.file is None)
     return page(
         f"Changed rows of {found.of}{between}",
-        *(section(each.table, *_of_table(each)) for each in found.tables),
+        _asked_for(found),
+        *(
+            section(each.table, *_of_table(each, said="such row" if _chooses(found) else "row"))
+            for each in found.tables
+        ),
         next_steps(_all_of(found)) if is_first_part else None,
     )
 
 
-def _of_table(found: TableDiff) -> Iterable[Block | None]:
+def _chooses(found: DiffDocument) -> bool:
+    """Whether only some of the rows that differ are asked for."""
+    return bool(found.columns or found.where or set(found.kinds) != set(DIFFERENT))
+
+
+def _asked_for(found: DiffDocument) -> Note | None:
+    """Which of the rows that differ are asked for, where others are not counted."""
+    kinds = f"rows that are {found.kinds[0]}" if len(found.kinds) == 1 else "rows"
+    differ = f"that differ in {' or '.join(found.columns)}" if found.columns else ""
+    fulfil = f"where {found.where}" if found.where else ""
+    asked = " ".join(filter(None, (kinds, differ, fulfil)))
+    return Note(text=f"Asked for: {asked}. Other rows are not counted.") if _chooses(found) else None
+
+
+def _of_table(found: TableDiff, *, said: str) -> Iterable[Block | None]:
     counts = f"{found.changed:,} changed, {found.added:,} added, {found.removed:,} removed"
     is_any = found.differing > 0
-    yield Note(text=f"{counts}, in {found.partitions}." if is_any else f"No row differs in {found.partitions}.")
+    yield Note(text=f"{counts}, in {found.partitions}." if is_any else f"No {said} differs in {found.partitions}.")
     yield from map(not_compared_note, found.not_compared)
     if found.file is not None:
         yield Note(text=f"{count_of(found.file_rows or 0, 'row')} written to {found.file}.")
@@ -81,9 +99,10 @@ def changes_page(found: ChangedRowsPage) -> Page:
         return page(
             words("Changed rows of ", named), *refused_page(found.problem.message, next_step_of(found.problem)).blocks
         )
-    nothing = "No more row differs." if asked.begin else "No row differs."
+    row = "such row" if asked.kind or asked.column else "row"
+    nothing = f"No more {row} differs." if asked.begin else f"No {row} differs."
     if found.next and not found.rows:
-        nothing = "No row differs in the partitions that were compared for this page."
+        nothing = f"No {row} differs in the partitions that were compared for this page."
     links = {
         "first": replace(asked, begin=None, skip=0) if asked.begin else None,
         "next": found.next,
@@ -134,6 +153,8 @@ def not_compared_note(found: NotCompared) -> Note:
 def _all_of(found: DiffDocument) -> Invocation:
     """The command that writes all rows to a file."""
     asked: list[tuple[str, str]] = [("as-of", each) for each in (found.before, found.after) if each]
+    if found.days:
+        asked += [("first", str(found.days.start)), ("last", str(found.days.last))]
     asked += [("kind", each) for each in found.kinds] if set(found.kinds) != set(DIFFERENT) else []
     asked += [("columns", ",".join(found.columns))] if found.columns else []
     asked += [("where", found.where)] if found.where else []

@@ -199,6 +199,10 @@ def test_the_command_shows_the_first_rows_and_names_the_one_for_all(
     assert text.endswith(f"backfill diff {run_id} --to changed.parquet")
     found = json.loads(CliRunner().invoke(app, ["diff", run_id, "--kind", "changed", "--json"]).stdout)
     assert (found["of"], found["tables"][0]["changed"], len(found["tables"][0]["rows"])) == (run_id, 7, 3)
+    removed = CliRunner().invoke(app, ["diff", run_id, "--kind", "removed", "--where", "amount > 1"])
+    said = "Asked for: rows that are removed where amount > 1. Other rows are not counted."
+    assert said in " ".join(removed.stdout.split()), removed.output
+    assert "No such row differs in 2026-01-03..2026-01-09, 7 days." in " ".join(removed.stdout.split())
     to = tmp_path / "changed.csv"
     done = CliRunner().invoke(app, ["diff", run_id, "--to", str(to)], catch_exceptions=False)
     assert f"7 rows written to {to}." in " ".join(done.stdout.split()), done.output
@@ -213,6 +217,7 @@ def test_the_command_shows_the_first_rows_and_names_the_one_for_all(
     for words, why in (
         (["diff", run_id, "--to", "changed"], "the file 'changed' is not a .parquet, .csv or .jsonl file"),
         ([*states, "--to", "2026-02"], "--to names one file, and one last day"),
+        ([*states[:-2], "--to", "out.csv"], "--to names a file, and the last day is not given"),
         (["diff", "recent_sales"], "which two states of recent_sales are compared is not given"),
         (["diff", run_id, "--from", "2026-01-03", "--to-day", "2026-01-03"], "no such option"),
         (["diff", "shadow-1"], "there is no run 'shadow-1'"),
@@ -326,7 +331,7 @@ def test_the_desk_pages_through_changed_rows_and_filters_them(
     said = f"too many rows to count those that are asked for here: backfill diff {run_id} --columns amount"
     assert said in get(desk, f"/changes/{run_id}?column=amount").words
     monkeypatch.setattr("backfill_assets.report.changed_rows.MOST_GROUPS", 8)
-    assert "No row differs." in get(desk, f"/changes/{run_id}?kind=added").words
+    assert "No such row differs." in get(desk, f"/changes/{run_id}?kind=added").words
     assert "40" in get(desk, f"/changes/{run_id}?column=amount&kind=changed").words
     assert get(desk, f"/changes/{run_id}?column=shop").status == 400
     assert get(desk, f"/changes/{run_id}?kind=other").status == 400
