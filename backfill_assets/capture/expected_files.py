@@ -13,7 +13,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,9 @@ _MEMBERS: Mapping[str, tuple[str, ...]] = {
 _LISTS = ("files", "entries")
 _DIGITS = {"sha256": 64, "md5": 32}
 _MOST_NAMED = 5
+
+Said = Iterable[tuple[str, Any]]
+"""What an entry says, by the words that it has for it, of which two may be for one thing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +118,7 @@ def read_manifest(path: Path) -> tuple[Expected, ...]:
             raise _no_manifest(name, "is larger than a manifest can be (64 MiB)")
         text = path.read_text("utf-8-sig")
         is_csv = path.suffix.lower() == ".csv"
-        entries = list(csv.DictReader(io.StringIO(text, newline=""), strict=True)) if is_csv else _listed(text)
+        entries = _rows(text) if is_csv else _listed(text)
     except OSError as error:
         raise _no_manifest(name, f"cannot be read: {str(error.strerror).lower()}") from error
     except (ValueError, RecursionError, csv.Error) as error:
@@ -128,33 +131,54 @@ def read_manifest(path: Path) -> tuple[Expected, ...]:
     return found
 
 
-def _listed(text: str) -> Sequence[Any]:
-    document = json.loads(text)
+def _rows(text: str) -> Sequence[Said]:
+    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
+    _told_apart((name, None) for name in reader.fieldnames or ())
+    return [row.items() for row in reader]
+
+
+def _told_apart(members: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """The members of an object, none of which may be there twice: nobody would compare the first."""
+    pairs = list(members)
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("a member is there twice")
+    return found
+
+
+def _listed(text: str) -> Sequence[Said]:
+    document = json.loads(text, object_pairs_hook=_told_apart)
     if isinstance(document, dict):
         document = next((document[name] for name in _LISTS if name in document), None)
     if not isinstance(document, list):
         raise ValueError("no list of files")
     # A manifest of a warehouse says of an entry in its `meta` what it is.
-    return [
-        {**{k: v for k, v in each.items() if k not in ("meta", "mandatory")}, **(each.get("meta") or {})}
-        if isinstance(each, dict)
-        else {"name": each}
-        for each in document
-    ]
+    return [[*_members(each)] if isinstance(each, dict) else [("name", each)] for each in document]
 
 
-def _expected(entry: Mapping[str, Any], manifest: str) -> Expected:
+def _members(entry: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in entry.items():
+        if name == "meta" and isinstance(value, dict):
+            yield from value.items()
+        elif name != "mandatory" and (name, value) != ("meta", None):
+            yield name, value
+
+
+def _expected(entry: Said, manifest: str) -> Expected:
     known = {each: member for member, names in _MEMBERS.items() for each in names}
     said: dict[str, Any] = {}
-    for given, value in entry.items():
+    for given, value in entry:
         member = known.get(str(given).strip())
         if member is None:
             of = ", ".join(names[0] for names in _MEMBERS.values())
             raise _no_manifest(manifest, f"says {visible(str(given))[:60]!r} of a file, and is compared in {of}")
-        if value not in (None, ""):
-            said[member] = value
+        if value in (None, ""):
+            continue
+        value = name_in(value) if member == "name" and isinstance(value, str) else value
+        if str(said.setdefault(member, value)).strip() != str(value).strip():
+            both = f"{said[member]!r:.60} and {value!r:.60}"
+            raise _no_manifest(manifest, f"says two different things for {member} of one file: {both}")
     name = said.get("name")
-    if not isinstance(name, str) or not (name := name_in(name)):
+    if not isinstance(name, str) or not name:
         raise _no_manifest(manifest, "has an entry without the name of a file")
     for member in ("records", "size_bytes"):
         if member in said and not re.fullmatch(r"[0-9]{1,18}", str(said[member]).strip()):

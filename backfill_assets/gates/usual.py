@@ -315,7 +315,7 @@ def judged(
             )
             points.append(point)
             found.setdefault(group, []).append(point)
-        verdicts[partition] = _verdict(gate, points)
+        verdicts[partition] = _verdict(gate, points, sum(each in history.amounts for each in before))
     return Judged(verdicts=verdicts, points=tuple(_shown(gate, found, history)))
 
 
@@ -339,10 +339,14 @@ class _Limits:
         return self.known[key]
 
 
-def _verdict(gate: Usual, points: Sequence[UsualPoint]) -> Verdict:
-    """The verdict on a partition, from what was found of its groups."""
+def _verdict(gate: Usual, points: Sequence[UsualPoint], known: int) -> Verdict:
+    """The verdict on a partition, from what was found of its groups.
+
+    Args:
+        known: How many accepted partitions there are to compare with, also of a partition without any group.
+    """
     far = [point for point in points if point.far and not point.stays]
-    compared = max((point.compared for point in points), default=0)
+    compared = max((point.compared for point in points), default=known)
     observed: dict[str, Any] = {"measure": gate.measure, "most": f"{gate.most:g}"}
     observed |= {"compared": compared, "fewest": gate.fewest}
     if gate.by:
@@ -361,7 +365,7 @@ def _verdict(gate: Usual, points: Sequence[UsualPoint]) -> Verdict:
     finding = Finding.AS_USUAL
     if any(point.far for point in points):
         finding = Finding.FAR_AS_ACCEPTED
-    elif points and all(point.usual is None for point in points):
+    elif compared < gate.fewest and all(point.usual is None for point in points):
         finding = Finding.LITTLE_HISTORY
     return Verdict(passed=True, finding=finding, observed=observed)
 

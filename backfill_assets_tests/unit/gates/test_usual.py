@@ -281,6 +281,15 @@ def test_groups_are_compared_one_by_one_and_their_names_are_in_no_verdict() -> N
     assert compared_now == {"north": 7, "south": 8, None: 8}
 
 
+@pytest.mark.parametrize(("days_known", "finding"), [(4, Finding.LITTLE_HISTORY), (5, Finding.AS_USUAL)])
+def test_little_history_of_no_groups_is_said_as_well(days_known: int, finding: Finding) -> None:
+    gate = usual(rows(), by=("shop",), against=days(14), same=None)
+    before = compared_with(gate, Grain.DAILY, [MONDAY], [])
+    known = History(before=before, amounts={MONDAY - place * A_DAY: {} for place in range(1, days_known + 1)})
+    verdict = judged(gate, {MONDAY: {}}, {}, known, is_count=True).verdicts[MONDAY]
+    assert (verdict.passed, verdict.finding, verdict.observed["compared"]) == (True, finding, days_known)
+
+
 def test_what_was_not_measured_by_its_groups_does_not_pass() -> None:
     gate = usual(rows(), by=("shop",), against=days(14), same=None)
     verdict = judged(gate, {MONDAY: None}, {}, history(*[100] * 8, gate=gate), is_count=True).verdicts[MONDAY]
