@@ -205,8 +205,11 @@ def _state(ws: Workspace, table: Table, as_of: str) -> tuple[str, int]:
     with ws.ledger.read() as tx:
         last = tx.publications.last_landed(table.name)
     version = int(as_of[1:])
-    if last is None or last.delta_version is None or version > last.delta_version:
+    if last is None or last.delta_version is None:
         raise NothingReadersSee(table=table.name, of=table.name, as_of=as_of)
+    if version > last.delta_version:
+        newest = f"v{last.delta_version}"
+        raise CannotUse(what=as_of, why=f"the newest version of {table.name} is {newest}", instead=newest)
     return table.name, version
 
 

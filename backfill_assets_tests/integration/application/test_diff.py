@@ -243,7 +243,7 @@ def test_two_states_are_named_by_versions_runs_and_times(published_shop: Shop) -
     days = DayRange.inclusive(OUTPUT.start, OUTPUT.start)
     (some,) = diff_of_states(shop.ws, RECENT, "v1", "v2", EVERY, days=days).tables
     assert (counts(some), len(some.partitions)) == ((0, 0, 1), 1)
-    with pytest.raises(Refused):
+    with pytest.raises(Refused, match=f"v9 cannot be used: the newest version of {RECENT} is v2"):
         diff_of_states(shop.ws, RECENT, "v1", "v9", EVERY)
 
 
