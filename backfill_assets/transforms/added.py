@@ -12,6 +12,7 @@ ADDS = frozenset(SUMS | MOMENTS)
 
 _EXACT = re.compile(r"(?:decimal|numeric|bigint|long|int|integer|smallint|tinyint)\b", re.IGNORECASE)
 _EXACT_TYPES = {"DecimalType", "LongType", "IntegerType"}
+_ROUNDS = {"floor", "ceil", "ceiling"}
 _IN_SQL = re.compile(rf"\b({'|'.join(sorted(ADDS))})\s*\(((?:[^()]|\([^()]*\))*)\)", re.IGNORECASE)
 _WORD = re.compile(r"(?<![\w'])[a-z_]\w*", re.IGNORECASE)
 
@@ -29,9 +30,12 @@ def texts_in(nodes: Sequence[ast.AST]) -> tuple[str, ...]:
 
 
 def is_cast_exactly(node: ast.AST) -> bool:
-    """Whether something inside is cast to decimals or whole numbers."""
+    """Whether something inside is cast to decimals or whole numbers, or rounded to these."""
     for part in ast.walk(node):
-        if not isinstance(part, ast.Call) or getattr(part.func, "attr", "") not in ("cast", "try_cast", "astype"):
+        called = getattr(part.func, "attr", getattr(part.func, "id", "")) if isinstance(part, ast.Call) else ""
+        if called in _ROUNDS:
+            return True
+        if not isinstance(part, ast.Call) or called not in ("cast", "try_cast", "astype"):
             continue
         for given in part.args:
             named = getattr(given, "func", given)
@@ -45,5 +49,5 @@ def is_cast_exactly(node: ast.AST) -> bool:
 def sums_in_sql(text: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The aggregates of a text of SQL that add, with the words in them."""
     for found in _IN_SQL.finditer(text):
-        if not re.search(rf"\bas\s+{_EXACT.pattern}", found.group(2), re.IGNORECASE):
+        if not re.search(rf"\bas\s+{_EXACT.pattern}|\b(?:{'|'.join(_ROUNDS)})\s*\(", found.group(2), re.IGNORECASE):
             yield found.group(1).lower(), tuple(dict.fromkeys(_WORD.findall(found.group(2))))

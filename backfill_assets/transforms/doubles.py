@@ -15,7 +15,7 @@ from pyspark.sql.types import DoubleType, FloatType, StructType
 from backfill_assets.transforms.dependencies import groups_of
 from backfill_assets.transforms.plan_tree import Called, Node, calls, columns, lists, numbers_in, tree_of
 
-SUMS = {"sum", "try_sum", "avg", "mean", "try_avg"}
+SUMS = {"sum", "try_sum", "avg", "mean", "try_avg", "product"}
 MOMENTS = {
     *("stddev", "stddev_samp", "stddev_pop", "std", "variance", "var_samp", "var_pop", "skewness", "kurtosis"),
     *("corr", "covar_samp", "covar_pop", "regr_slope", "regr_intercept", "regr_r2", "regr_sxx", "regr_sxy", "regr_syy"),
@@ -52,7 +52,7 @@ class _Types:
         text = _without_conditions(text)
         if cast := re.match(r"^(?:try_)?cast\(.* as ([\w,() ]+)\)$", text, re.DOTALL):
             return cast.group(1).startswith(("double", "float"))
-        exact = [each for each in calls(text) if each.name in _EXACT or _casts_exactly(each)]
+        exact = [each for each in calls(text) if each.name.lower() in _EXACT or _casts_exactly(each)]
         rest = _without(text, exact)
         if any(_casts_to_double(each) for each in calls(rest)):
             return True
