@@ -70,7 +70,7 @@ def diff(
             )
         days = range_given(first, last)
         if as_of or any(named in (each.name, each.short_name) for each in ws.domain.tables.values()):
-            if as_of is None or len(as_of) != 2:
+            if as_of is None or len(as_of) != 2 or not all(map(str.strip, as_of)):
                 raise NotGiven(why=f"which two states of {named} are compared is not given", add="--as-of A --as-of B")
             if table is not None:
                 raise NotTogether(why="--table chooses a table of a set", leave="--table", instead="name only TABLE")

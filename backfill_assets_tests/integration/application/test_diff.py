@@ -219,6 +219,7 @@ def test_the_command_shows_the_first_rows_and_names_the_one_for_all(
         ([*states, "--to", "2026-02"], "--to names one file, and one last day"),
         ([*states[:-2], "--to", "out.csv"], "--to names a file, and the last day is not given"),
         (["diff", "recent_sales"], "which two states of recent_sales are compared is not given"),
+        (["diff", "recent_sales", "--as-of", "v1", "--as-of", ""], "which two states of recent_sales are compared"),
         (["diff", run_id, "--from", "2026-01-03", "--to-day", "2026-01-03"], "no such option"),
         (["diff", "shadow-1"], "there is no run 'shadow-1'"),
     ):
