@@ -14,10 +14,14 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from backfill_assets.candidates.compute import inputs_without_rows, pinned_inputs
 from backfill_assets.candidates.read_by_gates import Pinned, pinned_by_gate, rows_read, runs_before
 from backfill_assets.candidates.rows import rows_of
+from backfill_assets.core.grouped import grouped
+from backfill_assets.core.spark_causes import spark_reason
+from backfill_assets.core.wording import visible
 from backfill_assets.domain import DerivedTable, Failing, GateContext, Table
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.domain.failing_rows import ACCEPTED, AROUND, CANDIDATE, Frames
@@ -172,16 +176,16 @@ def measuring_run(
 
 
 def require_determined_gates(ws: Workspace, table: Table, partitions: Sequence[date]) -> None:
-    """Calls the gates of an author with frames without rows, so that what they describe is looked at before any row is
-    computed.
+    """Calls the gates of an author with frames without rows, and holds the expressions of others against the types of
+    theirs, so that what they describe is looked at before any row is computed.
 
     Args:
         partitions: What will be measured.
 
     Raises:
-        ContractBroken: A gate failed, or its rows depend on what nothing decides.
+        ContractBroken: A gate failed, its rows depend on what nothing decides, or it is over values of another type.
     """
-    gates = [gate for gate in table.gates if isinstance(gate, Failing) and not gate.release]
+    gates = [gate for gate in table.gates if isinstance(gate, Failing) and (gate.over or not gate.release)]
     if not gates:
         return
     inputs = inputs_without_rows(ws, table) if isinstance(table, DerivedTable) else {}
@@ -192,9 +196,28 @@ def require_determined_gates(ws: Workspace, table: Table, partitions: Sequence[d
             other = ws.domain.table(read.table)
             no_rows = rows_of(ws, other, ())
             frames[read.argument] = no_rows if read.changes else current_rows(no_rows, other)
+        _require_types(gate, table, frames)
+        if gate.release:
+            continue
         references = {name: ws.references[name].value for name in gate.references}
         ctx = _context(ws, table, gate, partitions, references=references)
         called_gate(gate, table, frames, ctx, Sources.of(ws.domain))
+
+
+def _require_types(gate: Failing, table: Table, frames: Frames) -> None:
+    """Refuses expressions of a gate that Spark cannot compute, or whose values are of another type than it needs."""
+    wrong = f"is wrong{visible(f', in {gate.place}') if gate.place else ''}"
+    for frame, each_over in grouped((over.frame, over) for over in gate.over).items():
+        asked = [F.expr(over.sql).alias(f"_{n}") for n, over in enumerate(each_over)]
+        try:
+            found = frames[frame].select(*asked).schema
+        except PySparkException as error:
+            raise CodeBroken(
+                code=gate_of(gate, table), problem=f"{wrong}: {spark_reason(error).removesuffix('.')}"
+            ) from error
+        for over, column in zip(each_over, found, strict=True):
+            if mistake := over.mistake(column.dataType):
+                raise CodeBroken(code=gate_of(gate, table), problem=f"{wrong}: {mistake}")
 
 
 def counted(work: Measuring) -> Mapping[str, FailingRows]:

@@ -243,10 +243,11 @@ def quiet_spark(
 
 
 def mute_query_contexts() -> None:
-    """PySpark writes thousands of characters of JSON about an expression that failed, which the error says as well."""
+    """PySpark writes thousands of characters of JSON about an expression that failed, which the error says as well; so
+    does its client of a server, whose log is off until Dagster turns on every logger."""
     from pyspark.logger import PySparkLogger
 
-    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger", "pyspark.sql.connect.logging"):
         # A filter and not `disabled`, which Dagster takes back for every logger when it sets up its own.
         PySparkLogger.getLogger(name).addFilter(_nothing)
 

@@ -6,7 +6,7 @@ Gate conditions are checked apart (`check_conditions`): commands that only look 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date, datetime
@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from pyspark.sql.types import (
     DataType,
     DateType,
+    MapType,
     NumericType,
     StringType,
     StructType,
@@ -26,11 +27,11 @@ from pyspark.sql.types import (
 
 from backfill_assets.capture.kafka_topic import KafkaReplay
 from backfill_assets.capture.kinesis_stream import KinesisReplay
-from backfill_assets.core.columns import LINEAGE
+from backfill_assets.core.columns import LINEAGE, in_sql
 from backfill_assets.core.declaring import declared, place_of_declaration, require_parts, shown
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.column_types import check_columns, check_identifying
-from backfill_assets.domain.failing_rows import Failing, Over, cannot_be_given
+from backfill_assets.domain.failing_rows import Failing, Needs, Over, cannot_be_given
 from backfill_assets.domain.gates import (
     AcceptedValues,
     AddsOnly,
@@ -112,7 +113,7 @@ def checking(table: Any) -> Iterator[None]:
             raise
         _require_parts(table)
     except InvalidDeclaration as error:
-        error.place = table.place
+        error.place = error.place or table.place
         raise
 
 
@@ -280,30 +281,50 @@ def complete_gates(
     complete = [gate for gate in complete if not (isinstance(gate, WarmUpProof) and gate.asked == 0)]
     seen: set[str] = set()
     for gate in complete:
-        if not SHORT_NAME.fullmatch(gate.name):
-            raise wrong(table, f"a gate is named with lower-case letters, digits and _: {gate.name!r}")
-        if gate.name in seen:
-            raise wrong(table, f"two gates are named {gate.name!r}; give one of them a name of its own, with name=")
+        with _placed_at(gate):
+            _check_gate(table, gate, seen)
         seen.add(gate.name)
-        if not isinstance(gate, RowExpression) and gate.columns != table.row_key:
-            _require_gate_columns(table, gate)
-        if isinstance(gate, AcceptedValues):
-            _check_accepts(table, gate)
-        if isinstance(gate, Failing) and not gate.sql:
-            _require_given(table, gate)
     return tuple(complete)
+
+
+def _check_gate(table: Declared, gate: Gate, others: Container[str]) -> None:
+    if not SHORT_NAME.fullmatch(gate.name):
+        raise wrong(table, f"a gate is named with lower-case letters, digits and _: {gate.name!r}")
+    if gate.name in others:
+        raise wrong(table, f"two gates are named {gate.name!r}; give one of them a name of its own, with name=")
+    if not isinstance(gate, RowExpression) and gate.columns != table.row_key:
+        _require_gate_columns(table, gate)
+    if isinstance(gate, AcceptedValues):
+        _check_accepts(table, gate)
+    if isinstance(gate, Failing) and not gate.sql:
+        _require_given(table, gate)
 
 
 def check_conditions(table: Declared) -> None:
     """Refuses gates whose condition, or query, is not SQL, or mentions a column, or a table, that there is not."""
     for gate in table.gates:
-        if isinstance(gate, RowExpression):
-            _require_gate_columns(table, gate)
-            require_kind(gate.condition, f"{table.name}: the condition of gate {gate.name}", table.schema, counts=False)
-        if isinstance(gate, Failing):
-            _require_given(table, gate)
-            for each in gate.over:
-                _require_over(table, gate, each)
+        with _placed_at(gate):
+            _check_condition(table, gate)
+
+
+def _check_condition(table: Declared, gate: Gate) -> None:
+    if isinstance(gate, RowExpression):
+        _require_gate_columns(table, gate)
+        require_kind(gate.condition, f"{table.name}: the condition of gate {gate.name}", table.schema, counts=False)
+    if isinstance(gate, Failing):
+        _require_given(table, gate)
+        for each in gate.over:
+            _require_over(table, gate, each)
+
+
+@contextmanager
+def _placed_at(gate: Gate) -> Iterator[None]:
+    """Mistakes in a gate are in the line that declares it, and not in that of its table."""
+    try:
+        yield
+    except InvalidDeclaration as error:
+        error.place = gate.place or error.place
+        raise
 
 
 def _require_given(table: Declared, gate: Failing) -> None:
@@ -323,14 +344,20 @@ def _require_over(table: Declared, gate: Failing, over: Over) -> None:
     if over.frame in getattr(table, "changes", ()):
         known += [name for name in columns_in(over.sql, what) if name.startswith("_")]
     named = f" of {others[over.frame].name if over.frame in others else over.frame}"
-    for column in columns_in(over.sql, what):
+    columns = columns_in(over.sql, what)
+    for column in columns:
         if column not in known:
             whose = "" if read is table else named
             raise wrong(table, f"gate {gate.name}: {column!r} is not a column{whose}{meant(column, known)}")
         if over.like:
             _require_alike(table, gate, over.like, f"{column!r}{named}", _type_of(read, column))
-    if over.is_condition:
+    if over.needs is Needs.CONDITION:
         require_kind(over.sql, what, read.schema, counts=False)
+    # Of an expression it is known where Spark has looked at it.
+    is_column = len(columns) == 1 and over.sql in (columns[0], in_sql(columns[0]))
+    kind = _type_of(read, columns[0]) if is_column else None
+    if mistake := kind and over.mistake(kind):
+        raise wrong(table, f"gate {gate.name}: {mistake}")
 
 
 def _type_of(table: Declared, column: str) -> DataType | None:
@@ -346,7 +373,8 @@ def _require_alike(table: Declared, gate: Failing, column: str, other: str, its:
     if own is None or its is None:
         return
     families = (NumericType, DateType | TimestampType | TimestampNTZType)
-    if type(own) is type(its) or any(isinstance(own, each) and isinstance(its, each) for each in families):
+    is_alike = own.simpleString() == its.simpleString() and not isinstance(own, MapType)
+    if is_alike or any(isinstance(own, each) and isinstance(its, each) for each in families):
         return
     what = f"compares {column!r}, which is {own.simpleString()}, with {other}, which is {its.simpleString()}"
     raise wrong(table, f"gate {gate.name} {what}")

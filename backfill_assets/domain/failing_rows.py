@@ -8,10 +8,21 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import lru_cache
 from typing import Any, ClassVar, overload
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    NullType,
+    NumericType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from backfill_assets.core.declaring import declared, place_of_declaration, shown
 from backfill_assets.core.errors import InvalidDeclaration
@@ -26,6 +37,23 @@ NOTHING: Mapping[str, Any] = {}
 FailingFunction = Callable[..., DataFrame]
 
 
+class Needs(Enum):
+    """What the values of an expression have to be: in words, and as types."""
+
+    CONDITION = "a condition, which is true or false", BooleanType
+    AMOUNT = "a number, which can be added up", NumericType
+    DAY = "a day or a time, or a text that is one", DateType | TimestampType | TimestampNTZType | StringType
+    ORDER = "a number, a day or a time, which can fall", NumericType | DateType | TimestampType | TimestampNTZType
+
+    @property
+    def words(self) -> str:
+        return str(self.value[0])
+
+    def has(self, kind: DataType) -> bool:
+        """Whether values of a type are such; those of null alone can be anything."""
+        return isinstance(kind, (self.value[1], NullType))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Over:
     """An expression of SQL over the rows of a frame that a gate is given.
@@ -33,14 +61,21 @@ class Over:
     Attributes:
         frame: The name of the frame.
         sql: The expression.
-        is_condition: Whether it is true or false for each row.
+        needs: What its values have to be; None for anything.
         like: The column of the table that its values are compared with; empty for none.
     """
 
     frame: str
     sql: str
-    is_condition: bool = False
+    needs: Needs | None = None
     like: str = ""
+
+    def mistake(self, kind: DataType) -> str | None:
+        """What is wrong with it when its values are of this type, without the gate; None if nothing is."""
+        if self.needs is None or self.needs.has(kind):
+            return None
+        of = "" if self.frame == CANDIDATE else f" of {self.frame}"
+        return f"{self.sql.strip('`')!r:.60}{of} is {kind.simpleString():.60}, and has to be {self.needs.words}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, ClassVar, Literal
 from unicodedata import normalize
 
 from pyspark.sql.types import BooleanType, NumericType, StructType
 
-from backfill_assets.core.declaring import declared
+from backfill_assets.core.declaring import declared, place_of_declaration
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.failing_rows import Failing
 from backfill_assets.planning.partitions import count_of
@@ -99,9 +99,11 @@ class _Gate:
 
     Attributes:
         blocking: Whether a run that does not pass it cannot be published.
+        place: The file and the line of its declaration.
     """
 
     blocking: bool = True
+    place: str = field(init=False, default_factory=place_of_declaration, repr=False, compare=False)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.core.identity import document_digest
 from backfill_assets.domain.amounts import added_up_as, amount_of, bounds, plain, plainly, with_others, without_amount
 from backfill_assets.domain.context import GateContext
-from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Over
+from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Needs, Over
 from backfill_assets.domain.gates import name_for
 from backfill_assets.domain.known_values import Truth, is_number, to_write, value_of
 from backfill_assets.planning.partitions import Grain, partition_of
@@ -323,7 +323,10 @@ def totals(
         rows=rows,
         takes=(CONTEXT, CANDIDATE),
         references=(reference,),
-        over=tuple(Over(frame=CANDIDATE, sql=in_sql(column)) for column in (*groups, *summed)),
+        over=(
+            *(Over(frame=CANDIDATE, sql=in_sql(column)) for column in groups),
+            *(Over(frame=CANDIDATE, sql=in_sql(column), needs=Needs.AMOUNT) for column in summed),
+        ),
         release="totals 4",
         entries="totals",
         mistake=partial(_mistake_in_totals, groups=groups, measures=(ROWS, *summed)),

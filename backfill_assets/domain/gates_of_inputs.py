@@ -16,7 +16,7 @@ from backfill_assets.core.declaring import declared
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.amounts import added_up_as, amount_of, bounds, plain, with_others, without_amount
 from backfill_assets.domain.context import GateContext
-from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Over
+from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Needs, Over
 from backfill_assets.domain.gates import name_for
 from backfill_assets.domain.gates_of_keys import columns_named
 
@@ -114,10 +114,10 @@ def reconciles(
         over=(
             *(Over(frame=CANDIDATE, sql=in_sql(column)) for column in groups),
             *(Over(frame=of, sql=in_sql(column), like=column) for column in groups),
-            Over(frame=CANDIDATE, sql=total),
-            Over(frame=of, sql=other),
-            *([Over(frame=of, sql=where, is_condition=True)] if where else []),
-            *([Over(frame=of, sql=on)] if on else []),
+            Over(frame=CANDIDATE, sql=total, needs=Needs.AMOUNT),
+            Over(frame=of, sql=other, needs=Needs.AMOUNT),
+            *([Over(frame=of, sql=where, needs=Needs.CONDITION)] if where else []),
+            *([Over(frame=of, sql=on, needs=Needs.DAY)] if on else []),
         ),
         release="reconciles 3",
         blocking=blocking,
@@ -179,7 +179,7 @@ def joins_once(
         over=(
             *(Over(frame=CANDIDATE, sql=in_sql(column)) for column in pairs),
             *(Over(frame=of, sql=in_sql(other), like=column) for column, other in pairs.items()),
-            *([Over(frame=of, sql=where, is_condition=True)] if where else []),
+            *([Over(frame=of, sql=where, needs=Needs.CONDITION)] if where else []),
         ),
         release="joins_once 1",
         blocking=blocking,

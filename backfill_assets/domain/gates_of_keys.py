@@ -26,6 +26,7 @@ from backfill_assets.domain.failing_rows import (
     NOTHING,
     Failing,
     FailingFunction,
+    Needs,
     Over,
     failing,
     others_of,
@@ -105,8 +106,8 @@ def complete(
         over=(
             *(Over(frame=CANDIDATE, sql=in_sql(column)) for column in columns),
             *(Over(frame=of, sql=in_sql(column), like=column) for column in columns),
-            *([Over(frame=of, sql=where, is_condition=True)] if where else []),
-            *([Over(frame=of, sql=on)] if on else []),
+            *([Over(frame=of, sql=where, needs=Needs.CONDITION)] if where else []),
+            *([Over(frame=of, sql=on, needs=Needs.DAY)] if on else []),
         ),
         release="complete 2",
         blocking=blocking,

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from backfill_assets.core.columns import in_sql
 from backfill_assets.core.declaring import declared
 from backfill_assets.domain.context import GateContext
-from backfill_assets.domain.failing_rows import AROUND, CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Over
+from backfill_assets.domain.failing_rows import AROUND, CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Needs, Over
 from backfill_assets.domain.gates import name_for
 from backfill_assets.planning.windows import AnyWindow, Window
 
@@ -85,7 +85,10 @@ def monotonic(
         rows=rows,
         around=around,
         takes=(CONTEXT, CANDIDATE, AROUND),
-        over=tuple(Over(frame=CANDIDATE, sql=in_sql(each)) for each in (column, over, *columns) if each),
+        over=(
+            Over(frame=CANDIDATE, sql=in_sql(column), needs=Needs.ORDER),
+            *(Over(frame=CANDIDATE, sql=in_sql(each)) for each in (over, *columns) if each),
+        ),
         release="monotonic 2",
         blocking=blocking,
     )

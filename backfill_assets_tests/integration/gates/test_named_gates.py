@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from backfill_assets.domain import Gate, GateContext, complete, reads, references
+from backfill_assets.domain import Gate, GateContext, complete, joins_once, reads, reconciles, references
+from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.planning.partitions import DayRange, Grain
-from backfill_assets_tests.domains.judged import DEFECTS, SECOND, customers, failing_of
+from backfill_assets.upkeep.check import check
+from backfill_assets_tests.domains.judged import DAYS, DEFECTS, SECOND, customers, failing_of
 from backfill_assets_tests.integration.gates.conftest import Opens
 
 A_CUSTOMER = "a row of bronze.customers"
@@ -29,6 +32,43 @@ FOUND = {
 def test_a_defect_is_found_by_the_gate_of_its_kind_and_by_no_other(opens: Opens, defect: str | None) -> None:
     kit = opens(*GATES)
     assert failing_of(kit, version=defect) == ([FOUND[defect]] if defect in FOUND else [])
+
+
+OF_OTHER_TYPES: Mapping[str, tuple[Gate, str]] = {
+    "a day": (
+        complete(of="orders", key="order_id", on="amount + 1"),
+        "'amount + 1' of orders is decimal(13,2), and has to be a day or a time, or a text that is one",
+    ),
+    "an amount": (
+        reconciles("upper(country)", of="orders", with_="amount", name="totals"),
+        "'upper(country)' is string, and has to be a number, which can be added up",
+    ),
+    "a condition": (
+        joins_once("orders", on="order_id", where="coalesce(amount, 0)"),
+        "'coalesce(amount, 0)' of orders is decimal(12,2), and has to be a condition, which is true or false",
+    ),
+    "what there is not": (
+        reconciles("sum_up(amount)", of="orders", with_="amount", name="totals"),
+        "Cannot resolve routine `sum_up`",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", OF_OTHER_TYPES)
+def test_an_expression_of_another_type_is_named_with_its_line_before_a_row_is_computed(
+    opens: Opens, mistake: str
+) -> None:
+    gate, said = OF_OTHER_TYPES[mistake]
+    kit = opens(gate)
+    (found,) = (each.problems for each in check(kit.ws).tables if each.problems)
+    assert f"gate {gate.name} of silver.order_totals is wrong, in {__file__}, line " in found[0]
+    assert f": {said}" in found[0]
+    run_id = kit.planned("order_totals", DAYS)
+    with pytest.raises(CodeBroken) as refused:
+        kit.stage(run_id)
+    assert refused.value.message == found[0]
+    with kit.ws.ledger.read() as tx:
+        assert not tx.candidates.of_run(run_id)
 
 
 def active_orders(orders: DataFrame, ctx: GateContext) -> DataFrame:

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
 
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.domain import Failing, GateContext, complete, failing, joins_once, references
+from backfill_assets.domain import (
+    Failing,
+    Gate,
+    GateContext,
+    Reference,
+    accepted,
+    complete,
+    control_totals,
+    expression,
+    failing,
+    joins_once,
+    monotonic,
+    not_null,
+    reconciles,
+    references,
+    totals,
+)
 from backfill_assets.domain.domain import check_expressions
 from backfill_assets.domain.failing_rows import query_of, tables_in
 from backfill_assets_tests.domains.judged import customers, judged_by
@@ -145,3 +162,43 @@ def test_a_gate_over_columns_that_are_not_there_is_refused(make: Callable[[], An
     with pytest.raises(InvalidDeclaration, match=said):
         declared(make())
     declared(complete(of="orders", key=("order_id", "customer_id"), on="to_date(ordered_at)"))
+
+
+DECLARED_HERE: Mapping[str, tuple[Gate, str]] = {
+    "a day": (
+        complete(of="orders", key="order_id", on="amount"),
+        "gate complete_orders: 'amount' of orders is decimal(12,2), and has to be a day or a time",
+    ),
+    "an amount": (
+        reconciles("amount", of="orders", with_="`state`"),
+        "gate reconciles_amount_orders: 'state' of orders is string, and has to be a number",
+    ),
+    "an own amount": (reconciles("day", of="orders", with_="amount"), "'day' is date, and has to be a number"),
+    "a sum": (totals("fees", sums=("country",)), "gate totals_fees: 'country' is string, and has to be a number"),
+    "an order": (monotonic("country"), "gate monotonic_country: 'country' is string, and has to be a number, a day"),
+    "a condition": (complete(of="orders", key="order_id", where="amount"), "has to be a condition"),
+    "a column": (joins_once("orders", on="amoun"), "gate joins_once_orders: 'amoun' is not a column"),
+    "compared": (references("amount", to=customers, key="known_on"), "compares 'amount', which is decimal(12,2), with"),
+    "a column of a plain gate": (not_null("amoun"), "gate not_null_amoun: column 'amoun' is not a column"),
+    "a condition of a plain gate": (expression("whole", "amoun > 1"), "gate whole: column 'amoun' is not a column"),
+    "values": (accepted("number", ("1",)), "gate accepted_number lists strings, but 'number' is bigint"),
+}
+
+
+@pytest.mark.parametrize("mistake", DECLARED_HERE)
+def test_a_mistake_in_a_gate_is_named_with_the_line_of_the_gate(mistake: str) -> None:
+    gate, said = DECLARED_HERE[mistake]
+    fees = Reference(name="fees", parse=control_totals)
+    with pytest.raises(InvalidDeclaration) as refused:
+        check_expressions(judged_by(gate, references=(fees,)))
+    assert said in refused.value.message
+    file, _, line = refused.value.place.rpartition(", line ")
+    assert file == __file__
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    assert f'"{mistake}": (' in "".join(lines[int(line) - 2 : int(line)])
+
+
+def test_values_that_a_gate_can_use_are_those_of_every_type_that_is_one() -> None:
+    declared(complete(of="orders", key="order_id", on="state"))  # a text can be a day
+    declared(monotonic("day", by="order_id"))
+    declared(reconciles("number", of="orders", with_="1"))

@@ -171,9 +171,9 @@ MISTAKES = {
     'references=("calender",)': "@derived_table(",
     'references="calendar"': "@derived_table(",
     'inputs={"events": other}': "@derived_table(",
-    'gates=(expression("one", "nobody > 0"),)': "@derived_table(",
-    'gates=(expression("one", "count >"),)': "@derived_table(",
-    'gates=(not_null("Day"),)': "@derived_table(",
+    'gates=(expression("one", "nobody > 0"),)': 'gates=(expression("one", "nobody > 0"),)',
+    'gates=(expression("one", "count >"),)': 'gates=(expression("one", "count >"),)',
+    'gates=(not_null("Day"),)': 'gates=(not_null("Day"),)',
     'policy=Policy(backfill="ask")': "@derived_table(",
 }
 MODULE = """
@@ -211,7 +211,7 @@ def _written(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_shown_at_the_line_of_the_table_that_has_it(
+def test_a_mistake_is_shown_at_the_line_of_the_table_or_the_gate_that_has_it(
     mistake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = MODULE.replace('    inputs={"events": events},\n', "") if mistake.startswith("inputs") else MODULE
