@@ -50,9 +50,11 @@ def given_files(
         raise FileRefused(fault=Fault.DIGEST, why=why)
     with fetching(settings.home) as new_folder, _Server(settings, drop) as server:
         fetch = partial(_fetched, settings, server, new_folder=new_folder)
-        said = read_manifest(fetch(manifest).path) if manifest else ()
         names = [_name_of(text) for text in texts]
-        known = matched(Path(manifest).name, said, names) if manifest else {}
+        known: Mapping[str, Expected] = {}
+        if manifest:
+            path = fetch(manifest).path
+            known = matched(path.name, read_manifest(path), names)
         found: list[FileCapture] = []
         for place, text in enumerate(texts):
             expected = known.get(names[place], NOTHING)

@@ -28,6 +28,7 @@ def in_deliveries(
         at: The present.
     """
     held: set[str] = set()
+    named_by: dict[str, str] = {}
     known = {each.subject: each for each in found}
     for manifest in found:
         if manifest.unfit or not manifest.is_manifest:
@@ -48,6 +49,13 @@ def in_deliveries(
             continue
         missing = [name for name in said if name not in beside or not beside[name].is_settled(at)]
         mine = {beside[name].subject: said[name] for name in said if name in beside}
+        if twice := [each.name for subject, each in mine.items() if subject in named_by]:
+            # Which of the two says what it is, is not known; with the first one its files land, or wait.
+            held |= mine.keys() - named_by.keys()
+            why = f"names {some_of(twice)}, of another delivery: {named_by[beside[twice[0]].subject]} names it"
+            known[manifest.subject] = replace(manifest, unfit=why)
+            continue
+        named_by |= dict.fromkeys(mine, manifest.path.name)
         if missing:
             held |= mine.keys()
             if at - manifest.changed_at < COMPLETE_WITHIN:

@@ -14,6 +14,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,7 @@ def read_manifest(path: Path) -> tuple[Expected, ...]:
             raise _no_manifest(name, "is larger than a manifest can be (64 MiB)")
         text = path.read_text("utf-8-sig")
         is_csv = path.suffix.lower() == ".csv"
-        entries = _rows(text) if is_csv else _listed(text)
+        entries = _rows(text, name) if is_csv else _listed(text)
     except OSError as error:
         raise _no_manifest(name, f"cannot be read: {str(error.strerror).lower()}") from error
     except (ValueError, RecursionError, csv.Error) as error:
@@ -131,10 +132,12 @@ def read_manifest(path: Path) -> tuple[Expected, ...]:
     return found
 
 
-def _rows(text: str) -> Sequence[Said]:
-    reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
-    _told_apart((name, None) for name in reader.fieldnames or ())
-    return [row.items() for row in reader]
+def _rows(text: str, manifest: str) -> Sequence[Said]:
+    header, *rows = [row for row in csv.reader(io.StringIO(text, newline=""), strict=True) if row] or [[]]
+    _told_apart((name, None) for name in header)
+    if any(len(row) != len(header) for row in rows):
+        raise _no_manifest(manifest, "has a line with another number of values than its header")
+    return [[*zip(header, row, strict=True)] for row in rows]
 
 
 def _told_apart(members: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
@@ -180,6 +183,8 @@ def _expected(entry: Said, manifest: str) -> Expected:
     name = said.get("name")
     if not isinstance(name, str) or not name:
         raise _no_manifest(manifest, "has an entry without the name of a file")
+    if visible(name) != name:
+        raise _no_manifest(manifest, f"names {name!r:.80}, which has a character that cannot be shown")
     for member in ("records", "size_bytes"):
         if member in said and not re.fullmatch(r"[0-9]{1,18}", str(said[member]).strip()):
             raise _no_manifest(manifest, f"says {said[member]!r:.60} for {member} of {name}, which is not a number")
@@ -198,7 +203,10 @@ def _expected(entry: Said, manifest: str) -> Expected:
 
 def name_in(text: str) -> str:
     """The name of a file from its path or address."""
-    path = unquote(urlsplit(text).path) if "://" in text else text
+    path = text
+    if "://" in text:
+        with suppress(ValueError):  # such as of half an address of IPv6, which has a name all the same
+            path = unquote(urlsplit(text).path)
     return path.rpartition("/")[2]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -100,6 +101,24 @@ def test_a_delivery_that_stays_incomplete_is_for_a_person(folder: tuple[Settings
     assert listed(settings, later(hours=23)) == ()
     (only,) = listed(settings, later(hours=25))
     assert only.unfit == "its delivery is not complete: b.jsonl, c.jsonl did not come within a day"
+
+
+@pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "waits"])
+def test_a_file_is_of_the_delivery_that_names_it_first(folder: tuple[Settings, Path], is_whole: bool) -> None:
+    settings, sales = folder
+    for name in ("a", "b", "c")[: 3 if is_whole else 1]:
+        put(sales, f"{name}.jsonl")
+    put(sales, "1.manifest.csv", "name,records\na.jsonl,1\nb.jsonl,1\n")
+    os.utime(sales / "1.manifest.csv", (later(hours=-1).timestamp(),) * 2)
+    put(sales, "2.manifest.csv", "name,records\na.jsonl,2\nc.jsonl,2\n" if is_whole else "name\na.jsonl\n")
+    found = {each.path.name: each for each in listed(settings, later(minutes=5))}
+    assert found.pop("2.manifest.csv").unfit == "names a.jsonl, of another delivery: 1.manifest.csv names it"
+    if is_whole:
+        assert {name: each.expected.records for name, each in found.items() if not each.is_manifest} == {
+            "a.jsonl": 1,
+            "b.jsonl": 1,
+        }
+    assert {each.delivery for each in found.values()} <= {"sales/1.manifest.csv"}
 
 
 @pytest.fixture(scope="module")

@@ -375,6 +375,8 @@ def test_a_manifest_is_json_or_csv_and_says_what_is_compared(tmp_path: Path) -> 
         ([{"name": "a.csv", "rows": 1, "meta": {"records": 2}}], "says two different things for records of one file"),
         ([{"name": "a.csv", "meta": "two"}], "says 'meta' of a file"),
         ('[{"name": "a.csv", "rows": 1, "rows": 2}]', "is neither JSON nor CSV"),
+        ([{"name": "a\nb.csv", "records": "x"}], r"names 'a\\nb.csv', which has a character that cannot be shown"),
+        (["http://[x/b.csv"], "names b.csv, which is missing, and does not name a.csv"),
         ([{"name": "b.csv"}], "names b.csv, which is missing, and does not name a.csv"),
         ([{"name": "a.csv"}, {"name": "b.csv"}, {"name": "c.csv"}], "names b.csv, c.csv, which are missing"),
         ([{"name": "a.csv", "size_bytes": 1}], f"a.csv has {len(CONTENT)} bytes, and delivery.json says 1"),
@@ -429,6 +431,19 @@ def test_a_file_with_another_number_of_records_than_its_manifest_says_does_not_c
         # Nor is it passed over of a file that has landed.
         with pytest.raises(FileRefused, match=said):
             land(files(a=2, b=3, c=2))
+
+
+@pytest.mark.parametrize("line", ["a.csv", "a.csv,2,3"])
+def test_a_line_of_a_manifest_that_is_cut_or_too_long_is_refused(tmp_path: Path, line: str) -> None:
+    with pytest.raises(FileRefused, match=r"m\.csv has a line with another number of values than its header\.$"):
+        read_manifest(delivery(tmp_path, f"name,records\n{line}\n", name="m.csv"))
+
+
+def test_what_is_behind_the_address_of_a_manifest_is_not_repeated(web: Web, settings: Settings) -> None:
+    manifest = web.gives("/m.json", whole(body=b'["b.csv"]')) + "?sig=SECRET"
+    with pytest.raises(FileRefused) as refused, given_files(settings, [web.at("/a.csv")], manifest=manifest):
+        pass
+    assert refused.value.message == "m.json names b.csv, which is missing, and does not name a.csv."
 
 
 def test_digests_are_one_for_each_file(settings: Settings, tmp_path: Path) -> None:
