@@ -2,7 +2,8 @@
 
 Bronze is built from what has landed. Then every table that reads a source gets the days after its last accepted one,
 in order and as far as their windows are complete; what reads those tables follows. A policy publishes, or the run waits
-for a person: a LIVE run that waits or is blocked is not planned again, and nothing after it is.
+for a person: a LIVE run that waits or is blocked is not planned again, and nothing after it is, unless it can never be
+published.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from backfill_assets.application.terms import present_terms
 from backfill_assets.core.errors import BackfillError, NotApproved
 from backfill_assets.core.people import LIVE, Sensor
 from backfill_assets.domain import DerivedTable, SourceTable, Table
+from backfill_assets.domain.errors import PlannedOtherwise
+from backfill_assets.gates.agreed import require_agreed_gates
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.not_known import KnownSince
 from backfill_assets.ledger.outbox import GivenUp
@@ -33,6 +36,7 @@ from backfill_assets.planning.partitions import DayRange, days_of, describe
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
 from backfill_assets.publication.authority import demands_of
 from backfill_assets.publication.proposals import days_held_by_moves
+from backfill_assets.publication.read_by_gates import declared_since_planned
 from backfill_assets.publication.waiting import is_built_since, waits_for
 from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.frozen import frozen_words, waits_for_words
@@ -140,15 +144,31 @@ def _unfinished(ws: Workspace, table: Table) -> RunRecord | None:
 
 
 def _still_current(ws: Workspace, run: RunRecord | None) -> RunRecord | None:
-    """A LIVE run; one that has read what was there before keys were known is cancelled, to be planned again."""
-    if run is None or not run.manifest.unknown or run.state not in (*UNFINISHED, RunState.PASSED):
+    """A LIVE run; one that can never be published is cancelled, to be planned again: it has read what was there before
+    keys were known, or its table declares other gates now."""
+    if run is None or run.state not in (*UNFINISHED, RunState.PASSED):
         return run
     with ws.ledger.write() as tx:
-        known = waits_for(ws, tx, run, at=tx.now)
-        if not isinstance(known, KnownSince) or known.unbuilt:
-            return run
-        tx.runs.give_way(run.run_id, actor=LIVE, why=known.words)
+        if not (why := _other_gates(ws, run)):
+            known = waits_for(ws, tx, run, at=tx.now) if run.manifest.unknown else None
+            if not isinstance(known, KnownSince) or known.unbuilt:
+                return run
+            why = known.words
+        tx.runs.give_way(run.run_id, actor=LIVE, why=why)
     return None
+
+
+def _other_gates(ws: Workspace, run: RunRecord) -> str:
+    """Why a run cannot be measured, or was not measured, with the gates that its table declares; empty where it can."""
+    if run.state is RunState.PASSED:
+        gates = declared_since_planned(ws, run.manifest)
+        return f"was not measured with {', '.join(gates)}, declared since" if gates else ""
+    table = ws.domain.table(run.manifest.table)
+    try:
+        require_agreed_gates(run.manifest, table, ws.code.gate_digests(table))
+    except PlannedOtherwise as error:
+        return error.difference
+    return ""
 
 
 def _planned(ws: Workspace, table: Table) -> RunRecord | str:

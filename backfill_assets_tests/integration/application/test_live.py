@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -13,12 +14,14 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.freeze import freeze, unfreeze
 from backfill_assets.application.live import live
+from backfill_assets.application.parts import Part
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.sensor_work import clear
 from backfill_assets.core.errors import NotApproved, Refused
 from backfill_assets.core.people import Sensor
-from backfill_assets.domain import Policy
+from backfill_assets.core.progress import Listener
+from backfill_assets.domain import Policy, row_count
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
@@ -32,6 +35,7 @@ from backfill_assets.report.requests import NextStep
 from backfill_assets.report.status import status
 from backfill_assets.report.words.waiting import stuck_words
 from backfill_assets.upkeep.audit import audit
+from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations
@@ -121,6 +125,41 @@ def test_where_the_policy_asks_for_a_person_the_run_waits_and_nothing_is_planned
     asking.publish(run.run_id)
     advanced(asking)
     assert newest(asking).manifest.partitions == (date(2026, 1, 13),)
+
+
+class OnlyLoads(Unrecorded):
+    """Runs of derived tables are planned, as where a process stops before it computes them."""
+
+    def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
+        with ws.ledger.read() as tx:
+            is_load = tx.runs.get(run_id).manifest.table != RECENT
+        if is_load:
+            super().execute(ws, run_id, parts, by=by, listener=listener)
+
+
+@pytest.mark.parametrize("state", [RunState.PLANNED, RunState.PASSED])
+def test_a_run_whose_table_declares_another_gate_since_gives_way_to_one_that_is_measured_with_it(
+    shop: Shop, state: RunState
+) -> None:
+    lands(shop, "new.jsonl", NEW[:1])
+    asking = declared(shop, Policy(live="approve"))
+    live(asking.ws, Acting(by="x", recorder=Unrecorded() if state is RunState.PASSED else OnlyLoads()))
+    before = newest(asking)
+    if state is RunState.PASSED:
+        operations.approve(asking.ws, before.run_id, by="ben")
+    (table,) = asking.ws.domain.derived
+    domain = replace(asking.ws.domain, derived=(replace(table, gates=(*table.gates, row_count(at_least=1))),))
+    gated = replace(asking, ws=replace(asking.ws, domain=domain))
+    for _ in range(2):
+        live(gated.ws, Acting(by="x", recorder=OnlyLoads()))
+        now = newest(gated)
+        assert now.manifest.partitions == before.manifest.partitions
+        assert {gate.name for gate in now.manifest.gates} - {gate.name for gate in before.manifest.gates} == {
+            "row_count"
+        }
+    with gated.ws.ledger.read() as tx:
+        states = [run.state for run in tx.runs.records(table=RECENT, limit=2)]
+    assert (before.state, states) == (state, [RunState.PLANNED, RunState.CANCELLED])
 
 
 @pytest.mark.long
