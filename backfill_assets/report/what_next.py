@@ -102,7 +102,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         case RunState.BLOCKED if lacking := _lacks(tx, run):
             return _together(run, lacking)
         case RunState.BLOCKED:
-            return None if is_covered_since(tx, run) else fix_and_plan_again(run.manifest)
+            return None if is_covered_since(tx, run) else _unblocked(tx, run)
         case RunState.PUBLISHED:
             return _undoing(how_to_undo(ws, tx, named, published_together(tx, run)))
         case RunState.ROLLED_BACK:
@@ -118,6 +118,20 @@ def _lacks(tx: ReadTransaction, run: RunRecord) -> Sequence[date]:
     found = [result.observed.get("elsewhere", ()) for result in tx.candidates.gate_results(run.run_id)]
     days = days_in(days_between(text) for texts in found for text in texts)
     return partitions_over(run.manifest.grain, days)
+
+
+def _unblocked(tx: ReadTransaction, run: RunRecord) -> NextStep:
+    """What becomes of a run that gates block: what they read besides its rows can be the cause, and is read again each
+    time. The references that the rows follow from are those of its plan."""
+    failed = {each.gate for each in tx.candidates.gate_results(run.run_id) if each.blocking and not each.passed}
+    pinned = {each.name for each in run.manifest.references}
+    read = {
+        term.name: [each for each in (*term.references, *(other.table for other in term.reads)) if each not in pinned]
+        for term in run.manifest.gates
+    }
+    named = [read.get(gate, []) for gate in sorted(failed)]
+    besides = dict.fromkeys(name for some in named for name in some) if all(named) else {}
+    return fix_and_plan_again(run.manifest, read_by_gates=tuple(besides))
 
 
 def _together(run: RunRecord, lacking: Sequence[date]) -> NextStep:
@@ -204,8 +218,10 @@ def next_step_of_set(
     for member in members:
         if member.state is RunState.BLOCKED and (lacking := _lacks(tx, member)):
             return _together(member, lacking)
-        if (by := tx.events.stopped_by(member)) or member.state is RunState.BLOCKED:
+        if by := tx.events.stopped_by(member):
             return fix_and_plan_again(member.manifest, by)
+        if member.state is RunState.BLOCKED:
+            return _unblocked(tx, member)
     if gone := next((each for each in members if each.state in NOT_MEASURED and not is_declared(ws, each)), None):
         why = f"release {gone.manifest.transform_version} of {gone.manifest.table} is no longer declared: "
         return step(why, cancel(set_id))

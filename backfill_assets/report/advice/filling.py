@@ -115,13 +115,24 @@ def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -
     return joined([*loads(manifest.table, landed), *loads(manifest.table, empty, empty=True)])
 
 
-def fix_and_plan_again(manifest: Manifest, stopped_by: StoppedBy | None = None) -> NextStep:
+def fix_and_plan_again(
+    manifest: Manifest, stopped_by: StoppedBy | None = None, *, read_by_gates: Sequence[str] = ()
+) -> NextStep:
     """For a run that a gate blocks, or that its code, its rows or its limit stopped: to run it again would stop it
-    again, as its inputs are pinned."""
+    again, as its inputs are pinned.
+
+    Args:
+        read_by_gates: What the gates that block it read anew whenever they are measured, if all of them do.
+    """
     fix, how = ("fix the cause", "plan again")
     if stopped_by is StoppedBy.LIMIT:
         fix, how = ("find out why it needs more", "plan again with a larger limit")
-    read, give_up = step(do(Act.REPORT, manifest.run_id), THEN), cancel(manifest.member_of or manifest.run_id)
+    subject = manifest.member_of or manifest.run_id
+    read, give_up = step(do(Act.REPORT, manifest.run_id), THEN), cancel(subject)
+    if read_by_gates:
+        named = " or ".join(read_by_gates)
+        corrected = f"if the cause is in {named}, correct it there, and measure the same rows again: "
+        read = step(read, corrected, do(Act.RUN, subject), "; else ")
     if manifest.member_of is None:
         return step(read, f"{fix} and {how}: ", plan_again(manifest), "; or give it up: ", give_up)
     return step(read, f"{fix} and ", _set_again(manifest, how))

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.subjects import Run
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain import (
     Failing,
@@ -18,12 +20,14 @@ from backfill_assets.domain import (
     Reference,
     ReferenceValue,
     control_totals,
+    expression,
     golden,
     known_rows,
     totals,
 )
 from backfill_assets.domain.gates_by_reference import KnownRows
 from backfill_assets.ledger.findings import Finding
+from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.report.html import html_file
 from backfill_assets.report.report import run_report
@@ -34,6 +38,7 @@ from backfill_assets.upkeep.check import check
 from backfill_assets.upkeep.check_rows import check_rows
 from backfill_assets_tests.domains.judged import DAYS, DEFECTS, SECOND, failing_of
 from backfill_assets_tests.integration.gates.conftest import Opens
+from backfill_assets_tests.support.advice import worded
 
 KNOWN = """
 version: "2026-01"
@@ -379,6 +384,33 @@ def test_a_reference_without_an_entry_of_a_partition_says_that_nothing_was_measu
     assert verdict_words(found[0]) == f"nothing was measured: {gate.references[0]} has no entry here"
     shown = html_file(page_of(run_report(kit.ws, run_id)))
     assert f"3 days passed, where nothing was measured: {gate.references[0]} has no entry for them" in shown
+
+
+def test_a_run_that_its_reference_blocks_is_measured_again_when_that_is_corrected(opens: Opens, tmp_path: Path) -> None:
+    gate = totals("control_totals", every_partition=False)
+    document = "version: a\ntotals:\n  - {day: 2026-01-03, rows: 4}\n"
+    kit = with_reference(opens, tmp_path, gate, document)
+    run_id = kit.planned("order_totals", DAYS)
+    kit.stage(run_id)
+    assert kit.gate(run_id).state == "BLOCKED"
+    following = worded(run_report(kit.ws, run_id).run.next_step) or ""
+    again = f"correct it there, and measure the same rows again: backfill run {run_id}; else fix the cause and plan"
+    assert f"if the cause is in control_totals, {again} again: backfill plan order_totals" in following
+    kit = with_reference(opens, tmp_path, gate, document.replace("rows: 4", "rows: 3"))
+    Run(kit.ws, run_id).compute(Acting(by="eve", recorder=Unrecorded()))
+    assert Run(kit.ws, run_id).record.state is RunState.PASSED
+
+
+def test_a_run_that_its_own_rows_block_is_not_advised_to_be_run_again(opens: Opens, tmp_path: Path) -> None:
+    gate, wrong = totals("control_totals"), expression("never", "amount < 0")
+    folder = tmp_path / "home" / "reference"
+    folder.mkdir()
+    (folder / "control_totals.yaml").write_text("version: a\ntotals: []\n", encoding="utf-8")
+    kit = opens(gate, wrong, references=(Reference(name="control_totals", parse=control_totals),))
+    run_id = kit.planned("order_totals", DAYS)
+    kit.stage(run_id)
+    assert kit.gate(run_id).failed == ("never", "totals_control_totals")
+    assert "backfill run" not in (worded(run_report(kit.ws, run_id).run.next_step) or "")
 
 
 def test_partitions_with_and_without_an_entry_are_told_apart(opens: Opens, tmp_path: Path) -> None:
