@@ -20,6 +20,7 @@ LEAST_HISTORY = 4
 """Of fewer partitions it cannot be said how far they usually are from each other."""
 
 DAYS_OF_A_WEEK, _SHORTEST_MONTH = 7, 28
+_MOST_DAYS, _MOST_MONTHS = 36_525, 1_200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,6 +165,8 @@ def _check_usual(table: Declared, gate: Usual, grain: Grain) -> None:
         )
     if grain is Grain.MONTHLY and (gate.same or not gate.months):
         raise wrong(table, f"gate {gate.name} compares months: write against=months(12), same=None")
+    if gate.days > _MOST_DAYS or gate.months > _MOST_MONTHS:
+        raise wrong(table, f"gate {gate.name} looks back further than 100 years")
     most = gate.months
     if grain is Grain.DAILY:
         days = gate.days or _SHORTEST_MONTH * gate.months

@@ -34,6 +34,18 @@ def columns_in(expression: str, what: str) -> tuple[str, ...]:
     return tuple(sorted({column.parts[0].name for column in _parsed(expression, what).find_all(Column)}))
 
 
+def each_once(gate: str, columns: Iterable[str]) -> tuple[str, ...]:
+    """Columns as they are declared.
+
+    Raises:
+        InvalidDeclaration: One is there twice.
+    """
+    named = tuple(columns)
+    if twice := [name for place, name in enumerate(named) if name in named[:place]]:
+        raise InvalidDeclaration(f"{gate}(...) names {twice[0]!r} twice.")
+    return named
+
+
 def require_kind(expression: str, what: str, schema: StructType, *, counts: bool) -> None:
     """Refuses an SQL expression that is surely no condition, by its outermost operation or its only column.
 
@@ -71,7 +83,7 @@ def _parsed(expression: str, what: str) -> Any:  # its class has other names in 
     except sqlglot.errors.SqlglotError as error:
         raise InvalidDeclaration(f"{what} is not SQL: {expression!r}.") from error
     parsed = statements[0] if len(statements) == 1 else None
-    if parsed is None:
+    if parsed is None or isinstance(parsed, expressions.Star):
         raise InvalidDeclaration(f"{what} is not one expression of SQL: {expression!r}.")
     if (found := parsed.find(*of_many_rows)) is not None:
         raise InvalidDeclaration(f"{what} is over one row, and {found.sql(dialect='spark')!r:.60} is over several.")

@@ -25,7 +25,7 @@ from backfill_assets.core.identity import document_digest
 from backfill_assets.domain.amounts import added_up_as, amount_of, bounds, plain, plainly, with_others, without_amount
 from backfill_assets.domain.context import GateContext
 from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Needs, Over
-from backfill_assets.domain.gates import name_for
+from backfill_assets.domain.gates import each_once, name_for
 from backfill_assets.domain.known_values import Truth, is_number, to_write, value_of
 from backfill_assets.planning.partitions import Grain, partition_of
 
@@ -220,7 +220,7 @@ def totals(
     Raises:
         InvalidDeclaration: It allows a difference that is no amount, or groups by what it adds up.
     """
-    groups, summed = tuple(by), tuple(sums)
+    groups, summed = each_once("totals", by), each_once("totals", sums)
     allowed = amount_of(within)
     if allowed is None or allowed < 0:
         raise InvalidDeclaration(f"totals({reference!r}) allows {within!r:.60}, which is not an amount.")

@@ -17,8 +17,8 @@ from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.amounts import added_up_as, amount_of, bounds, plain, with_others, without_amount
 from backfill_assets.domain.context import GateContext
 from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Needs, Over
-from backfill_assets.domain.gates import name_for
-from backfill_assets.domain.gates_of_keys import columns_named
+from backfill_assets.domain.gates import each_once, name_for
+from backfill_assets.domain.gates_of_keys import columns_named, input_named
 
 ONE = "1"
 """The expression that counts rows when it is added up."""
@@ -54,12 +54,14 @@ def reconciles(
     Raises:
         InvalidDeclaration: It allows a difference that is not an amount.
     """
-    groups, other, allowed = tuple(by), with_ or total, amount_of(within)
+    input_named("reconciles", of)
+    groups, other, allowed = each_once("reconciles", by), with_ or total, amount_of(within)
     if allowed is None or allowed < 0:
         raise InvalidDeclaration(f"reconciles({total!r:.60}) allows {within!r:.60}, which is not an amount.")
 
     def rows(ctx: GateContext, candidate: DataFrame, **read: DataFrame) -> DataFrame:
         wanted = read[of].where(where) if where else read[of]
+        others = tuple(name for name in groups if name != ctx.partition)
         day = F.expr(on) if on else F.col(in_sql(ctx.partition_columns[of]))
         kind = added_up_as(
             *(side.select(F.expr(sql)).schema[0].dataType for side, sql in ((candidate, total), (wanted, other)))
@@ -68,7 +70,7 @@ def reconciles(
         expected, found = F.expr(other).try_cast(kind), F.expr(total).try_cast(kind)
         own = candidate.select(
             F.col(in_sql(ctx.partition)).alias("_k"),
-            *_columns(groups),
+            *_columns(others),
             nothing.alias("_e"),
             found.alias("_f"),
             found.alias("_apart"),
@@ -77,14 +79,14 @@ def reconciles(
         )
         of_input = wanted.select(
             ctx.partition_of(day.cast("date")).alias("_k"),
-            *_columns(groups),
+            *_columns(others),
             expected.alias("_e"),
             nothing.alias("_f"),
             (-expected).alias("_apart"),
             F.lit(0).alias("_wf"),
             without_amount(F.expr(other), kind).cast("int").alias("_we"),
         )
-        keys, sums = ["_k", *(f"_g{n}" for n in range(len(groups)))], ("_e", "_f", "_apart")
+        keys, sums = ["_k", *(f"_g{n}" for n in range(len(others)))], ("_e", "_f", "_apart")
         both = (
             own.unionByName(of_input.where("_k IS NOT NULL"))  # without a day, a row counts for none
             .groupBy(*keys)
@@ -97,7 +99,7 @@ def reconciles(
         is_apart = F.abs("_apart") > most
         return both.where(is_apart | (F.col("_we") + F.col("_wf") > 0)).select(
             F.col("_k").alias(ctx.partition),
-            *(F.col(f"_g{n}").alias(column) for n, column in enumerate(groups)),
+            *(F.col(f"_g{n}").alias(column) for n, column in enumerate(others)),
             with_others(plain(F.col("_e")), F.col("_we")).alias(EXPECTED),
             with_others(plain(F.col("_f")), F.col("_wf")).alias(FOUND),
         )
@@ -145,6 +147,7 @@ def joins_once(
     Raises:
         InvalidDeclaration: It names no column.
     """
+    input_named("joins_once", of)
     pairs = dict(on) if isinstance(on, Mapping) else {column: column for column in columns_named("joins_once", on)}
     if not pairs:
         raise InvalidDeclaration("joins_once(...) names no column.")

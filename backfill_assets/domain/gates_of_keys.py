@@ -19,6 +19,7 @@ from backfill_assets.core.declaring import declared
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.context import GateContext
 from backfill_assets.domain.failing_rows import (
+    AROUND,
     CANDIDATE,
     CONTEXT,
     EXPECTED,
@@ -31,7 +32,7 @@ from backfill_assets.domain.failing_rows import (
     failing,
     others_of,
 )
-from backfill_assets.domain.gates import name_for
+from backfill_assets.domain.gates import each_once, name_for
 
 A_ROW, NO_ROW = "a row", "no row"
 OTHERS = "others"
@@ -71,7 +72,9 @@ def complete(
         InvalidDeclaration: It names no column, or a function and what is asked of an input.
     """
     columns = columns_named("complete", key)
-    if not isinstance(of, str):
+    if isinstance(of, str):
+        input_named("complete", of)
+    else:
         if where or on:
             raise InvalidDeclaration("complete(...) has a function, which says itself what counts, and on which day.")
         return _complete_by(
@@ -188,12 +191,23 @@ def columns_named(gate: str, key: str | tuple[str, ...]) -> tuple[str, ...]:
     """Columns as they are declared, one or several.
 
     Raises:
-        InvalidDeclaration: There are none.
+        InvalidDeclaration: There are none, or one is there twice.
     """
     columns = (key,) if isinstance(key, str) else key
     if not columns or not all(columns):
         raise InvalidDeclaration(f"{gate}(...) names no column.")
-    return columns
+    return each_once(gate, columns)
+
+
+def input_named(gate: str, of: str) -> str:
+    """An input as it is declared.
+
+    Raises:
+        InvalidDeclaration: It is what every gate is given besides the inputs.
+    """
+    if of in (CANDIDATE, AROUND, CONTEXT):
+        raise InvalidDeclaration(f"{gate}(...) is of {of!r}, which is not an input of the table.")
+    return of
 
 
 def without(rows: DataFrame, others: DataFrame, columns: Iterable[str]) -> DataFrame:

@@ -11,7 +11,7 @@ from backfill_assets.core.columns import in_sql
 from backfill_assets.core.declaring import declared
 from backfill_assets.domain.context import GateContext
 from backfill_assets.domain.failing_rows import AROUND, CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Needs, Over
-from backfill_assets.domain.gates import name_for
+from backfill_assets.domain.gates import each_once, name_for
 from backfill_assets.planning.windows import AnyWindow, Window
 
 A_DAY = Window(days_back=1, days_ahead=1)
@@ -43,7 +43,7 @@ def monotonic(
         name: The name of the gate; by default `monotonic_` and the column.
     """
 
-    columns = (by,) if isinstance(by, str) else tuple(by)
+    columns = (by,) if isinstance(by, str) else each_once("monotonic", by)
 
     def rows(ctx: GateContext, candidate: DataFrame, around: DataFrame) -> DataFrame:
         within = [over] if over and over != ctx.partition else []

@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from backfill_assets.domain import Gate, GateContext, complete, joins_once, reads, reconciles, references
+from backfill_assets.domain import Failing, Gate, GateContext, complete, joins_once, reads, reconciles, references
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.upkeep.check import check
@@ -83,8 +83,17 @@ def test_what_has_to_be_there_may_be_computed_by_a_function(opens: Opens) -> Non
     assert failing_of(kit, version="lost") == [("complete_active_orders", "2026-01-03", SECOND, "a row", "no row")]
 
 
-def test_a_key_may_have_the_partition_that_an_input_has_as_well(spark: SparkSession) -> None:
-    gate = complete(of="orders", key=("day", "order_id"))
+@pytest.mark.parametrize(
+    ("gate", "found"),
+    [
+        (complete(of="orders", key=("day", "order_id")), ("b", "a row", "no row")),
+        (reconciles("1", of="orders", by=("day", "order_id")), ("b", "1", "0")),
+    ],
+    ids=["complete", "reconciles"],
+)
+def test_a_gate_may_name_the_partition_that_an_input_has_as_well(
+    spark: SparkSession, gate: Failing, found: tuple[str, ...]
+) -> None:
     assert gate.rows is not None
     day = date(2026, 1, 3)
     ctx = GateContext(
@@ -98,5 +107,5 @@ def test_a_key_may_have_the_partition_that_an_input_has_as_well(spark: SparkSess
         spark=spark,
     )
     orders = spark.sql("SELECT DATE'2026-01-03' AS day, explode(array('a', 'b')) AS order_id")
-    (found,) = gate.rows(ctx=ctx, candidate=orders.where("order_id = 'a'"), orders=orders).collect()
-    assert (found.day, found.order_id, found.found) == (day, "b", "no row")
+    (row,) = gate.rows(ctx=ctx, candidate=orders.where("order_id = 'a'"), orders=orders).collect()
+    assert tuple(row) == (day, *found)

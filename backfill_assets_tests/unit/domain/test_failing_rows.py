@@ -26,7 +26,10 @@ from backfill_assets.domain import (
     not_null,
     reconciles,
     references,
+    rows,
     totals,
+    usual,
+    weeks,
 )
 from backfill_assets.domain.domain import check_expressions
 from backfill_assets.domain.failing_rows import query_of, tables_in
@@ -156,6 +159,14 @@ def test_two_gates_are_equal_only_if_they_ask_the_same() -> None:
         (lambda: complete(of="orders", key="order_id", where="count(*) > 1"), "is over one row"),
         (lambda: complete(of="orders", key="order_id", on="to_date(at)"), "'at' is not a column of orders"),
         (lambda: complete(of="orders", key=()), r"complete\(...\) names no column"),
+        (lambda: complete(of="orders", key=("order_id", "order_id")), r"complete\(...\) names 'order_id' twice"),
+        (lambda: complete(of="ctx", key="order_id"), r"complete\(...\) is of 'ctx', which is not an input"),
+        (lambda: joins_once("candidate", on="order_id"), r"joins_once\(...\) is of 'candidate', which is not an input"),
+        (lambda: reconciles("amount", of="orders", by=("country", "country")), r"names 'country' twice"),
+        (lambda: reconciles("*", of="orders", name="all"), r"is not one expression of SQL: '\*'"),
+        (lambda: totals("fees", sums=("amount", "amount")), r"totals\(...\) names 'amount' twice"),
+        (lambda: totals("fees", sums=("rows",)), r"adds up 'rows', by which entries name the number of rows"),
+        (lambda: usual(rows(), against=weeks(9_999)), "gate usual_rows looks back further than 100 years"),
     ],
 )
 def test_a_gate_over_columns_that_are_not_there_is_refused(make: Callable[[], Any], said: str) -> None:
