@@ -111,13 +111,14 @@ _INSTEAD: Mapping[str, tuple[str, str]] = {
     ),
     "mode": ("values that are equally frequent tie", "write mode(..., deterministic=True)"),
 }
+_A_KEY = "a key of the rows, or after a join that can multiply rows the keys of both sides, is among them"
 _IN_WINDOW = (
     "rows tie in the order of its window",
-    "add columns to its orderBy until a key of the rows is among them and those of partitionBy",
+    f"add columns to its orderBy until {_A_KEY} and those of partitionBy",
 )
 _ROWS = (
     "rows tie in the order of its window, and its frame counts rows",
-    "add columns to its orderBy until a key of the rows is among them, or use rangeBetween",
+    f"add columns to its orderBy until {_A_KEY}, or use rangeBetween",
 )
 _BATCHES = (
     "Spark hands it rows in an order and in numbers that nothing decides",
