@@ -314,6 +314,9 @@ ALLOWED: Mapping[str, Form] = {
         ["shop", "amount"],
         "left",
     ).select("sale_id", "fee", F.row_number().over(Window.orderBy("sale_id")).alias("v")),
+    "max_by of a day in a long calendar": lambda sales, _: sales.join(
+        frame_of(sales.sparkSession, [(n, n % 7) for n in range(6_000)], "sale_id int, day int"), "sale_id"
+    ).groupBy("shop").agg(F.max_by("day", "sale_id")),
     "row_number of the newest rule": lambda sales, _: sales.join(
         frame_of(sales.sparkSession, [("a", 0, 9), ("a", 2, 8), ("b", 0, 9)], "shop string, since int, fee int"), "shop"
     )
