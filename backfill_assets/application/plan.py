@@ -54,7 +54,7 @@ from backfill_assets.report.planned import (
 )
 from backfill_assets.report.read_before import read_before
 from backfill_assets.report.rejected import rejected_behind
-from backfill_assets.report.releases import brought_along, goes_back
+from backfill_assets.report.releases import brought_along, goes_back, references_for_gates
 from backfill_assets.restatements.plan import members_of, write_set
 from backfill_assets.restatements.plan import plan_set as plan_restatement
 from backfill_assets.restatements.references import Chooser, with_references
@@ -315,6 +315,9 @@ def _of_runs(ws: Workspace, tx: ReadTransaction, plans: Sequence[Plan]) -> Plann
     manifests = [plan.manifest for plan in plans]
     return PlannedRuns(
         brings=tuple(each for manifest in manifests for each in brought_along(tx, manifest)),
+        gate_references=tuple(
+            dict.fromkeys(each for manifest in manifests for each in references_for_gates(ws, manifest))
+        ),
         frozen=freezes_over(tx, manifests),
         rejected=rejected_behind(ws, tx, manifests),
         not_known=not_known_behind(ws, tx, manifests),

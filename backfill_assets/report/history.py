@@ -16,10 +16,11 @@ from backfill_assets.ledger.table_acts import ShownPeriod
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NeverPublished
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import Grain, Partitions, partition_of, partition_text
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.publications import PublicationDocument, publication_documents
-from backfill_assets.report.releases import KeptRows, kept_rows
+from backfill_assets.report.releases import KeptRows, kept_rows, references_read_by_gates
 from backfill_assets.report.report import RunVersions, is_approval, run_versions
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.status import TableStatus, table_status
@@ -78,6 +79,7 @@ class VersionHistory:
         imports: For a source table, what each of these files does to this day: its records, and keys that it moves,
             deletes, withdraws or restores; empty for a derived table.
         checks: Its gate results.
+        gate_references: The references that only its gates have read, in the versions that they met.
         verified_by: The publications of runs that computed it again and found it equal, the latest first.
         undone: The rollback that took it back; null when it was not rolled back.
         seen: When readers saw it, in order: a version that a rollback restored is there twice. Of one that says that
@@ -95,6 +97,7 @@ class VersionHistory:
     versions: RunVersions
     imports: tuple[ImportOnDay, ...]
     checks: tuple[GateResult, ...]
+    gate_references: tuple[PinnedReference, ...] = ()
     verified_by: tuple[PublicationHeader, ...]
     undone: PublicationHeader | None
     seen: tuple[Period, ...]
@@ -183,6 +186,7 @@ def _version_history(
         versions=run_versions(run, events),
         imports=_imports(tx, version),
         checks=_checks(tx, version),
+        gate_references=references_read_by_gates(tx, run.run_id),
         verified_by=tx.publications.verifying(version.table, version.partition, version.version),
         undone=_undone(tx, version),
         seen=tuple(each for each in periods if each.version == version.version),

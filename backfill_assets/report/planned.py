@@ -12,6 +12,7 @@ from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import OPEN_SETS
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.request import Plan
 from backfill_assets.planning.restatement import LeftOut, PlannedSet
 from backfill_assets.planning.stages import Stage
@@ -32,6 +33,8 @@ class PlannedRuns:
 
     Attributes:
         brings: The newer releases and the other references that they bring, compared with the rows they replace.
+        gate_references: The present versions of the references that only their gates read, which read those that are
+            there when they are measured.
         frozen: The freezes over some of their partitions.
         rejected: What was rejected of the landed files behind the source days that they build or read.
         not_known: The keys that are not known of these days.
@@ -41,6 +44,7 @@ class PlannedRuns:
     """
 
     brings: tuple[BroughtAlong, ...] = ()
+    gate_references: tuple[PinnedReference, ...] = ()
     frozen: tuple[FreezeDocument, ...] = ()
     rejected: tuple[RejectedRecords, ...] = ()
     not_known: tuple[NotKnownDocument, ...] = ()

@@ -23,7 +23,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.manifest import Manifest, node_of
-from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, PinnedReference
 from backfill_assets.planning.partitions import Grain, Partitions, TablePartitions, days_of
 from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.planning.reasons import ChangedReference
@@ -102,6 +102,18 @@ Releases: TypeAlias = Collection[tuple[date, str]]
 
 Accepted = Callable[[str, Sequence[date]], Collection[date]]
 """Those of some partitions of a table that have accepted rows."""
+
+
+def references_read_by_gates(tx: ReadTransaction, run_id: str) -> tuple[PinnedReference, ...]:
+    """The references that gates of a run have read besides those that it pins, in the versions that they met."""
+    return tuple(dict.fromkeys(each for read in tx.candidates.read_by_gates(run_id) for each in read.references))
+
+
+def references_for_gates(ws: Workspace, manifest: Manifest) -> tuple[PinnedReference, ...]:
+    """The references that gates of a planned run would read besides those that it pins, in their present versions."""
+    pinned = {each.name for each in manifest.references}
+    named = dict.fromkeys(name for gate in manifest.gates for name in gate.references if name not in pinned)
+    return tuple(ws.references[name].pinned for name in named)
 
 
 def brought_along(tx: ReadTransaction, manifest: Manifest) -> tuple[BroughtAlong, ...]:

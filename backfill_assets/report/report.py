@@ -27,7 +27,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Kind, Mode
+from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Kind, Mode, PinnedReference
 from backfill_assets.planning.partitions import Partitions, TablePartitions
 from backfill_assets.planning.reasons import ChangedReference
 from backfill_assets.planning.stages import Agree, Stage, stages_of
@@ -64,6 +64,7 @@ from backfill_assets.report.releases import (
     later_than,
     left_behind,
     references_moved_on,
+    references_read_by_gates,
     replaced_manifests,
     replaced_releases,
 )
@@ -133,6 +134,7 @@ class RunReport:
         other_code: What its release computed with other code, under the same version; empty once it is published.
         code_changes: How its code differs from that of the rows that it replaces.
         reference_changes: How its references differ from those of the rows that it replaces.
+        gate_references: The references that only its gates have read, in the versions that they met.
         rejected: What was rejected of the landed files behind the source days that it builds or reads.
         not_known: The keys that are not known of these days.
         left_behind: Partitions on its borders that have rows of another release now; empty once readers see none of its
@@ -184,6 +186,7 @@ class RunReport:
     other_code: tuple[BroughtAlong, ...]
     code_changes: tuple[CodeChange, ...] = ()
     reference_changes: tuple[ReferenceChange, ...] = ()
+    gate_references: tuple[PinnedReference, ...] = ()
     rejected: tuple[RejectedRecords, ...]
     not_known: tuple[NotKnownDocument, ...] = ()
     left_behind: tuple[LeftBehind, ...]
@@ -274,6 +277,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         other_code=_other_code(tx, run),
         code_changes=code_changes(ws, run.manifest, replaced),
         reference_changes=reference_changes(ws, run.manifest, replaced),
+        gate_references=references_read_by_gates(tx, run.run_id),
         rejected=rejected_behind(ws, tx, [run.manifest]),
         not_known=not_known_behind(ws, tx, [run.manifest]),
         left_behind=left_behind(ws.graph, tx, run, releases),

@@ -38,7 +38,7 @@ from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.screens.shadow import times_shown
 from backfill_assets.report.screens.staleness import stale_note
 from backfill_assets.report.values import key_text, text_of
-from backfill_assets.report.words.plans import kept_words, references_described
+from backfill_assets.report.words.plans import gate_references_described, kept_words, references_described
 from backfill_assets.report.words.states import MEANING
 from backfill_assets.report.words.verdicts import verdict_words
 
@@ -87,6 +87,7 @@ def _version(version: VersionHistory) -> Facts:
         ("code", code),
         ("staged with", ", ".join(f"{name} {each}" for name, each in sorted(staged_with.items()))),
         ("references", references_described(manifest.references)),
+        ("read by gates", gate_references_described(version.gate_references)),
         ("inputs", _inputs(version.claim.provenance)),
         *several("what they do now", map(_on_day, version.imports)),
         ("checks", _checks(version.checks)),
@@ -265,6 +266,7 @@ def _behind(row: RowHistory) -> Table:
         "published by": lambda row: row.version.published_by,
         "release": lambda row: _release(row.version),
         "references": lambda row: joined(f"{each.name} {each.version}" for each in row.version.manifest.references),
+        "read by gates": lambda row: gate_references_described(row.version.gate_references),
         "landed files": _landed,
         "verified by": lambda row: joined(run_ref(each.run_id) for each in row.version.verified_by),
         "gates that failed": lambda row: joined(

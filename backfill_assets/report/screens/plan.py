@@ -48,6 +48,7 @@ from backfill_assets.report.words.plans import (
     changed_by_table,
     changed_words,
     columns_words,
+    gate_references_described,
     goes_back_words,
     inexact_words,
     keep_words,
@@ -100,6 +101,7 @@ def plan_page(plan: PlanDocument) -> Page:
             ("expected", _expected(run.estimate)),
             ("cost", cost_line(plan.cost, unmeasured_tables([run]))),
             ("references", references_described(manifest.references)),
+            ("read by gates", gate_references_described(plan.gate_references)),
             ("report shows", f"the rows of {count_of(manifest.shown.count, 'key')}" if manifest.shown else None),
             ("limits", _limits(manifest.limits)),
             ("code", ", ".join(manifest.code_modules)),
@@ -145,6 +147,7 @@ def set_plan_page(plan: SetPlan) -> Page:
             ("columns", _each(f"{run.table}: {columns_words(run.columns)}" for run in runs if run.columns)),
             *several("changed since", changed_by_table(runs)),
             ("references", _each(references_described(run.references) for run in runs)),
+            ("read by gates", gate_references_described(plan.gate_references)),
             (
                 "policies",
                 _each(f"{run.table}: {policy_words(run.policy)}" for run in runs)

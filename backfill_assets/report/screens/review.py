@@ -25,6 +25,7 @@ from backfill_assets.report.words.plans import (
     changed_words,
     columns_left_words,
     columns_words,
+    gate_references_described,
     goes_back_words,
     inexact_words,
     keep_words,
@@ -229,6 +230,8 @@ def _rows_come_from(found: RunReport) -> str:
     replaced = f", and replace rows from release {' and '.join(found.from_versions)}" if found.from_versions else ""
     named = references_described(manifest.references)
     references = f". References {named}" if named else ""
+    if read := gate_references_described(found.gate_references):
+        references += f". Gates have read {read}"
     rows, scope = "The rows", manifest.publish.scope
     if scope is not None:
         rows, replaced = f"The rows of {scope}", "; all others stay exactly as they are accepted"

@@ -78,7 +78,12 @@ from backfill_assets.report.screens.runs import partitions_of, run_facts, set_fa
 from backfill_assets.report.screens.shown_rows import asked_rows, rows_that_fail, sample_table
 from backfill_assets.report.screens.usual import usual_section
 from backfill_assets.report.values import as_sentence, cost_words, mebibytes, number_text, text_of
-from backfill_assets.report.words.plans import alternative_words, publish_words, references_described
+from backfill_assets.report.words.plans import (
+    alternative_words,
+    gate_references_described,
+    publish_words,
+    references_described,
+)
 from backfill_assets.report.words.stages import policy_words, stage_words
 from backfill_assets.report.words.states import NOTHING_FOLLOWS
 
@@ -419,6 +424,7 @@ def _origin(report: RunReport) -> Facts:
         *_computed(report.cost),
         ("release", f"{run.manifest.transform} {run.manifest.transform_version}"),
         ("references", references_described(run.manifest.references)),
+        ("read by gates", gate_references_described(report.gate_references)),
         ("publishes", publish_words(run.manifest)),
         ("replaces rows of", f"release {', '.join(report.from_versions)}" if report.from_versions else None),
         ("supersedes", ", ".join(report.run.manifest.supersedes)),

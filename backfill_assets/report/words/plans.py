@@ -232,6 +232,11 @@ def no_rows_words(scope: str) -> str:
     return f"No row of these partitions is of {scope}, so that nothing was measured: look whether it is mistyped."
 
 
+def gate_references_described(references: Sequence[PinnedReference]) -> str | None:
+    """The versions that gates have read, or would read now; None without any."""
+    return ", ".join(f"{each.name} {each.version}" for each in references) or None
+
+
 def references_described(references: Sequence[PinnedReference]) -> str | None:
     """The versions in words, and why these; None for a run without references."""
     versions = ", ".join(f"{pinned.name} {pinned.version}" for pinned in references)

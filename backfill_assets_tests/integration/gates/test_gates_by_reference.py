@@ -29,7 +29,10 @@ from backfill_assets.domain.gates_by_reference import KnownRows
 from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.report.history import partition_history
 from backfill_assets.report.html import html_file
+from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.releases import references_for_gates
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.words.verdicts import verdict_words
@@ -411,6 +414,28 @@ def test_a_run_that_its_own_rows_block_is_not_advised_to_be_run_again(opens: Ope
     kit.stage(run_id)
     assert kit.gate(run_id).failed == ("never", "totals_control_totals")
     assert "backfill run" not in (worded(run_report(kit.ws, run_id).run.next_step) or "")
+
+
+def test_the_version_that_a_gate_has_met_is_in_the_plan_the_report_and_the_history(
+    opens: Opens, tmp_path: Path
+) -> None:
+    gate = totals("control_totals", every_partition=False)
+    kit = with_reference(opens, tmp_path, gate, 'version: "2026-01"\ntotals: [{day: 2026-01-03, rows: 3}]\n')
+    run_id = kit.planned("order_totals", DAYS)
+    with kit.ws.ledger.read() as tx:
+        manifest = tx.runs.get(run_id).manifest
+    assert [each.version for each in references_for_gates(kit.ws, manifest)] == ["2026-01"]
+    kit.stage(run_id)
+    kit.gate(run_id)
+    report = run_report(kit.ws, run_id)
+    assert [(each.name, each.version) for each in report.gate_references] == [("control_totals", "2026-01")]
+    shown = markdown_page(page_of(report)).replace("\\_", "_")
+    assert "Gates have read control_totals 2026-01" in shown
+    assert ">read by gates<" in html_file(page_of(report))
+    kit.approve(run_id)
+    kit.publish(run_id)
+    history = partition_history(kit.ws, "silver.order_totals", date(2026, 1, 3))
+    assert ">read by gates<" in html_file(page_of(history))
 
 
 def test_partitions_with_and_without_an_entry_are_told_apart(opens: Opens, tmp_path: Path) -> None:
