@@ -104,7 +104,7 @@ def called_transform(
             doubles=[name for rows in inputs.values() for name in double_columns(rows.schema)],
             declared=table.undetermined,
             is_present=release.version == table.version and not table.version_of,
-            placed=places.of,
+            placed=lambda tie: places.of(tie) or _place_of(release.function),
         )
         while len(_plans) > _MOST_RUNS:
             del _plans[next(iter(_plans))]
@@ -255,6 +255,12 @@ def _named(table: DerivedTable, release: Release) -> str:
 
 def _package(function: Callable[..., Any]) -> str:
     return function.__module__.partition(".")[0]
+
+
+def _place_of(function: Callable[..., Any]) -> str:
+    """Where a function is defined."""
+    code = getattr(function, "__code__", None)
+    return _place(code.co_filename, code.co_firstlineno) if code is not None else ""
 
 
 def _place(file: str, line: int) -> str:

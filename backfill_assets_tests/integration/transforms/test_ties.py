@@ -71,6 +71,13 @@ def test_a_tie_is_refused_before_rows_are_computed_with_its_line_and_what_to_wri
 
 
 @pytest.mark.long
+def test_a_tie_that_no_line_calls_by_its_name_is_refused_with_the_line_of_its_function(clocks: Clocks) -> None:
+    body = "firsts = sales.groupBy('sold_on').agg({'sale_id': 'first'})"
+    kit = clocks.open(f"{body}\nreturn firsts.select('sold_on', F.length('first(sale_id)').cast('long').alias('n'))")
+    (checked,) = (each for each in check(kit.ws).tables if each.table == "silver.days")
+    assert f"{NAME}.py, line {line_of(kit, '@derived_table(')}; write max_by" in checked.problems[0]
+
+
 def test_a_declared_tie_is_pinned_with_its_reason_and_shown_to_whoever_approves(clocks: Clocks) -> None:
     kit = clocks.open(first(), declared=DECLARED)
     days = in_days(DAYS)
