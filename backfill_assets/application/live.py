@@ -149,7 +149,7 @@ def _still_current(ws: Workspace, run: RunRecord | None) -> RunRecord | None:
     if run is None or run.state not in (*UNFINISHED, RunState.PASSED):
         return run
     with ws.ledger.write() as tx:
-        if not (why := _other_gates(ws, run)):
+        if not (why := _other_gates(ws, tx, run)):
             known = waits_for(ws, tx, run, at=tx.now) if run.manifest.unknown else None
             if not isinstance(known, KnownSince) or known.unbuilt:
                 return run
@@ -158,10 +158,10 @@ def _still_current(ws: Workspace, run: RunRecord | None) -> RunRecord | None:
     return None
 
 
-def _other_gates(ws: Workspace, run: RunRecord) -> str:
+def _other_gates(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> str:
     """Why a run cannot be measured, or was not measured, with the gates that its table declares; empty where it can."""
     if run.state is RunState.PASSED:
-        gates = declared_since_planned(ws, run.manifest)
+        gates = declared_since_planned(ws, tx, run.manifest)
         return f"was not measured with {', '.join(gates)}, declared since" if gates else ""
     table = ws.domain.table(run.manifest.table)
     try:

@@ -305,8 +305,7 @@ def _asked(work: Gating) -> Measuring | None:
     """What the gates on rows that fail are asked of; None where the table declares none."""
     gates = [gate for gate in work.gates if isinstance(gate, Failing)]
     # Rows of which the files are lost are known where the candidate has exactly them.
-    found, unread = work.found.measured, {*work.lost, *work.otherwise}
-    known = {p for p in work.lost if found[p].accepted_checksum == f"{LOST}{found[p].checksum}"}
+    unread, known = {*work.lost, *work.otherwise}, _as_recorded(work)
     accepted = (*work.sides.accepted.values(), *(work.staged_files[p] for p in sorted(known)))
     return measuring_run(
         work.ws,
@@ -317,6 +316,12 @@ def _asked(work: Gating) -> Measuring | None:
         accepted=lambda: rows_of(work.ws, work.table, accepted, as_readers_see=True),
         unread=sorted(unread - known),
     )
+
+
+def _as_recorded(work: Gating) -> set[date]:
+    """The lost partitions of which the candidate has exactly the rows that were recorded."""
+    found = work.found.measured
+    return {p for p, checksum in recorded_checksums(work.table, work.lost).items() if found[p].checksum == checksum}
 
 
 def _with_lost(work: Gating, measured: Mapping[date, Measured], equal: Collection[date]) -> Mapping[date, Measured]:
@@ -464,7 +469,10 @@ def _record(work: Gating, *, actor: str) -> None:
 
 
 def _judged(work: Gating) -> Evaluated:
-    results = (*judge(work.gates, work.candidates.values(), work.found), *work.kept)
+    judged = (*judge(work.gates, work.candidates.values(), work.found), *work.kept)
+    # These rows were accepted before, by the gates of then: what is declared since keeps no reader without them.
+    known = _as_recorded(work)
+    results = tuple(replace(each, blocking=False) if each.partition in known else each for each in judged)
     return Evaluated(
         run_id=work.manifest.run_id,
         results=results,

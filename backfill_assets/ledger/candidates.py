@@ -244,13 +244,13 @@ class CandidateReads(Queries):
         return judged, tuple(sorted(results, key=lambda result: (result.partition, result.gate)))
 
     def passed_gates(self, run_id: str) -> frozenset[PassedGate]:
-        """The gates that passed: partition, name, and the digest of the files that were judged.
+        """The gates that passed, or block nothing: partition, name, and the digest of the files that were judged.
 
         Cost: one index range: one short row per partition and gate that passed.
         """
         found = gate_results
         chosen = select(found.c.partition_date, found.c.gate, found.c.digest).where(
-            found.c.run_id == run_id, found.c.passed
+            found.c.run_id == run_id, found.c.passed | ~found.c.blocking
         )
         return frozenset((row.partition_date, row.gate, row.digest) for row in self._rows(chosen))
 

@@ -104,7 +104,7 @@ def require_unchanged(ws: Workspace, tx: ReadTransaction, manifest: Manifest) ->
     """Refuses a run whose inputs are not what it has read, whose table has other gates now, or is being published."""
     require_read_as_staged(tx, ws.graph, manifest)
     require_merged_with_present(tx, manifest)
-    require_present_gates(ws, manifest)
+    require_present_gates(ws, tx, manifest)
     require_read_as_measured(ws, tx, manifest.run_id)
     _require_nothing_under_way(tx, manifest)
     _require_inputs(ws, tx, manifest)

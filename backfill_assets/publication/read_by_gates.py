@@ -16,9 +16,10 @@ from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import PinnedInput
+from backfill_assets.planning.manifest_parts import Kind, PinnedInput
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.errors import DeclaredSince, ReadByGateSince
+from backfill_assets.publication.verdict import brings_back_what_was_recorded
 from backfill_assets.workspace import Workspace
 
 
@@ -55,19 +56,25 @@ def require_read_as_measured(ws: Workspace, tx: ReadTransaction, run_id: str) ->
         raise ReadByGateSince(run_id=run_id, gate=changed.gate, name=changed.name, partitions=changed.partitions)
 
 
-def declared_since_planned(ws: Workspace, manifest: Manifest) -> tuple[str, ...]:
-    """The present gates of a table that a run of it was not planned with; see `gates.agreed.gates_since`."""
+def declared_since_planned(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> tuple[str, ...]:
+    """The present gates of a table that a run of it was not planned with; see `gates.agreed.gates_since`.
+
+    None of a repair that brings rows back which were accepted before: gates block nothing of it.
+    """
     table = ws.domain.tables.get(manifest.table)
-    return () if table is None else gates_since(manifest, table, ws.code.gate_digests(table))
+    if table is None or not (found := gates_since(manifest, table, ws.code.gate_digests(table))):
+        return ()
+    is_repair = manifest.kind is Kind.REPAIR
+    return () if is_repair and brings_back_what_was_recorded(tx, tx.runs.get(manifest.run_id)) else found
 
 
-def require_present_gates(ws: Workspace, manifest: Manifest) -> None:
+def require_present_gates(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> None:
     """Refuses a run that was not measured with the gates that its table declares now.
 
     Raises:
         DeclaredSince: It has to be planned again.
     """
-    if gates := declared_since_planned(ws, manifest):
+    if gates := declared_since_planned(ws, tx, manifest):
         raise DeclaredSince(run_id=manifest.run_id, table=manifest.table, gates=gates, manifest=manifest)
 
 

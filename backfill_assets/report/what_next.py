@@ -300,7 +300,7 @@ def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Se
             return step(f"{table} {since} planned with its rows: ", plan_again(overtaken.manifest))
         return step(f"{table} {since} compared with it: ", compare_again(overtaken.run_id))
     for run in runs:
-        if gates := declared_since_planned(ws, run.manifest):
+        if gates := declared_since_planned(ws, tx, run.manifest):
             why = f"{run.run_id} was not measured with {', '.join(gates)} of {run.manifest.table}; "
             return step(why, measured_again(run.manifest))
         if read := changed_since_measured(ws, tx, run.run_id):

@@ -75,7 +75,7 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne, pha
                 require_its_turn(ws, tx, member, at=tx.now)
                 require_agreed(ws, member, demand_of(ws, tx, member), alone=bool(phases and phases.each))
                 require_read_as_staged(tx, ws.graph, member.manifest)
-                require_present_gates(ws, member.manifest)
+                require_present_gates(ws, tx, member.manifest)
                 require_read_as_measured(ws, tx, member.run_id)
         if record.state is not SetState.PUBLISHING:
             tx.sets.move(set_id, SetState.PUBLISHING, actor=by)

@@ -21,6 +21,7 @@ from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.recover import recover
 from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.errors import Refused
+from backfill_assets.domain import expression
 from backfill_assets.lake.append import validation_table
 from backfill_assets.landing import compacted
 from backfill_assets.ledger.states import RunState
@@ -127,14 +128,14 @@ def stale(book: Book) -> Sequence[object]:
     ]
 
 
-def repaired(book: Book, table: str, *days: date | DayRange) -> str:
+def repaired(book: Book, table: str, *days: date | DayRange, published_by: Book | None = None) -> str:
     """A repair that ana plans, runs and publishes, to which nobody agrees."""
     ranges = [each if isinstance(each, DayRange) else DayRange.inclusive(each, each) for each in days]
     request = PlanRequest(table=table, days=days_in(ranges), reason="a lost file", by="ana", kind=Kind.REPAIR)
     run_id = operations.plan(book.ws, request).manifest.run_id
     operations.stage(book.ws, run_id, actor="ana")
     operations.gate(book.ws, run_id, actor="ana")
-    operations.publish(book.ws, run_id, by="ana")
+    operations.publish((published_by or book).ws, run_id, by="ana")
     return run_id
 
 
@@ -151,6 +152,29 @@ def test_a_lost_file_of_each_mode_comes_back_as_recorded_without_a_new_agreement
     assert book.rows(table, COLUMNS) == before
     assert stale(book) == was_stale
     assert operations.run_named(book.ws, run_id).state is RunState.PUBLISHED
+
+
+def with_a_gate(book: Book, table: str) -> Book:
+    """As another process, whose table declares a gate that none of its rows pass."""
+    domain = book.ws.domain
+    stricter = [
+        replace(each, gates=(*each.gates, expression("none_left", "amount < 0"))) if each.name == table else each
+        for each in domain.derived
+    ]
+    return replace(book, ws=replace(book.ws, domain=replace(domain, derived=tuple(stricter))))
+
+
+@pytest.mark.parametrize("is_measured", [False, True], ids=["measured with it", "declared since it was measured"])
+def test_a_gate_that_is_declared_later_keeps_no_reader_without_lost_rows_that_come_back_as_recorded(
+    book: Book, is_measured: bool
+) -> None:
+    before, day = book.rows(SUMS, COLUMNS), DAYS[1]
+    removed(accepted_file(book, SUMS, day))
+    gated = with_a_gate(book, SUMS)
+    run_id = repaired(book if is_measured else gated, SUMS, day, published_by=gated)
+    assert (audit(gated.ws).problems, gated.rows(SUMS, COLUMNS)) == ((), before)
+    failed = [each.gate for each in run_report(gated.ws, run_id).gates if each.failed]
+    assert failed == ([] if is_measured else ["none_left"])
 
 
 @pytest.mark.long
@@ -453,6 +477,8 @@ def test_rows_that_come_out_otherwise_wait_for_an_approval(book: Book) -> None:
     removed(accepted_file(book, SUMS, day))
     for version in read:  # what it was computed from is lost as well
         removed(folder_of(book.ws.lake, ENTRIES) / version.files.files[0].path)
+    with pytest.raises(Refused, match="is BLOCKED"):
+        repaired(with_a_gate(book, SUMS), SUMS, day)
     with pytest.raises(NotAgreed):
         repaired(book, SUMS, day)
     with book.ws.ledger.read() as tx:
