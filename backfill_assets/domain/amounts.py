@@ -40,11 +40,11 @@ def plainly(amount: Decimal) -> str:
 def added_up_as(*kinds: DataType) -> DecimalType:
     """The decimal in which values of these types are added up: one that has room for the digits of all of them."""
     decimals = [kind for kind in kinds if isinstance(kind, DecimalType)]
-    scale = max([_SCALE, *(kind.scale for kind in decimals)])
-    before = max(
-        [0, *(kind.precision - kind.scale for kind in decimals), *(_WHOLE.get(type(kind), 0) for kind in kinds)]
-    )
-    return DecimalType(_MOST_DIGITS, max(_SCALE, min(scale, _MOST_DIGITS - before)))
+    before = [kind.precision - kind.scale for kind in decimals] + [_WHOLE.get(type(kind), 0) for kind in kinds]
+    scale = max((kind.scale for kind in decimals), default=0)
+    is_exact = all(isinstance(kind, DecimalType) or type(kind) in _WHOLE for kind in kinds)
+    least = min(_SCALE, scale) if is_exact else _SCALE
+    return DecimalType(_MOST_DIGITS, max(least, min(max(_SCALE, scale), _MOST_DIGITS - max(before, default=0))))
 
 
 def bounds(amount: Decimal, within: Decimal, kind: DecimalType) -> tuple[str, str]:
@@ -69,7 +69,8 @@ def without_amount(value: Column, kind: DecimalType) -> Column:
 
 def plain(amount: Column) -> Column:
     """An amount as a text, without zeros at its end."""
-    return F.regexp_replace(amount.cast("string"), r"\.?0+$", "")
+    text = amount.cast("string")
+    return F.when(text.contains("."), F.regexp_replace(text, r"\.?0+$", "")).otherwise(text)
 
 
 def with_others(total: Column, others: Column) -> Column:

@@ -283,10 +283,12 @@ def others_of(name: str, reads: Mapping[str, Any], optional: tuple[str, ...] = (
         optional: Arguments of those of which partitions may be missing.
 
     Raises:
-        InvalidDeclaration: One is no table, or has a window that is a function.
+        InvalidDeclaration: One is no table, has a window that is a function, or a name that is none.
     """
     if unknown := [each for each in optional if each not in reads]:
         raise InvalidDeclaration(f"gate {name} has {unknown[0]!r} as optional, which it does not read.")
+    if odd := [each for each in reads if not each.isidentifier()]:
+        raise InvalidDeclaration(f"gate {name} reads a table as {odd[0]!r}, which cannot name an argument.")
     found = []
     for argument, given in reads.items():
         # An input that is read in a way of its own holds the table; both are declared on top of gates.

@@ -189,6 +189,13 @@ def test_a_total_is_compared_in_each_of_its_digits(
     assert bool(asked(totals("control_totals", sums=("amount",), within=within), known, rows)) is differs
 
 
+def test_a_total_of_as_many_digits_as_a_number_can_have_is_named_whole(spark: SparkSession) -> None:
+    rows = spark.sql(f"SELECT DATE'{DAY}' AS day, CAST('{10**37}' AS DECIMAL(38, 0)) AS amount")
+    known = KnownRows(version="1", rows=({"day": DAY, "amount": str(2 * 10**37)},))
+    (found,) = asked(totals("control_totals", sums=("amount",)), known, rows)
+    assert (found.expected, found.found) == (f"amount = {2 * 10**37}", f"amount = {10**37}")
+
+
 def test_a_day_without_an_entry_is_named_also_where_totals_are_grouped_by_the_day(spark: SparkSession) -> None:
     rows = spark.sql(f"SELECT DATE'{DAY}' AS day")
     (found,) = asked(totals("control_totals", by=("day",)), KnownRows(version="1", rows=()), rows)

@@ -80,6 +80,7 @@ def test_a_decorated_function_is_a_gate_by_its_own_name() -> None:
         (lambda: failing("a", sql="DELETE FROM candidate"), "gate a has to be one SELECT"),
         (lambda: failing("a", sql="SELECT 1; SELECT 2"), "gate a has to be one SELECT"),
         (lambda: failing("a", sql=" "), "gate a has an empty query"),
+        (lambda: failing("a", sql="SELECT 1", reads={"b.c": customers}), "reads a table as 'b.c', which cannot name"),
         (lambda: failing("a", rows=of_many), r"gate a takes \*frames"),
         (lambda: failing("a", rows=of_rows, sql="SELECT 1"), "gate a has a query and a function"),  # type: ignore[call-overload]
         (lambda: failing("a", rows=of_rows, references=("fees",)), "gate a uses reference 'fees'"),

@@ -49,6 +49,9 @@ def test_a_text_is_exactly_one_value_or_none(text: str, kind: T.DataType, value:
 
 def test_a_type_in_which_amounts_are_added_up_has_room_for_their_digits() -> None:
     assert added_up_as(T.DoubleType()) == T.DecimalType(38, 9)
+    assert added_up_as(T.DecimalType(38, 2), T.LongType()) == T.DecimalType(38, 2)
+    assert added_up_as(T.DecimalType(38, 2), T.DoubleType()) == T.DecimalType(38, 9)
+    assert added_up_as(T.DecimalType(38, 2), T.DecimalType(38, 12)) == T.DecimalType(38, 9)
     assert added_up_as(T.DecimalType(20, 12), T.LongType()) == T.DecimalType(38, 12)
     assert added_up_as(T.DecimalType(38, 30), T.LongType()) == T.DecimalType(38, 19)
 
