@@ -18,6 +18,7 @@ from backfill_assets.publication.verdict import brings_back_what_was_recorded
 from backfill_assets.publication.waiting import outdated_partitions
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.errors import RunInterrupted
+from backfill_assets.report.measured import GateSummary, gate_summaries
 from backfill_assets.report.proposed import files_behind
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.requests import NAME, Act, NextStep, do, step
@@ -52,6 +53,7 @@ class RunSummary:
         withdrawn: The approval that its last rollback withdrew, if it is not approved again; a run that is staged again
             after a rollback has a state that no longer shows it.
         brings_back: Whether it is a repair whose rows are exactly those that were recorded, which needs no approval.
+        blocked_by: What the gates found that block it; empty for a run that is not blocked.
     """
 
     record: RunRecord = field(metadata=INLINE)
@@ -59,6 +61,7 @@ class RunSummary:
     ran_by: str | None = None
     withdrawn: WithdrawnApproval | None = None
     brings_back: bool = False
+    blocked_by: tuple[GateSummary, ...] = ()
 
     @property
     def manifest(self) -> Manifest:
@@ -88,9 +91,15 @@ def run_summaries(ws: Workspace, tx: ReadTransaction, runs: Sequence[RunRecord])
             ran_by=ran_by.get(run.run_id),
             withdrawn=withdrawn.get(run.run_id),
             brings_back=brings_back_what_was_recorded(tx, run),
+            blocked_by=tuple(_blocking(tx, run)) if run.state is RunState.BLOCKED else (),
         )
         for run in runs
     )
+
+
+def _blocking(tx: ReadTransaction, run: RunRecord) -> Iterator[GateSummary]:
+    results = tx.candidates.gate_results(run.run_id)
+    yield from (each for each in gate_summaries(run.manifest, results) if each.blocking and each.failed)
 
 
 def not_approved(runs: Iterable[RunHeader]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Grain, Partitions, count_of
 from backfill_assets.planning.reasons import ChangedReference
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.measured import GateSummary
 from backfill_assets.report.page import (
     Facts,
     Note,
@@ -33,6 +34,7 @@ from backfill_assets.report.page import (
     run_ref,
     section,
     set_ref,
+    several,
     table,
     words,
 )
@@ -90,7 +92,8 @@ def run_facts(
     return facts(
         ("run", run_ref(run.record.run_id)),
         ("state", state_of(run.record.state, meaning_of_run(run.record, brings_back=run.brings_back))),
-        ("note", run.record.note),
+        # The note of a blocked run names these gates, and no more.
+        *([*several("blocked by", map(finding_text, run.blocked_by))] or [("note", run.record.note)]),
         ("approval", _approval(run, grounds)),
         ("table", f"{run.record.table} by {run.manifest.transform} {run.manifest.transform_version}"),
         ("partitions", partitions_of(run)),
@@ -109,6 +112,11 @@ def run_facts(
         ),
         ("next", read_first(run.next_step) if following else None),
     )
+
+
+def finding_text(gate: GateSummary) -> str:
+    """What a gate that failed has found, in a line and without values of rows."""
+    return f"{gate.gate}: {gate.outcome}, first {gate.first_failure}"
 
 
 def approval(found: RunSummary | SetDocument) -> str:
@@ -190,6 +198,10 @@ def set_facts(found: SetDocument, *, following: bool = False) -> Facts:
     return facts(
         ("set", set_ref(found.record.set_id, found.record.manifest.name)),
         ("state", state_of(found.record.state, meaning_of_set(found.record.state, found.states))),
+        *several(
+            "blocked by",
+            (f"{each.run.record.table}, {finding_text(gate)}" for each in found.runs for gate in each.run.blocked_by),
+        ),
         ("note", found.record.note),
         ("because", found.record.manifest.because),
         ("reason", f"{found.record.manifest.reason} (asked by {found.record.manifest.requested_by})"),

@@ -34,6 +34,7 @@ from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.releases import references_for_gates
 from backfill_assets.report.report import run_report
+from backfill_assets.report.runs import run_document
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.testing import DomainKit
@@ -403,6 +404,8 @@ def test_a_run_that_its_reference_blocks_is_measured_again_when_that_is_correcte
     run_id = kit.planned("order_totals", DAYS)
     kit.stage(run_id)
     assert kit.gate(run_id).state == "BLOCKED"
+    (found,) = run_document(kit.ws, run_id).blocked_by
+    assert (found.first_failure or "").startswith("2026-01-03: 1 row fails")
     following = worded(run_report(kit.ws, run_id).run.next_step) or ""
     again = f"correct it there, and measure the same rows again: backfill run {run_id}; else fix the cause and plan"
     assert f"if the cause is in control_totals, {again} again: backfill plan order_totals" in following

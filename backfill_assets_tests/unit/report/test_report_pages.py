@@ -37,13 +37,13 @@ from backfill_assets.report.publications import PublicationDocument, timeline
 from backfill_assets.report.releases import CODE, BroughtAlong
 from backfill_assets.report.report import DependentMoves, Level, SetReport, level_of
 from backfill_assets.report.requests import NAME, WHY, Act, decline, do, step, undo
-from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.runs import RunSummary, SetMember
 from backfill_assets.report.screens.figures import matrices, states_in_words
 from backfill_assets.report.screens.history import history_page
 from backfill_assets.report.screens.publications import published_page, timeline_page
 from backfill_assets.report.screens.review import review_of, share_of_accepted
 from backfill_assets.report.screens.run_report import run_page, set_page
-from backfill_assets.report.screens.runs import run_summary_page
+from backfill_assets.report.screens.runs import run_summary_page, set_summary_page
 from backfill_assets.report.status import TableStatus
 from backfill_assets.report.values import text_of
 from backfill_assets.report.words.states import MEANING
@@ -517,6 +517,24 @@ def test_a_run_says_who_declared_which_days_empty() -> None:
     console = Console(record=True, width=200, file=StringIO())
     show(console, run_summary_page(RunSummary(record=a_run(manifest), next_step=None)))
     assert "2006-07-01..2006-07-02, 2 days: declared empty by ana" in console.export_text()
+
+
+def test_a_run_and_a_set_that_gates_block_show_what_these_found() -> None:
+    manifest = a_manifest("bf-1", days=days(3), requested_by="ana")
+    found = gate("totals_fees", 3, (FIRST,), said="1 of 3 rows")
+    run = RunSummary(record=a_run(manifest, RunState.BLOCKED), next_step=None, blocked_by=(found,))
+    said = f"totals_fees: 1 failed, first {FIRST}: 1 of 3 rows"
+    member = SetMember(
+        run=run, reached=RunState.BLOCKED, changed_partitions=None, verified_partitions=None, outdated=None
+    )
+    blocked = replace(restatement(SetState.PENDING), runs=(member,))
+    for page_shown, expected in (
+        (run_summary_page(run), said),
+        (set_summary_page(blocked), f"{manifest.table}, {said}"),
+    ):
+        console = Console(record=True, width=200, file=StringIO())
+        show(console, page_shown)
+        assert re.search(rf"blocked by +{re.escape(expected)}", console.export_text())
 
 
 @pytest.mark.parametrize(("grain", "partition"), [("monthly", "2006-07"), ("daily", "2006-07-01")])
