@@ -82,7 +82,6 @@ def terminal(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> I
         yield person
 
 
-@pytest.mark.long
 def test_a_restatement_from_plan_to_rollback(terminal: Terminal) -> None:
     plan = terminal.does("plan", SILVER, *DAYS, "--reason", "deadlines", "--by", "ana", "--transform-version", "2.4.1")
     run_id = plan["run_id"]
@@ -180,7 +179,6 @@ def offered(folder: Path, name: str, content: bytes) -> str:
     return str(path)
 
 
-@pytest.mark.long
 def test_files_that_cannot_be_read_are_refused_whole(terminal: Terminal, tmp_path: Path) -> None:
     land = ("land", "case_events", "--by", "ana")
     assert "missing.jsonl" in terminal.is_refused(*land, str(tmp_path / "missing.jsonl"))
