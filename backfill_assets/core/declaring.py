@@ -9,12 +9,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import re
 import sys
 import types
 import typing
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from difflib import get_close_matches
 from typing import Any, Literal, TypeVar
 
 from backfill_assets.core.errors import InvalidDeclaration
@@ -22,12 +24,18 @@ from backfill_assets.core.errors import InvalidDeclaration
 F = TypeVar("F", bound=Callable[..., Any])
 
 _THIS_PROJECT = __name__.partition(".")[0]
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_WRITTEN = re.compile(r"Written with (?P<calls>`\w+\(\.*\)`(?: or `\w+\(\.*\)`)*)\.")
+"""In the docstring of a class, by which functions an author makes one."""
+_ALIKE = 0.65
+"""From which likeness on a name is taken for another one that is written wrongly."""
+
 _WORDS = {
     str: "a text",
     bool: "True or False",
     int: "a whole number",
     float: "a number",
-    Decimal: "a number",
+    Decimal: 'a Decimal, such as Decimal("0.1")',
     date: "a date, such as date(2026, 1, 31)",
     timedelta: "a timedelta, such as timedelta(hours=1)",
     Callable: "a function",
@@ -45,7 +53,17 @@ def declared(made: F) -> F:
 
     @functools.wraps(called)
     def checked(*args: Any, **named: Any) -> Any:
-        _require_types(made, signature.bind(*args, **named).arguments)
+        try:
+            bound = signature.bind(*args, **named)
+        except TypeError as error:
+            named_only = inspect.Parameter.KEYWORD_ONLY
+            takes = ", ".join(
+                f"{name}=..." if each.kind is named_only else name
+                for name, each in signature.parameters.items()
+                if name != "self"
+            )
+            raise InvalidDeclaration(f"{made.__name__}(...): {error}; it takes {takes}.") from error
+        _require_types(made, bound.arguments)
         return called(*args, **named)
 
     if isinstance(made, type):
@@ -81,10 +99,24 @@ def require_parts(value: Any, *, of: str) -> None:
 
 def shown(value: object) -> str:
     """A value in a refusal: its beginning, and its type where that does not show."""
-    text = repr(value)
+    if isinstance(value, types.FunctionType | types.BuiltinFunctionType):
+        is_called = (
+            f"{value.__module__}".startswith(f"{_THIS_PROJECT}.domain.") and not inspect.signature(value).parameters
+        )
+        return f"the function {value.__name__}" + (f", which is called: {value.__name__}()" if is_called else "")
+    text = _ADDRESS.sub("", repr(value))
     text = text if len(text) <= 60 else f"{text[:57]}..."
     is_plain = value is None or isinstance(value, str | bool | int | float | list | dict | tuple | set)
     return text if is_plain else f"{text} ({type(value).__name__})"
+
+
+def meant(name: object, known: Iterable[str]) -> str:
+    """What somebody who wrote a name may have meant, as the end of a sentence; empty for nothing."""
+    names, text = list(known), f"{name}"
+    if same := [each for each in names if each.casefold() == text.casefold()]:
+        return f", which has {same[0]!r}: upper and lower case make a difference"
+    near = get_close_matches(text, names, n=1, cutoff=_ALIKE)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def place_of_declaration() -> str:
@@ -137,10 +169,14 @@ def _fits(value: object, hint: Any) -> bool:
 
 def _words(hint: Any, value: object) -> str:
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    if (written := _WRITTEN.search(getattr(hint, "__doc__", None) or "")) and isinstance(hint, type):
+        return written["calls"].replace("`", "")
     if hint is type(None):
         return "None"
     if origin in (types.UnionType, typing.Union):
-        return " or ".join(dict.fromkeys(_words(each, value) for each in inside if each is not type(None)))
+        # None is one of several values where the others are listed.
+        named = [each for each in inside if each is not type(None) or any(map(_is_literal, inside))]
+        return " or ".join(dict.fromkeys(_words(each, value) for each in named))
     if origin is Literal:
         return " or ".join(map(repr, inside))
     if origin is tuple or origin is Iterable:
@@ -150,6 +186,10 @@ def _words(hint: Any, value: object) -> str:
         return f"a mapping from {_several(inside[0])} to {_several(inside[1])}"
     kind: Any = origin or hint
     return _WORDS.get(kind, f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}")
+
+
+def _is_literal(hint: Any) -> bool:
+    return typing.get_origin(hint) is Literal
 
 
 def _several(hint: Any) -> str:

@@ -153,16 +153,21 @@ def _require_measure(table: Declared, gate: Moved | Usual | Tolerance, breakdown
 
 
 def _check_moved(table: Declared, gate: Moved | Tolerance, named: str) -> None:
-    if not 0 <= gate.percent <= 1_000_000 or gate.at_least < 0:
-        raise wrong(table, f"{named} allows {gate.percent} % from {gate.at_least}, which cannot be")
+    if not 0 <= gate.percent <= 1_000_000:
+        raise wrong(table, f"{named} has percent={gate.percent}, and can have 0 to 1,000,000")
+    _require_amount(table, gate, named)
+
+
+def _require_amount(table: Declared, gate: Moved | Usual | Tolerance, named: str) -> None:
+    if gate.at_least < 0:
+        raise wrong(table, f"{named} has at_least={gate.at_least}, and can have 0 or more")
 
 
 def _check_usual(table: Declared, gate: Usual, grain: Grain) -> None:
     """Refuses bounds that cannot be, days of a monthly table, and too few partitions to compare with."""
-    if not 0 < gate.most <= 1_000 or gate.at_least < 0:
-        raise wrong(
-            table, f"gate {gate.name} allows {gate.most:g} times the usual from {gate.at_least}, which cannot be"
-        )
+    if not 0 < gate.most <= 1_000:
+        raise wrong(table, f"gate {gate.name} has most={gate.most:g}, and can have more than 0 and at most 1,000")
+    _require_amount(table, gate, f"gate {gate.name}")
     if grain is Grain.MONTHLY and (gate.same or not gate.months):
         raise wrong(table, f"gate {gate.name} compares months: write against=months(12), same=None")
     if gate.days > _MOST_DAYS or gate.months > _MOST_MONTHS:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date, datetime
-from difflib import get_close_matches
 from types import UnionType
 from typing import Any, Protocol
 
@@ -28,7 +27,7 @@ from pyspark.sql.types import (
 from backfill_assets.capture.kafka_topic import KafkaReplay
 from backfill_assets.capture.kinesis_stream import KinesisReplay
 from backfill_assets.core.columns import LINEAGE, in_sql
-from backfill_assets.core.declaring import declared, place_of_declaration, require_parts, shown
+from backfill_assets.core.declaring import declared, meant, place_of_declaration, require_parts, shown
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.column_types import check_columns, check_identifying
 from backfill_assets.domain.failing_rows import Failing, Needs, Over, cannot_be_given
@@ -92,7 +91,10 @@ def require_types(table: object, kinds: Mapping[str, Kind]) -> None:
     for attribute, kind in kinds.items():
         value = getattr(table, attribute)
         if not kind.test(value):
-            raise InvalidDeclaration(f"{name}: {attribute} must be {kind.words}, not {shown(value)}.")
+            several_of = value if isinstance(value, tuple) else ()
+            wrong_ones = (f"a tuple with {shown(each)}" for each in several_of if not kind.test((each,)))
+            found = next(wrong_ones, shown(value))
+            raise InvalidDeclaration(f"{name}: {attribute} must be {kind.words}, not {found}.")
 
 
 @contextmanager
@@ -152,15 +154,6 @@ def require_columns(table: Declared, columns: Iterable[str], role: str) -> None:
     for column in columns:
         if column not in names:
             raise wrong(table, f"{role} {column!r} is not a column of its schema{meant(column, names)}")
-
-
-def meant(name: object, known: Iterable[str]) -> str:
-    """What somebody who wrote a name may have meant, as the end of a sentence; empty for nothing."""
-    names, text = list(known), f"{name}"
-    if same := [each for each in names if each.casefold() == text.casefold()]:
-        return f", which has {same[0]!r}: upper and lower case make a difference"
-    near = get_close_matches(text, names, n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def check_table(table: Declared, *, partition: str | None = None) -> None:
@@ -339,7 +332,7 @@ def _require_over(table: Declared, gate: Failing, over: Over) -> None:
     """Refuses an expression over a frame whose table lacks the columns, as far as they are known."""
     others = {each.argument: each.table for each in gate.reads}
     read = {**others, **getattr(table, "inputs", {})}.get(over.frame, table)
-    what = f"{table.name}: gate {gate.name}: {over.sql!r:.60}"
+    what = f"{table.name}: gate {gate.name}: an expression over {over.frame}"
     known = [*read.schema.fieldNames(), read.partition.column]
     if over.frame in getattr(table, "changes", ()):
         known += [name for name in columns_in(over.sql, what) if name.startswith("_")]

@@ -15,10 +15,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
 
-from backfill_assets.core.declaring import declared, shown
+from backfill_assets.core.declaring import declared, meant, shown
 from backfill_assets.core.errors import BackfillError, InvalidDeclaration
 from backfill_assets.domain.breakdown import check_measures
-from backfill_assets.domain.declarations import SHORT_NAME, check_conditions, meant, require_columns, wrong
+from backfill_assets.domain.declarations import SHORT_NAME, check_conditions, require_columns, wrong
 from backfill_assets.domain.errors import DomainNotFound, DomainNotLoaded, NoDomain, NotPlanned
 from backfill_assets.domain.failing_rows import Failing
 from backfill_assets.domain.gates import columns_in, require_kind

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from backfill_assets.core.declaring import declared, place_of_declaration, shown
+from backfill_assets.core.declaring import declared, meant, place_of_declaration, shown
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow
 
@@ -271,6 +271,8 @@ def failing(
             blocking=blocking,
         )
 
+    # Shown where it is taken for a gate: without a function it is a decorator of one.
+    gate.__name__ = f"failing({name!r}) without rows= or sql="
     return gate if rows is None else gate(rows)
 
 
@@ -344,11 +346,12 @@ def cannot_be_given(gate: Failing, inputs: Collection[str]) -> str | None:
     if unused := [name for name in (*others, *own[2:]) if name not in gate.named]:
         return f"gate {gate.name} reads {unused[0]!r}, and its {'query' if gate.sql else 'function'} does not name it"
     if (unknown := [name for name in gate.named if name not in known]) and gate.release:
-        can = ", ".join((*own, *inputs))
-        return f"gate {gate.name} is about {unknown[0]!r}, which is not an input of the table, and can be given {can}"
+        can, near = ", ".join((*own, *inputs)), meant(unknown[0], inputs)
+        about = f"is about {unknown[0]!r}, which is not an input of the table, and can be given {can}"
+        return f"gate {gate.name} {about}{near}"
     if unknown:
-        what = "query reads" if gate.sql else "function takes"
-        return f"gate {gate.name}: its {what} {', '.join(unknown)}, and can be given {', '.join(known)}"
+        what, near = "query reads" if gate.sql else "function takes", meant(unknown[0], known)
+        return f"gate {gate.name}: its {what} {', '.join(unknown)}, and can be given {', '.join(known)}{near}"
     if gate.references and CONTEXT not in gate.named:
         return f"gate {gate.name} names references, which its function finds in an argument {CONTEXT!r}"
     return None

@@ -10,8 +10,9 @@ from typing import Protocol
 
 from pyspark.sql import types as T
 
+from backfill_assets.core.declaring import meant
 from backfill_assets.core.wording import visible
-from backfill_assets.domain.declarations import Declared, meant
+from backfill_assets.domain.declarations import Declared
 from backfill_assets.domain.dialects import Csv, Dialect
 
 Part = str | int | tuple[str, int]

@@ -578,7 +578,7 @@ class SourceTable:
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """A number of days between the day of an event and the day on which it lands."""
+    """A number of days between the day of an event and the day on which it lands. Written with `days(...)`."""
 
     days: int
 

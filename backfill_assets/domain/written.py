@@ -13,8 +13,9 @@ from typing import Protocol
 
 from pyspark.sql import types as T
 
+from backfill_assets.core.declaring import meant
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.domain.declarations import Kind, meant, wrong
+from backfill_assets.domain.declarations import Kind, wrong
 from backfill_assets.domain.dialects import Dialect, Epoch, Form
 from backfill_assets.domain.file_names import Named, is_file_name, mistakes_of_names
 from backfill_assets.domain.forms import mistakes_of_forms

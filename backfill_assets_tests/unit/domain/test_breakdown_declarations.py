@@ -69,7 +69,7 @@ MISTAKES: Mistakes = {
     ),
     "an expectation below nothing": (
         lambda: derived(source(), breakdown=Breakdown(), gates=(moved("rows", percent=-1),)),
-        "silver.daily: gate moved_rows allows -1 % from 0, which cannot be",
+        "silver.daily: gate moved_rows has percent=-1, and can have 0 to 1,000,000",
     ),
     "the usual of no measure": (
         lambda: derived(source(), breakdown=Breakdown(), gates=(usual("many"),)),
@@ -81,7 +81,7 @@ MISTAKES: Mistakes = {
     ),
     "the usual of less than nothing": (
         lambda: source(gates=(usual(rows(), most=0),)),
-        "bronze.events: gate usual_rows allows 0 times the usual from 0, which cannot be",
+        "bronze.events: gate usual_rows has most=0, and can have more than 0 and at most 1,000",
     ),
     "the usual of months by weekday": (
         lambda: derived(source(), partition=monthly("day"), gates=(usual(rows()),)),
@@ -115,7 +115,7 @@ MISTAKES: Mistakes = {
     ),
     "a tolerance of less than nothing": (
         lambda: derived(source(), breakdown=Breakdown(), tolerance=tolerance("rows", percent=-0.5, owner="finance")),
-        "silver.daily: its tolerance allows -0.5 % from 0, which cannot be",
+        "silver.daily: its tolerance has percent=-0.5, and can have 0 to 1,000,000",
     ),
     "a tolerance of a table that adds changes": (
         lambda: derived(

@@ -159,6 +159,10 @@ def test_two_gates_are_equal_only_if_they_ask_the_same() -> None:
         (lambda: complete(of="orders", key="order_id", where="amount"), "has to be a condition"),
         (lambda: complete(of="orders", key="order_id", where="count(*) > 1"), "is over one row"),
         (lambda: complete(of="orders", key="order_id", on="to_date(at)"), "'at' is not a column of orders"),
+        (
+            lambda: complete(of="orders", key="order_id", where="state = "),
+            "gate complete_orders: an expression over orders is not SQL: 'state = '",
+        ),
         (lambda: complete(of="orders", key=()), r"complete\(...\) names no column"),
         (lambda: complete(of="orders", key=("order_id", "order_id")), r"complete\(...\) names 'order_id' twice"),
         (lambda: complete(of="ctx", key="order_id"), r"complete\(...\) is of 'ctx', which is not an input"),

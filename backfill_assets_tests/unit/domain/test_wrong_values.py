@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from pyspark.sql.types import StringType, StructField, StructType
 
+from backfill_assets import domain
+from backfill_assets.core.declaring import meant
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import (
     Breakdown,
@@ -22,13 +24,17 @@ from backfill_assets.domain import (
     TimeWindow,
     accepted,
     compared,
+    complete,
     days,
     expression,
+    failing,
     moved,
     not_null,
     phases,
     row_count,
+    rows,
     unique_key,
+    usual,
 )
 from backfill_assets.domain.domain import load_domain
 from backfill_assets.domain.gates import name_for
@@ -246,3 +252,70 @@ def test_a_module_without_a_domain_says_what_it_has(
 def test_a_condition_over_one_row_is_a_condition(condition: str) -> None:
     use_table(gates=(expression("one", condition),))
     use_table(breakdown=Breakdown(measures={"m": condition, "n": "count", "o": "count * 2", "p": "coalesce(count, 0)"}))
+
+
+declaring: Any = domain
+"""Declarations that are given what their annotations do not allow."""
+
+SAID: Mapping[str, tuple[Callable[[], Any], str]] = {
+    "a function that is called": (
+        lambda: declaring.usual(rows),
+        "usual(...): measure must be a text, not the function rows, which is called: rows().",
+    ),
+    "another function": (lambda: declaring.not_null(use_table), "column must be a text, not the function use_table."),
+    "a past": (
+        lambda: declaring.usual(rows(), against=8),
+        "against must be weeks(...) or months(...) or days(...), not 8.",
+    ),
+    "None is one of them": (lambda: declaring.usual(rows(), same="day"), "same must be 'weekday' or None, not 'day'."),
+    "a float": (
+        lambda: declaring.totals("fees", within=0.1),
+        'within must be a whole number or a text or a Decimal, such as Decimal("0.1"), not 0.1.',
+    ),
+    "by place": (
+        lambda: declaring.complete("events"),
+        "complete(...): too many positional arguments; it takes of=..., key=...,",
+    ),
+    "left out": (
+        lambda: declaring.complete(of="events"),
+        "complete(...): missing a required argument: 'key'; it takes of=...,",
+    ),
+    "a decorator": (
+        lambda: use_table(gates=(not_null("state"), failing("lost"))),
+        "such as (unique_key(),), not a tuple with the function failing('lost') without rows= or sql=.",
+    ),
+    "an input": (
+        lambda: use_table(gates=(complete(of="event", key="event_id"),)),
+        "which is not an input of the table, and can be given candidate, accepted, events; did you mean 'events'?",
+    ),
+    "an argument": (
+        lambda: use_table(gates=(failing("lost", rows=lambda candidate, event: candidate),)),
+        "its function takes event, and can be given candidate, accepted, events, ctx; did you mean 'events'?",
+    ),
+    "most": (
+        lambda: use_table(gates=(usual(rows(), most=0),), breakdown=Breakdown()),
+        "gate usual_rows has most=0, and can have more than 0 and at most 1,000.",
+    ),
+    "percent": (
+        lambda: use_table(gates=(moved("rows", percent=-1),), breakdown=Breakdown()),
+        "gate moved_rows has percent=-1, and can have 0 to 1,000,000.",
+    ),
+    "at least": (
+        lambda: use_table(gates=(moved("rows", percent=1, at_least=-1),), breakdown=Breakdown()),
+        "gate moved_rows has at_least=-1, and can have 0 or more.",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", SAID)
+def test_a_mistake_in_an_argument_says_what_to_write(mistake: str) -> None:
+    make, said = SAID[mistake]
+    with pytest.raises(InvalidDeclaration) as refused:
+        make()
+    assert said in refused.value.message
+    assert " at 0x" not in refused.value.message
+
+
+def test_a_name_that_is_only_a_little_alike_is_not_taken_for_another() -> None:
+    assert meant("country", ["amount", "day"]) == ""
+    assert meant("staet", ["state", "day"]) == "; did you mean 'state'?"
