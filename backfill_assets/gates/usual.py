@@ -44,6 +44,9 @@ _LEAST_PART = 0.01
 _DIGITS, _LARGEST = 6, 700.0
 """Of numbers that are recorded, and of logarithms that a number has."""
 
+_TINIEST = 5e-324
+"""The least number above zero, which has no half."""
+
 _NUMBERS = Context(prec=_DIGITS)
 
 
@@ -165,7 +168,7 @@ def band(trained: Sequence[Past], most: float, *, is_count: bool) -> Band:
         low, high = usual - distance, usual + distance
     elif any(values):
         # Zero has no logarithm: it is taken as half of the least that there is.
-        least = 0.5 if is_count else min(value for value in values if value) / 2
+        least = 0.5 if is_count else max(min(value for value in values if value) / 2, _TINIEST)
         distance = most * _distance([math.log(max(value, least)) for value in values])
         low, high = usual * math.exp(-distance), max(usual, least) * _exp(distance)
         low = 0.0 if low <= least else low

@@ -108,6 +108,12 @@ def test_what_is_no_number_is_far_and_not_learnt_from() -> None:
     assert [each.value for each in training(past(1, float("nan"), 2))] == [1, 2]
 
 
+@pytest.mark.parametrize("wrong", [5e-324, 1.7e308])
+def test_the_least_and_the_largest_number_of_a_column_have_a_band(wrong: float) -> None:
+    found = around(40, 42, wrong, 41, 43, is_count=False)
+    assert found.side(found.usual) == ""
+
+
 def test_small_distances_do_not_count_where_an_amount_is_given() -> None:
     found = around(*[10_000] * 8)
     assert (found.side(Decimal(9_500)), found.side(Decimal(9_500), at_least=501)) == ("low", "")
