@@ -106,7 +106,8 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         case RunState.PUBLISHED:
             return _undoing(how_to_undo(ws, tx, named, published_together(tx, run)))
         case RunState.ROLLED_BACK:
-            return step(_TO_PUBLISH_AGAIN, _publish_or_approve(ws, tx, named, [run]))
+            of_set = _of_whole_set(ws, tx, run)
+            return of_set or step(_TO_PUBLISH_AGAIN, _publish_or_approve(ws, tx, named, [run]))
         case RunState.VERIFIED | RunState.SUPERSEDED | RunState.CANCELLED:
             return None
 

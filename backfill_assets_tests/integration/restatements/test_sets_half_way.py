@@ -28,6 +28,7 @@ from backfill_assets.core.errors import (
     TargetChanged,
     UnknownName,
 )
+from backfill_assets.domain import row_count
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import RunState, SetState
@@ -39,6 +40,7 @@ from backfill_assets.report.advice.left_out import how_to_include
 from backfill_assets.report.history import partition_history
 from backfill_assets.report.planned import SetPlan, left_out_documents
 from backfill_assets.report.screens.plan import set_plan_page
+from backfill_assets.report.what_next import next_step
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
@@ -150,6 +152,14 @@ def test_a_rollback_of_a_set_brings_every_table_back(late: Shop) -> None:
     with pytest.raises(IllegalTransition, match="nothing to undo"):
         operations.rollback_set(late.ws, set_id, by="ben", reason="again")
     assert audit(late.ws).problems == ()
+    # What keeps one of its runs from readers is said of each of them: they are published together.
+    *others, monthly = late.ws.domain.derived
+    gated = replace(monthly, gates=(*monthly.gates, row_count(at_least=1, name="since")))
+    ws = replace(late.ws, domain=replace(late.ws.domain, derived=(*others, gated)))
+    with ws.ledger.read() as tx:
+        said = {str(next_step(ws, tx, run)) for run in tx.runs.named(m.run_id for m in planned.manifest.members)}
+    assert len(said) == 1
+    assert "was not measured with gate since of gold.sales_monthly" in said.pop()
 
 
 @pytest.mark.long
