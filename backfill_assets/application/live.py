@@ -148,9 +148,13 @@ def _still_current(ws: Workspace, run: RunRecord | None) -> RunRecord | None:
     keys were known, or its table declares other gates now."""
     if run is None or run.state not in (*UNFINISHED, RunState.PASSED):
         return run
+    with ws.ledger.read() as tx:
+        why = _other_gates(ws, tx, run)
+    if not why and not run.manifest.unknown:
+        return run
     with ws.ledger.write() as tx:
-        if not (why := _other_gates(ws, tx, run)):
-            known = waits_for(ws, tx, run, at=tx.now) if run.manifest.unknown else None
+        if not why:
+            known = waits_for(ws, tx, run, at=tx.now)
             if not isinstance(known, KnownSince) or known.unbuilt:
                 return run
             why = known.words
