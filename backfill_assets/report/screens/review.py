@@ -426,7 +426,7 @@ def _on_yes_of_set(report: SetReport, outside: Sequence[str]) -> str:
         depends = f" Published and dependent on it: {'; '.join(outside)}." if outside else ""
         return f"It is {found.record.state}: {meaning_of_set(found.record.state, found.states)}.{depends}"
     if any(each.is_blocked for each in report.reports):
-        return "It cannot be published: a blocking gate failed; cancel it, and plan it again when the cause is fixed."
+        return "It cannot be published: a blocking gate failed; its next step says what can be done."
     follow = f" Then the dependents follow: {'; '.join(outside)}." if outside else ""
     manifest = found.record.manifest
     if manifest.phases:
