@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.subjects import Run
 from backfill_assets.core.errors import InvalidReference
@@ -29,10 +30,10 @@ from backfill_assets.domain.gates_by_reference import KnownRows
 from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.history import partition_history
 from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
-from backfill_assets.report.releases import references_for_gates
 from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.screens import page_of
@@ -431,10 +432,12 @@ def test_the_version_that_a_gate_has_met_is_in_the_plan_the_report_and_the_histo
 ) -> None:
     gate = totals("control_totals", every_partition=False)
     kit = with_reference(opens, tmp_path, gate, 'version: "2026-01"\ntotals: [{day: 2026-01-03, rows: 3}]\n')
-    run_id = kit.planned("order_totals", DAYS)
-    with kit.ws.ledger.read() as tx:
-        manifest = tx.runs.get(run_id).manifest
-    assert [each.version for each in references_for_gates(kit.ws, manifest)] == ["2026-01"]
+    three_days = DayRange.inclusive(date(2026, 1, 2), date(2026, 1, 4))
+    planned = plan(kit.ws, PlanRequest(table="order_totals", days=three_days, reason="for a test", by="ana"))
+    run_id = planned.manifest.run_id
+    document = described_plan(kit.ws, planned)
+    assert [each.version for each in document.gate_references] == ["2026-01"]
+    assert ">read by gates<" in html_file(page_of(document))
     kit.stage(run_id)
     kit.gate(run_id)
     report = run_report(kit.ws, run_id)
