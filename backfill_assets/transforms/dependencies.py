@@ -195,6 +195,9 @@ class Known:
             return Facts(below.given, [(numbers, below.numbers)], numbers, unique=[numbers])
         if node.name == "Filter":
             _learn(found, node.said)
+            if _is_of_known_rows(node):
+                # Fewer known rows can have keys that all of them do not: which, a plan does not say.
+                found.unique = [*below.unique, NONE]
         if node.name == "Deduplicate":
             keys = frozenset(each.number for each in columns(_first_list(node.said)))
             found.follows.append((keys, below.numbers))
@@ -217,6 +220,17 @@ class Known:
         own = {old: f"{old} in {given[0].number if given else ''}" for old in _all(follows) - set(renamed.values())}
         unique = [_own(each, own) for each in inner.unique]
         return Facts(given, [(_own(a, own), _own(b, own)) for a, b in follows], filled, unique=unique)
+
+
+def _is_of_known_rows(node: Node) -> bool:
+    """Whether an operator reads only known rows, whose name tells their keys."""
+    while len(node.children) == 1:
+        (node,) = node.children
+        if node.name == "SubqueryAlias" and node.said.strip("`").startswith(FRAME):
+            return True
+        if node.name not in ("Filter", "Project", "SubqueryAlias"):
+            return False
+    return False
 
 
 def _all(follows: list[tuple[Numbers, Numbers]]) -> Numbers:

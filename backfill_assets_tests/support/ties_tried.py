@@ -314,6 +314,13 @@ ALLOWED: Mapping[str, Form] = {
         ["shop", "amount"],
         "left",
     ).select("sale_id", "fee", F.row_number().over(Window.orderBy("sale_id")).alias("v")),
+    "row_number by a key, after a join with the open days by their number": lambda sales, _: sales.join(
+        frame_of(sales.sparkSession, [(1, 1, True), (2, 1, False), (3, 2, True)], "day int, amount int, open boolean")
+        .where("open")
+        .select("amount", "day"),
+        "amount",
+        "left",
+    ).select("sale_id", "day", F.row_number().over(Window.orderBy("sale_id")).alias("v")),
     "max_by of a day in a long calendar": lambda sales, _: sales.join(
         frame_of(sales.sparkSession, [(n, n % 7) for n in range(6_000)], "sale_id int, day int"), "sale_id"
     ).groupBy("shop").agg(F.max_by("day", "sale_id")),
