@@ -2,7 +2,7 @@
 ROOT := $(shell cd "$$(dirname "$(strip $(MAKEFILE_LIST))")" && pwd)
 PORT ?= 3000
 PYTEST_ARGS ?=
-WORKERS ?= 2
+WORKERS ?= 3
 RACES ?= 4000
 HOW ?= once
 PART ?= 1/1
@@ -17,7 +17,8 @@ RUN = @cd "$(ROOT)" && . ./.venv/setup.env &&
 # because tests start hundreds of processes that would each compile again what they import.
 TRIED = env -u PYTHONDONTWRITEBYTECODE $$(command -v eatmydata) .venv/bin/python -m
 
-# Each worker has a Spark of its own, which takes 4 GB; modules are not divided, because their tests share fixtures. They
+# Each of three workers has a Spark of its own, which takes 4 GB: they wait so much for it and for other programs that
+# two leave two cores idle for a third of the time. Modules are not divided, because their tests share fixtures. They
 # are begun in the order of their folders, so that short ones are left for the end.
 PYTEST = $(TRIED) pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10 $(PYTEST_ARGS)
 
@@ -67,7 +68,7 @@ help:
 	@echo "make check    set up everything, then lint, types, the unit tests and one run from its files to its rollback: what to"
 	@echo "              run after every change, in less than two minutes"
 	@echo "make test     set up everything, then lint, types and tests (PYTEST_ARGS=... for pytest)"
-	@echo "              WORKERS=... for other than two processes, here and in the others"
+	@echo "              WORKERS=... for other than three processes, here and in the others"
 	@echo "make test-long  the tests that 'make test' leaves out because they take longer (backfill_assets_tests/support/long_tests.py;"
 	@echo "              PART=1/12 for the first of twelve parts; WITH=backfill_assets_tests/browser for those of pages as well)"
 	@echo "make test-sources  capture from, and replay to, real servers on loopback: killed, expired, fenced, and a log"

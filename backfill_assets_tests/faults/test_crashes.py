@@ -93,6 +93,7 @@ def test_nothing_is_lost_when_it_is_killed_at(bench: Bench, name: str, at: Point
     assert (outcome.point, outcome.violations) == (at, ())
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_and_killed_again_in_its_recovery_loses_nothing(bench: Bench) -> None:
     visit = bench.clean("publish").places.index(Point.SWAP_COMMITTED)
     assert bench.run(Case(scenario="publish", visit=visit, how="twice")).violations == ()
@@ -124,5 +125,6 @@ def test_the_parts_of_the_command_are_all_of_it_and_none_twice() -> None:
             part(typed)
 
 
+@pytest.mark.long
 def test_every_scenario_is_named_for_the_command() -> None:
     assert {"land", "load", "stage", "resume", "gate", "publish", "roll back", "vacuum"} <= set(SCENARIOS)

@@ -137,6 +137,7 @@ def test_a_recovery_completes_a_set_whose_process_is_gone_or_is_said_to_be(scene
     assert audit(scene.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_recovery_ends_what_a_publisher_that_was_killed_has_left(scene: Scene) -> None:
     with asleep(scene, "publish backfill", BEFORE_COMMIT):
         pass
@@ -208,6 +209,7 @@ def test_a_recovery_that_slept_does_not_close_what_another_one_has_closed(scene:
     assert audit(scene.ws).problems == ()
 
 
+@pytest.mark.long
 def test_while_a_vacuum_sleeps_what_it_is_about_to_remove_is_not_rolled_back(scene: Scene) -> None:
     with asleep(scene, "vacuum", "VACUUM_MARKED") as vacuum:
         with pytest.raises(MissingInput, match="was removed by retention"):

@@ -62,6 +62,7 @@ def test_a_seed_makes_the_same_file_again_and_another_seed_another() -> None:
     assert hostile_file(1, 3, 50) != hostile_file(2, 3, 50)
 
 
+@pytest.mark.long
 def test_a_first_look_at_damaged_files_ends_in_one_sentence_whatever_bytes_changed(tmp_path: Path) -> None:
     chance = random.Random(5)
     makers = [(parquet_file, "nested"), (parquet_file, "int96"), (parquet_file, "extra columns"), (gzip_file, "csv")]

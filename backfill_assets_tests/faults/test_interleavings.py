@@ -53,6 +53,7 @@ def test_in_random_orders_with_deaths_and_failures_nothing_is_amiss(game: Races)
     assert len(report.runs) > SEEDS // 5
 
 
+@pytest.mark.long
 def test_a_seed_is_always_the_same_run(game: Races) -> None:
     first, second = game.by_chance(17), game.by_chance(17)
     assert (first.actors, first.turns) == (second.actors, second.turns)

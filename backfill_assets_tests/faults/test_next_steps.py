@@ -22,6 +22,7 @@ def told(walks: Iterable[Walk], capsys: pytest.CaptureFixture[str]) -> str:
     return "\n".join(each.text for each in walks if each.circles)
 
 
+@pytest.mark.long
 def test_the_next_steps_of_short_stories_lead_on(capsys: pytest.CaptureFixture[str]) -> None:
     walks = walk_all(range(2000, 2002), 12)
     assert told(walks, capsys) == ""

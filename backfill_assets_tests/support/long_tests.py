@@ -41,9 +41,6 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "test_the_next_steps_of_an_audit_lead_to_a_home_without_problems": ("landed file-changed",),
         "test_a_lost_accepted_file_is_repaired_by_what_the_audit_says": ("truncated",),
     },
-    "integration/deliver/test_replayed_state.py": {
-        "test_a_consumer_holds_what_bronze_holds_whatever_happened": ("1",),
-    },
     "integration/publication/test_lineage.py": {
         "test_wherever_a_publication_stops_its_lineage_is_there_once_and_explained": (
             "swap: the lineage of the run is in lineage.runs, its table is as it was",

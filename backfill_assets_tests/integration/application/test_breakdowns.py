@@ -161,6 +161,7 @@ def test_cells_are_the_same_once_the_ledger_has_kept_them(spark: SparkSession) -
     assert [PartitionCells.parse(json.loads(canonical_json(each.document()))) for each in kept] == kept
 
 
+@pytest.mark.long
 def test_more_combinations_than_are_read_are_counted_by_partition(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

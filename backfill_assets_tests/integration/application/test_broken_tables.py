@@ -178,6 +178,7 @@ def test_a_landed_file_that_is_gone_keeps_no_table_from_being_audited(shop: Shop
     assert status(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_commands_end_with_1_and_say_it_in_words_and_as_json(shop: Shop, work_in: WorkIn) -> None:
     cut(shop)
     work_in(shop.ws.settings.home)

@@ -288,6 +288,7 @@ def test_a_lift_that_breaks_its_contract_is_refused_before_anything_is_published
     assert store.versions() == {day: 1}
 
 
+@pytest.mark.long
 def test_a_lift_that_changes_a_setting_of_spark_is_refused(store: Store, spark: SparkSession) -> None:
     versions = {1: contract("amount", IntegerType()), 2: contract("net", IntegerType())}
     store.lands("one.jsonl", [sale(START, amount=1)])

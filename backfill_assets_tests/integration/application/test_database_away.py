@@ -89,6 +89,7 @@ def said(ledger: Ledger) -> list[str]:
         return [event.action for event in reader.events.entries()]
 
 
+@pytest.mark.long
 def test_a_connection_lost_in_the_middle_of_writing_changes_nothing(ledger: Ledger, database: Database) -> None:
     with ledger.write() as writer:
         say(writer, "before")

@@ -169,6 +169,7 @@ def test_a_date_is_in_the_future_while_no_place_on_earth_has_it(kit: DomainKit, 
     assert of_rain(kit) == [("a", 15, 15, 1), ("b", 16, 16, 2)]
 
 
+@pytest.mark.long
 def test_a_feed_of_dates_with_times_of_changes_keeps_both_as_they_were_written(kit: DomainKit) -> None:
     changes = [
         {"gauge": "g", "built_on": "2026-01-03", "changed_at": "2026-01-10T00:30:00", "number": 1, "op": "c"},

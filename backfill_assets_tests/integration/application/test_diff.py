@@ -147,6 +147,7 @@ def test_a_run_says_in_every_state_what_it_changes_or_in_one_sentence_why_not(pu
         diff_of(shop.ws, "bf-none", EVERY)
 
 
+@pytest.mark.long
 def test_rows_are_chosen_by_kind_column_and_condition(gated: tuple[Shop, str]) -> None:
     shop, run_id = gated
     for wanted, expected in (
@@ -184,6 +185,7 @@ def test_a_file_is_written_whole_or_not_at_all(gated: tuple[Shop, str], tmp_path
             diff_of(shop.ws, run_id, EVERY, to=tmp_path / name)
 
 
+@pytest.mark.long
 def test_the_command_shows_the_first_rows_and_names_the_one_for_all(
     gated: tuple[Shop, str], work_in: WorkIn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,6 +308,7 @@ def test_a_run_of_every_mode_changes_what_readers_see_by_the_rows_that_it_names(
         assert diff_of(book.ws, run_id, EVERY).tables == (found,), "and once readers see them"
 
 
+@pytest.mark.long
 def test_the_desk_pages_through_changed_rows_and_filters_them(
     gated: tuple[Shop, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -131,6 +131,7 @@ def test_a_bad_file_is_given_up_with_its_sentence_and_tried_again_when_it_is_rep
     assert "sales/bad.xlsx" not in folder.stuck()
 
 
+@pytest.mark.long
 def test_links_folders_pipes_and_strange_names_are_listed_once_and_never_landed(folder: Folder, tmp_path: Path) -> None:
     secret = tmp_path / "secret.jsonl"
     secret.write_text(json.dumps(sale(NEW_YEAR)) + "\n", encoding="utf-8")

@@ -27,6 +27,7 @@ from backfill_assets_tests.support.ticks import Ticks
 FIFTH = date(2026, 1, 5)
 
 
+@pytest.mark.long
 def test_what_cannot_be_planned_is_given_up_shown_and_cleared(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_ws: Workspace, _name: str) -> Terms:
         raise ReferenceNotRead(reference="calendar", place="/references", is_named=False)

@@ -78,6 +78,7 @@ def followed(ws: Workspace) -> tuple[RunRecord, ...]:
     return operations.plan_follow_ups(ws, by="ops").runs
 
 
+@pytest.mark.long
 def test_two_tables_that_a_set_publishes_are_followed_by_one_run(ws: Workspace, paper: Paper) -> None:
     landed(ws, paper, amount=20, colour=2)
     set_id = ready_set(ws)

@@ -137,6 +137,7 @@ class OnlyLoads(Unrecorded):
             super().execute(ws, run_id, parts, by=by, listener=listener)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("state", [RunState.PLANNED, RunState.PASSED])
 def test_a_run_whose_table_declares_another_gate_since_gives_way_to_one_that_is_measured_with_it(
     shop: Shop, state: RunState

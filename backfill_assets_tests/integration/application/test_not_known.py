@@ -71,6 +71,7 @@ def unread_correction(published_shop: Shop) -> str:
     return land(published_shop, "unread.jsonl", {**sale(SIXTH), "amount": "much"})
 
 
+@pytest.mark.long
 def test_a_key_of_a_rejected_correction_is_counted_and_listed_wherever_its_day_is_looked_at(
     published_shop: Shop, unread: str
 ) -> None:
@@ -140,6 +141,7 @@ def test_a_run_whose_inputs_are_what_is_accepted_goes_on_when_the_key_is_known(
     assert published_shop.amounts()[SIXTH] == USUAL
 
 
+@pytest.mark.long
 def test_a_run_that_was_ready_before_the_record_was_rejected_is_refused_as_well(published_shop: Shop) -> None:
     run_id = restated(published_shop.ws)
     land_only(published_shop, "unread.jsonl", {**sale(SIXTH), "amount": "much"})
@@ -191,6 +193,7 @@ def test_a_key_that_was_not_known_before_drop_was_declared_is_not_read_until_its
     assert dropping.amounts()[SIXTH] == USUAL - 10
 
 
+@pytest.mark.long
 def test_keep_publishes_the_last_accepted_version_and_says_so(published_shop: Shop, unread: str) -> None:
     ws = declaring(published_shop.ws, unknown=UnknownKeys.KEEP)
     run_id = restated(ws)

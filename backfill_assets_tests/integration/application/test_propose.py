@@ -379,6 +379,7 @@ def test_within_the_lateness_policy_restates_alone(late: Shop) -> None:
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_beyond_the_lateness_a_person_approves_and_nothing_follows(late: Shop) -> None:
     shop = with_lateness(late, LATE - 1)
     set_id = proposed(shop)

@@ -111,6 +111,7 @@ def rebuilt(new: NewProposal) -> list[str]:
     return [each.table for each in new.rebuilds]
 
 
+@pytest.mark.long
 def test_sources_that_share_no_table_are_proposed_apart_and_one_is_decided_without_the_other(hand: Hand) -> None:
     would = propose(hand.ws, by="propose", dry_run=True).proposed
     fees, sales = propose(hand.ws, by="propose").proposed
@@ -133,6 +134,7 @@ def test_sources_that_share_no_table_are_proposed_apart_and_one_is_decided_witho
     assert (last.proposed, last.open, last.replaced, last.waiting) == ((), (), (), ())
 
 
+@pytest.mark.long
 def test_what_has_read_the_news_already_is_not_built_again(hand: Hand) -> None:
     """Ana publishes one table of the source by herself, before the proposal or after it."""
     _, sales = propose(hand.ws, by="propose").proposed
@@ -147,6 +149,7 @@ def test_what_has_read_the_news_already_is_not_built_again(hand: Hand) -> None:
     assert [each.record.manifest.because for each in ended.open] == ["bronze.fees 2026-01-01, 1 day"]
 
 
+@pytest.mark.long
 def test_advice_after_landing_is_about_the_source_that_was_landed(hand: Hand) -> None:
     assert step_after_landing(hand.ws, SALES.name) is not None
     assert len(propose(hand.ws, by="propose").proposed) == 2

@@ -196,6 +196,7 @@ def changed(planned: Plan) -> str:
     return "; ".join(changed_words(planned.manifest))
 
 
+@pytest.mark.long
 def test_a_plan_keeps_what_has_changed_since_the_accepted_rows_by_the_references_that_it_computes_with(
     ws: Workspace,
 ) -> None:
@@ -288,6 +289,7 @@ def test_a_version_that_was_only_read_and_never_used_is_not_among_those_that_wer
         plan(ws, FIRST, asked)
 
 
+@pytest.mark.long
 def test_an_audit_reads_the_archived_references_that_manifests_pin(ws: Workspace) -> None:
     found = audit(ws)
     assert (found.problems, found.references) == ((), 3)

@@ -39,6 +39,7 @@ def planned(shop: Shop, first: int, last: int) -> PlanDocument:
 SAID = "1 of 3 records of {}, which has events of these days of bronze.sales. To see why: backfill locate sales "
 
 
+@pytest.mark.long
 def test_plans_and_reports_of_days_say_what_was_rejected_of_the_files_behind_them(
     published_shop: Shop, half: str
 ) -> None:
@@ -61,6 +62,7 @@ def shop_reports(shop: Shop) -> list[object]:
     return [run_report(shop.ws, run_id).rejected for run_id in published]
 
 
+@pytest.mark.long
 def test_a_period_shows_some_of_what_was_rejected_and_where_the_rest_is(published_shop: Shop, half: str) -> None:
     found = locate(published_shop.ws, SALES, DayRange.inclusive(january(6), january(6)))
     usual, second = found.imports

@@ -103,6 +103,7 @@ def test_a_cancelled_first_try_leaves_no_columns_behind(declares: Declares, tabl
     assert audit(edited.ws).problems == ()
 
 
+@pytest.mark.long
 def test_an_open_run_that_was_staged_keeps_its_columns_and_is_named(declares: Declares) -> None:
     held = staged(declares(NUMBERS))
     edited = declares(TEXTS)
@@ -114,6 +115,7 @@ def test_an_open_run_that_was_staged_keeps_its_columns_and_is_named(declares: De
     edited.published("days", DAYS)
 
 
+@pytest.mark.long
 def test_only_runs_that_have_staged_rows_keep_their_columns_and_all_of_them_are_named(declares: Declares) -> None:
     first = declares(NUMBERS)
     held = [staged(first), staged(first)]
@@ -214,6 +216,7 @@ def test_a_version_beside_a_table_is_created_again_while_the_table_is_left_alone
     assert {row["n"] for row in edited.rows("days")} == {3}
 
 
+@pytest.mark.long
 def test_a_source_changes_its_contract_by_a_version(declares: Declares) -> None:
     kit = declares(NUMBERS)
     sales = replace(

@@ -59,6 +59,7 @@ def test_a_monthly_number_leads_to_its_request_and_to_every_record_behind_it(mon
     assert len({record.record for record in found.records}) == MOST_ROWS
 
 
+@pytest.mark.long
 def test_a_number_of_a_set_leads_to_the_publication_of_the_set_that_it_was_computed_from(late: Shop) -> None:
     set_id = restated(late)
     monthly, daily = traced(late, TOTALS, FEBRUARY.start).publications
@@ -76,6 +77,7 @@ def test_more_rows_are_followed_where_more_are_asked_for(month: Shop) -> None:
     assert "--rows" not in shown_of(found)
 
 
+@pytest.mark.long
 def test_the_rows_that_changed_a_number_are_followed_before_the_others(late: Shop) -> None:
     before = look.trace(late.ws, TOTALS, FEBRUARY.start, {}, None, most=2)
     assert [each.changed for each in before.inputs] == [None, None], "the first version replaced none"
@@ -96,6 +98,7 @@ def test_the_rows_that_changed_a_number_are_followed_before_the_others(late: Sho
     assert row.versions[0].landed[0].original_path.endswith("late.jsonl")
 
 
+@pytest.mark.long
 def test_rows_are_in_the_order_of_their_days_and_keys_whichever_run_made_them(late: Shop) -> None:
     restated(late)
     for most in (5, 500):
@@ -107,6 +110,7 @@ def test_rows_are_in_the_order_of_their_days_and_keys_whichever_run_made_them(la
     assert len(others) > 20
 
 
+@pytest.mark.long
 def test_what_changed_a_number_is_reached_however_few_rows_are_followed(late: Shop) -> None:
     restated(late)
     for most in (1, None, 500):

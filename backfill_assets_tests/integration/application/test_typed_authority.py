@@ -215,6 +215,7 @@ def test_no_flag_and_no_variable_publishes_what_waits_for_another_person(
             assert accepted(ws) == colleague.before, (words, variables)
 
 
+@pytest.mark.long
 def test_what_a_second_person_has_agreed_to_is_published_by_the_same_launch(colleague: Colleague) -> None:
     ws = colleague.benches["usual"].workspace
     run_id = run_of(ws, "plain")

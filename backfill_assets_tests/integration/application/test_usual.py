@@ -190,6 +190,7 @@ def test_a_version_that_was_rolled_back_is_not_compared_with(shop: Shop) -> None
     assert compared == [5, 6], "what was far is left out, and what came back is not"
 
 
+@pytest.mark.long
 def test_a_run_is_measured_again_where_what_it_was_compared_with_has_another_version_since(shop: Shop) -> None:
     asking = watching(shop, watched("warn"))
     eighth, ninth = (DayRange.inclusive(day, day) for day in (date(2026, 1, 8), date(2026, 1, 9)))

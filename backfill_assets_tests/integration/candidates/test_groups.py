@@ -9,6 +9,7 @@ from backfill_assets.candidates.compare import Sides, compare_partitions
 from backfill_assets_tests.support.shop import OUTPUT, RECENT, Shop
 
 
+@pytest.mark.long
 def test_days_that_are_compared_one_by_one_differ_as_they_do_together(
     published_shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,6 +169,7 @@ def test_a_kept_row_that_no_change_names_and_that_differs_is_found(spark: SparkS
         assert not found[day].holds
 
 
+@pytest.mark.long
 def test_a_change_without_a_partition_is_undecided_and_never_left_out(spark: SparkSession) -> None:
     world = replace(drawn(0, accounts, place=0), changes=[(FIRST, "account 0 of 0", 1, 9, True)])
     merge = merging(spark, accounts, world)

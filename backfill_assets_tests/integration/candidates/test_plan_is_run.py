@@ -145,6 +145,7 @@ def test_the_proof_reads_as_many_more_days_as_the_plan_said(shop: Shop) -> None:
             assert found[partition]["windows"] == {"sales": {"days_back": 2, "days_ahead": 1}}
 
 
+@pytest.mark.long
 def test_the_proof_computes_the_days_that_the_plan_said(shop: Shop) -> None:
     run_id = shop.staged(shop.planned(OUTPUT))
     (prove,) = [stage for stage in operations.stages(shop.ws, run_id) if isinstance(stage, Prove)]

@@ -352,6 +352,7 @@ def test_a_consumer_of_a_stream_holds_what_bronze_holds(story_of: StoryOf, kines
         assert held == {key.decode(): row for key, row in story.expected().items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(examples(30)))
 def test_a_consumer_holds_what_bronze_holds_whatever_happened(story_of: StoryOf, seed: int) -> None:
     story = story_of(seed, is_feed=seed % 3 != 0)

@@ -272,6 +272,7 @@ def test_every_gate_expression_holds_for_awkward_cases(spark: SparkSession, whol
     assert len({row[:3] for row in whole}) == len(whole)
 
 
+@pytest.mark.long
 def test_a_second_start_on_the_same_local_date_replaces_the_first(told: Told) -> None:
     assert told("started twice")[0][2:8] == (october(8), "ROME", october(8), None, False, 0)
 

@@ -71,6 +71,7 @@ def no_row(candidate: DataFrame) -> DataFrame:
     return candidate.where("false")
 
 
+@pytest.mark.long
 def test_other_code_under_the_same_words_loosens_a_gate_until_a_person_has_agreed(opens: Opens) -> None:
     kit = opens(failing("same", rows=removed, demands="nothing is lost"))
     kit.published("order_totals", "2026-01-03")
@@ -88,6 +89,7 @@ def every_row(candidate: DataFrame) -> DataFrame:
     return candidate
 
 
+@pytest.mark.long
 def test_a_function_may_return_whole_rows_of_which_the_first_five_are_shown(opens: Opens) -> None:
     kit = opens(failing("nothing", rows=every_row, blocking=False))
     run_id = kit.planned("order_totals", DAYS)
@@ -204,6 +206,7 @@ def staged_and_measured(kit: DomainKit, run_id: str) -> None:
     kit.gate(run_id)
 
 
+@pytest.mark.long
 def test_a_gate_that_stops_spark_is_named_among_others_and_the_value_is_not(opens: Opens) -> None:
     kit = opens(none_lost, failing("by_day", sql="SELECT * FROM candidate WHERE CAST(order_id AS DATE) = day"))
     run_id = kit.planned("order_totals", DAYS)
@@ -261,6 +264,7 @@ def test_a_gate_is_given_accepted_rows_of_other_tables_in_a_window(opens: Opens)
     ]
 
 
+@pytest.mark.long
 def test_rows_without_a_row_in_another_table_are_named(opens: Opens) -> None:
     kit = opens(failing("no_orphans", rows=orphans, reads={"known": reads(customers, days_back=2)}))
     assert failing_of(kit, version="orphan", days="2026-01-03") == [
@@ -268,6 +272,7 @@ def test_rows_without_a_row_in_another_table_are_named(opens: Opens) -> None:
     ]
 
 
+@pytest.mark.long
 def test_a_gate_does_not_pass_without_a_partition_that_it_reads_unless_it_may_be_missing(opens: Opens) -> None:
     kit = opens(
         failing("no_orphans", rows=orphans, reads={"known": reads(customers, days_back=3)}),

@@ -87,6 +87,7 @@ def test_a_gate_of_an_author_finds_the_accepted_row_that_is_wrong_by_the_inputs_
     assert lacking(opens(failing("as_ordered", sql=as_ordered("AND true")), is_itself)) == ("as_ordered",)
 
 
+@pytest.mark.long
 def test_gates_are_asked_together_of_the_rows_of_each_run(opens: Opens, monkeypatch: pytest.MonkeyPatch) -> None:
     opens().published("order_totals", "2026-01-03", version="all")
     kit, asked = opens(failing("as_ordered", sql=as_ordered()), is_itself), list[tuple[str, ...]]()

@@ -427,6 +427,7 @@ def test_a_run_that_its_own_rows_block_is_not_advised_to_be_run_again(opens: Ope
     assert "backfill run" not in (worded(run_report(kit.ws, run_id).run.next_step) or "")
 
 
+@pytest.mark.long
 def test_the_version_that_a_gate_has_met_is_in_the_plan_the_report_and_the_history(
     opens: Opens, tmp_path: Path
 ) -> None:
@@ -451,6 +452,7 @@ def test_the_version_that_a_gate_has_met_is_in_the_plan_the_report_and_the_histo
     assert ">read by gates<" in html_file(page_of(history))
 
 
+@pytest.mark.long
 def test_partitions_with_and_without_an_entry_are_told_apart(opens: Opens, tmp_path: Path) -> None:
     kit = with_reference(opens, tmp_path, golden("known_rows"), KNOWN)
     run_id = kit.planned("order_totals", DAYS)

@@ -33,12 +33,14 @@ def test_a_sum_that_is_not_that_of_the_input_is_named_with_both(
     assert failing_of(kit, version=defect) == found
 
 
+@pytest.mark.long
 def test_a_group_is_named_by_all_of_its_columns(opens: Opens) -> None:
     gate = reconciles("amount", of="orders", by=("country", "order_id"), where=ACTIVE, name="by_both")
     found = [("by_both", "2026-01-03", {**ITALY, "order_id": "o-3-2"}, "20", "21")]
     assert failing_of(opens(gate), version="dearer", days="2026-01-03") == found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("within", "count"), [(1, 0), ("0.99", 1)])
 def test_totals_may_be_apart_by_what_is_allowed_and_no_more(opens: Opens, within: int | str, count: int) -> None:
     kit = opens(reconciles("amount", of="orders", with_="amount * 1", where=ACTIVE, within=within))
@@ -62,6 +64,7 @@ def test_totals_are_compared_in_each_of_their_digits(opens: Opens, within: int |
     assert len(failing_of(opens(gate), days="2026-01-03")) == count
 
 
+@pytest.mark.long
 def test_a_row_of_an_input_counts_for_no_day_where_an_expression_gives_none(opens: Opens) -> None:
     on = "IF(order_id = 'o-3-2', NULL, ordered_on)"
     gates = (
@@ -71,6 +74,7 @@ def test_a_row_of_an_input_counts_for_no_day_where_an_expression_gives_none(open
     assert failing_of(opens(*gates), version="lost", days="2026-01-03") == []
 
 
+@pytest.mark.long
 def test_rows_are_counted_for_the_day_that_an_expression_says(opens: Opens) -> None:
     kit = opens(reconciles("1", of="orders", where=ACTIVE, on="to_date(ordered_at)"))
     assert failing_of(kit) == []
@@ -89,6 +93,7 @@ def test_a_row_with_two_rows_of_an_input_is_named(opens: Opens) -> None:
     assert [row[2]["order_id"] for row in failing_of(opens(joins_once("orders", on="order_id")))] == []
 
 
+@pytest.mark.long
 def test_a_null_joins_nothing(opens: Opens) -> None:
     found = failing_of(opens(joins_once("orders", on=("customer_id",))), version="nobody")
     assert ("2026-01-03", "o-3-2") not in [(row[1], row[2]["order_id"]) for row in found]

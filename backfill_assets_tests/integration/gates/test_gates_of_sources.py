@@ -124,6 +124,7 @@ def test_a_function_of_python_in_a_gate_finds_rows_and_not_by_other_code_than_wa
         assert tx.candidates.gate_results(run_id) == ()
 
 
+@pytest.mark.long
 def test_a_function_of_python_in_a_gate_that_says_it_is_not_determined_is_refused(opens: Opens) -> None:
     with pytest.raises(NotDetermined, match=r"uses \.asNondeterministic\(\) in .*test_gates_of_sources.py, line"):
         judged.failing_of(opens(failing("at_random", rows=at_random)))

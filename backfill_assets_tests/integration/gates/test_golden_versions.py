@@ -144,6 +144,7 @@ def test_a_version_that_was_chosen_for_a_run_counts_as_what_its_gates_are_given(
     assert loosened(kit, planned.manifest.run_id) == ("golden rows of known_rows: 2 of 3 are gone or changed",)
 
 
+@pytest.mark.long
 def test_another_version_of_what_a_gate_of_an_author_reads_waits_for_a_person_as_its_code_does(
     versions: Versions,
 ) -> None:

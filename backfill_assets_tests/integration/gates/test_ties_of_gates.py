@@ -87,6 +87,7 @@ def test_check_names_a_gate_with_ties(opens: Opens) -> None:
     assert problems["bronze.orders"] == ()
 
 
+@pytest.mark.long
 def test_a_declared_tie_of_a_gate_is_shown_to_whoever_approves_and_agreed_to_by_a_person(opens: Opens) -> None:
     kit = opens(failing("tied", rows=one_of_a_day))
     kit = opens(failing("tied", rows=one_of_a_day, undetermined={WHAT: REASON}))

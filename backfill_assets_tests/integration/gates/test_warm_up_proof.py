@@ -49,6 +49,7 @@ def proofs(ws: Workspace, run_id: str) -> Mapping[date, GateResult]:
         return {r.partition: r for r in reader.candidates.gate_results(run_id) if r.gate == "warm_up"}
 
 
+@pytest.mark.long
 def test_a_window_that_is_long_enough_passes_and_says_what_it_was_compared_with(shop: Shop) -> None:
     run_id = shop.staged(shop.planned(LATE))
     found = {day.day: verdict_words(result) for day, result in proofs(shop.ws, run_id).items()}
@@ -113,6 +114,7 @@ def test_where_no_earlier_day_is_accepted_only_the_look_ahead_is_longer(shop: Sh
     assert verdict_words(found[OUTPUT.start]) == "the same 1 row with 6 more days ahead"
 
 
+@pytest.mark.long
 def test_where_no_further_day_is_accepted_there_is_nothing_to_compare_with(shop: Shop) -> None:
     alone = redeclared(shop, window=Window(days_back=8, days_ahead=1))
     one = DayRange.inclusive(OUTPUT.last, OUTPUT.last)

@@ -114,6 +114,7 @@ def test_a_type_without_a_canonical_form_is_not_hashed() -> None:
         canonical([t.StructField("m", t.ArrayType(t.MapType(t.StringType(), t.IntegerType())))])
 
 
+@pytest.mark.long
 def test_null_elements_of_arrays_that_files_hold_as_numbers_of_a_dictionary_are_hashed(
     spark: SparkSession, tmp_path: Path
 ) -> None:

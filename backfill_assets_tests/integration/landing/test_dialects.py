@@ -58,6 +58,7 @@ def decoded_files(room: LandingRoom) -> list[str]:
     return [each.path for each in landing_files(room.settings).listed() if "/decoded/" in each.path]
 
 
+@pytest.mark.long
 def test_a_dump_of_a_database_lands_with_the_values_that_it_escapes(room: LandingRoom) -> None:
     reads = Csv(delimiter="\t", quote="", escape="\\", header=False)
     columns: dict[FileName, str] = {0: "id", 1: "at", 2: "x", 3: "n"}

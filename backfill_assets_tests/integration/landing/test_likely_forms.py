@@ -55,6 +55,7 @@ def test_the_form_that_is_named_reads_the_text(spark: SparkSession, kind: str) -
         assert said[LONG_AGO] == '; declare its form, such as formats={"at": "yyyyMMddHHmmss"}'
 
 
+@pytest.mark.long
 def test_what_no_form_reads_has_none_named(spark: SparkSession) -> None:
     texts = ["soon", "1.5", "31/31/2024", "2026-01-01x", "1/2", "1602629755", "12/34/56/78", "5/1/2024 13:04 PM", ""]
     assert set(said_of(spark, [each for each in texts if "PM" not in each], T.DateType()).values()) == {""}

@@ -91,6 +91,7 @@ def feature(**changed: Any) -> dict[str, Any]:
     return {**found, **changed}
 
 
+@pytest.mark.long
 def test_members_of_members_and_elements_are_read_by_their_path(room: LandingRoom) -> None:
     exact = json.dumps(feature()).replace("1.1", "1.1000000000").encode()
     rows = named(room, PATHS).judge(exact + b"\n", "a.jsonl")
@@ -103,6 +104,7 @@ def test_members_of_members_and_elements_are_read_by_their_path(room: LandingRoo
     assert list(rows[0]["_ignored"]) == ignored
 
 
+@pytest.mark.long
 def test_a_member_that_has_the_name_of_a_path_is_taken_before_it(room: LandingRoom) -> None:
     inner = {"time": AT, "a.b": "own", "a": {"b": "path"}}
     lines = json_lines(
@@ -123,6 +125,7 @@ def test_a_member_that_has_the_name_of_a_path_is_taken_before_it(room: LandingRo
     assert rows[1]["at"] == TEN.replace(hour=11)
 
 
+@pytest.mark.long
 def test_a_path_that_leads_nowhere_is_null(room: LandingRoom) -> None:
     time = {"time": AT}
     lines = json_lines(
@@ -141,6 +144,7 @@ def test_a_path_that_leads_nowhere_is_null(room: LandingRoom) -> None:
     assert reasons(rows)[4:] == ["at is missing"] * 2
 
 
+@pytest.mark.long
 def test_an_object_on_a_path_that_names_a_member_twice_is_rejected(room: LandingRoom) -> None:
     twice = json.dumps(feature()).replace('"mag": 1.1', '"mag": 1.1, "mag": 2.2').encode()
     rows = named(room, PATHS).judge(twice + b"\n" + json_lines(feature()), "a.jsonl")
@@ -150,6 +154,7 @@ def test_an_object_on_a_path_that_names_a_member_twice_is_rejected(room: Landing
 # ------------------------------------------------------------------------------------------------------------ CSV
 
 
+@pytest.mark.long
 def test_a_csv_is_read_by_the_names_and_positions_that_are_declared(room: LandingRoom) -> None:
     columns: Mapping[FileName, str] = {
         "ID": "event_id",
@@ -188,6 +193,7 @@ def parquet(table: pa.Table) -> bytes:
     return sink.getvalue()
 
 
+@pytest.mark.long
 def test_nested_columns_of_parquet_are_read_by_their_path_with_their_types(room: LandingRoom) -> None:
     columns: Mapping[FileName, str] = {
         "ID": "event_id",

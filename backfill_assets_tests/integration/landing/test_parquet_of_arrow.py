@@ -403,6 +403,7 @@ def test_every_codec_is_read_as_pyarrow_reads_it(room: LandingRoom, codec: str) 
         assert compare(room, columns, content, f"{codec}{level}.parquet") == []
 
 
+@pytest.mark.long
 def test_only_files_that_spark_does_not_read_are_written_anew(room: LandingRoom) -> None:
     """With the same rows in the same order, and removed when they have landed."""
     columns = numbers(2_500)
@@ -440,6 +441,7 @@ def test_hadoop_s_lz4_of_spark_is_read(room: LandingRoom) -> None:
     assert [row["s"] for row in rows] == [str(n) for n in range(1_000)]
 
 
+@pytest.mark.long
 def test_a_time_after_the_year_9999_is_rejected_alone(room: LandingRoom) -> None:
     """No date of Python has it, so that whoever looked at the table afterwards would stop."""
     own = replace(room, source=source({"x": T.TimestampType(), "l": T.TimestampNTZType(), "d": T.DateType()}))

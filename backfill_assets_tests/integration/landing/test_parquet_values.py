@@ -177,6 +177,7 @@ def test_a_time_behind_a_column_that_spark_cannot_read_keeps_its_unit(room: Land
     assert (row["_reason"], row["at"]) == (None, AT)
 
 
+@pytest.mark.long
 def test_nanoseconds_are_found_behind_columns_that_spark_cannot_read(room: LandingRoom) -> None:
     pairs = pa.list_(pa.struct([("a", pa.timestamp("us")), ("b", pa.timestamp("us"))]), 1)
     table = {

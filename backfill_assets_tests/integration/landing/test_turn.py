@@ -153,6 +153,7 @@ def test_who_waits_for_the_turn_or_the_ledger_says_for_whom(room: Room, monkeypa
             each.join(timeout=20)
 
 
+@pytest.mark.long
 def test_who_waited_too_long_for_the_ledger_is_told_which_process_has_it_and_since_when(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:

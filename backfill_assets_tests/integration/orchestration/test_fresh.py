@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
+import pytest
 from dagster import AssetCheckKey, AssetKey
 
 from backfill_assets.orchestration.build import definitions_over
@@ -36,6 +37,7 @@ def stale(hand: Hand, table: str) -> set[str]:
     return {str(partition) for partition in found.stale}
 
 
+@pytest.mark.long
 def test_a_partition_is_marked_stale_when_its_input_is_published_and_fresh_when_it_has_followed(
     hand: Hand, ticks: Ticks
 ) -> None:
@@ -53,6 +55,7 @@ def test_a_partition_is_marked_stale_when_its_input_is_published_and_fresh_when_
     assert ticks.said == "Nothing has changed."
 
 
+@pytest.mark.long
 def test_a_warning_says_why_and_blocks_nothing(hand: Hand, ticks: Ticks) -> None:
     hand.publish(hand.silver({SIXTH: 30}))
     ticks.asked("fresh")
@@ -65,6 +68,7 @@ def test_a_warning_says_why_and_blocks_nothing(hand: Hand, ticks: Ticks) -> None
     assert evaluation.description.startswith(f"No longer follows: {SILVER} changed: 2026-01-06")
 
 
+@pytest.mark.long
 def test_the_check_can_be_launched_by_hand_and_a_reset_cursor_does_no_harm(hand: Hand, ticks: Ticks) -> None:
     hand.publish(hand.silver({SIXTH: 30}))
     ticks.asked("fresh")

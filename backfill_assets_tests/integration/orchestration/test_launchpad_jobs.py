@@ -117,6 +117,7 @@ def test_reversed_days_are_refused_before_there_is_a_run_in_every_entry_that_has
     assert launchpad.events() == events
 
 
+@pytest.mark.long
 def test_why_a_launch_fails_stands_in_the_lists_of_runs(launchpad: Launchpad) -> None:
     result = launchpad.decide("publish", id="no-such-run", publisher="ben")
     run = launchpad.painter.instance.get_run_by_id(result.run_id)
@@ -297,6 +298,7 @@ def test_a_careless_colleague_in_the_launchpad_publishes_nothing_that_one_person
     assert launchpad.decide("cancel", id=run_id, by="ann", reason="not wanted").success
 
 
+@pytest.mark.long
 def test_the_run_of_a_job_is_no_attempt_of_the_manifest_that_it_is_about(launchpad: Launchpad) -> None:
     result = launchpad.plan(**TYPED)
     run_id = launchpad.newest().run_id

@@ -136,6 +136,7 @@ def test_runs_that_no_page_shows_go_and_pages_are_as_they_were(instance: Dagster
     assert prune(instance, days=90, as_of=later(), dry_run=False) == Pruned(days=90, kept_runs=3)
 
 
+@pytest.mark.long
 def test_what_is_younger_or_in_progress_stays(instance: DagsterInstance) -> None:
     for _ in range(2):
         record_run(instance, days(2), gates(1))
@@ -147,6 +148,7 @@ def test_what_is_younger_or_in_progress_stays(instance: DagsterInstance) -> None
     assert len(instance.get_runs()) == 2
 
 
+@pytest.mark.long
 def test_ids_of_events_are_never_given_again(instance: DagsterInstance) -> None:
     @op
     def nothing() -> None: ...
@@ -161,6 +163,7 @@ def test_ids_of_events_are_never_given_again(instance: DagsterInstance) -> None:
     assert (instance.get_run_by_id(first) is None, instance.get_run_by_id(last) is None) == (True, False)
 
 
+@pytest.mark.long
 def test_what_a_death_left_goes_the_next_time(instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
     first = record_run(instance, days(2), gates(1)).run_id
     record_run(instance, days(2), gates(1))
@@ -178,6 +181,7 @@ def test_what_a_death_left_goes_the_next_time(instance: DagsterInstance, monkeyp
     assert rows_of(instance, first) == [0, 0, 0]
 
 
+@pytest.mark.long
 def test_files_that_another_process_holds_are_not_made_smaller_and_that_is_said(
     instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +236,7 @@ def test_a_foreign_storage_is_not_pruned(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.long
 def test_vacuum_prunes_and_says_how_many_and_how_much(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {**environment(settings.home), "BACKFILL_DAGSTER_DAYS": "1"}.items():
         monkeypatch.setenv(name, value)

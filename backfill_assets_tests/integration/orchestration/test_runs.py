@@ -167,6 +167,7 @@ def test_a_launch_is_asked_for_by_a_person(loaded: Bench, by: str) -> None:
     assert events(loaded) == before
 
 
+@pytest.mark.long
 def test_a_name_of_the_system_takes_on_no_run_of_a_person(loaded: Bench) -> None:
     days = (date(2025, 2, 3), date(2025, 2, 5))
     assert loaded.materialize([CANDIDATE], *days, by="uma").success
@@ -205,6 +206,7 @@ def test_later_launches_find_the_run_that_an_earlier_one_has_staged(loaded: Benc
     assert the_run(loaded, staged.run_id).state is RunState.PUBLISHED
 
 
+@pytest.mark.long
 def test_a_later_asset_does_not_take_a_run_over_other_partitions(loaded: Bench) -> None:
     assert loaded.materialize([CANDIDATE], date(2025, 2, 7), date(2025, 2, 9), by="uma").success
     result = loaded.materialize([VALIDATION], date(2025, 2, 7), date(2025, 2, 8), by="uma")

@@ -269,6 +269,7 @@ def test_a_long_run_leaves_a_fifth_of_what_dagster_would_keep_of_each_partition(
     assert 10_000 < (many - few) / 80 < 33_000
 
 
+@pytest.mark.long
 def test_every_partition_has_the_status_of_every_gate_and_none_stays_planned(instance: DagsterInstance) -> None:
     failing = days(3)
     record_run(instance, days(30), gates(2), failing=failing)
@@ -296,6 +297,7 @@ def test_the_verdict_on_a_partition_is_kept_and_what_was_observed_where_it_faile
     assert ("observed" in last.metadata, "observed" in beyond.metadata) == (True, False)
 
 
+@pytest.mark.long
 def test_the_log_of_a_run_sums_gates_up_and_shows_some_partitions_and_the_asset_has_all(
     instance: DagsterInstance,
 ) -> None:
@@ -315,6 +317,7 @@ def test_the_log_of_a_run_sums_gates_up_and_shows_some_partitions_and_the_asset_
         assert instance.get_materialized_partitions(key) == {day.isoformat() for day in days(50)}
 
 
+@pytest.mark.long
 def test_what_is_kept_of_an_event_is_what_pages_show_of_it(instance: DagsterInstance) -> None:
     ran = record_run(instance, days(SHOWN_PER_RUN + 2), gates(1))
     told = {

@@ -132,6 +132,7 @@ def test_a_recovery_that_was_late_for_a_run_that_changes_nothing_writes_nothing_
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_run_that_changes_nothing_and_was_given_up_meanwhile_can_be_published_again(shop: Shop) -> None:
     def reached(point: Point) -> None:
         if point is Point.SWAP_COMMITTED:
@@ -164,6 +165,7 @@ def test_a_rollback_brings_back_only_what_was_swapped(shop: Shop) -> None:
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_run_that_was_measured_before_a_column_was_declared_does_not_bring_it(shop: Shop) -> None:
     shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
     run_id, columns = shop.ready(), shop.ws.lake.columns(RECENT)

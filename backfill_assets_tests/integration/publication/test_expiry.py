@@ -179,6 +179,7 @@ def test_what_a_table_does_not_keep_goes_and_comes_back_and_goes_again(office: O
         operations.rollback(office.ws, manifest.run_id, by="ben", reason="once more")
 
 
+@pytest.mark.long
 def test_an_expiry_and_its_rollback_leave_the_columns_as_they_are(office: Office) -> None:
     """A column that was declared since waits for the first rows that have it."""
     declared = office.ws.domain.derived_table(CASES)

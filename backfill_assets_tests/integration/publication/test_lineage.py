@@ -86,6 +86,7 @@ def test_a_table_of_an_earlier_release_gets_the_columns_that_it_lacks(shop: Shop
         assert found[row["_run_id"]] == {**dict.fromkeys(EVIDENCE_OF_RUN), **row}
 
 
+@pytest.mark.long
 def test_a_run_that_is_rolled_back_and_published_again_has_one_row(shop: Shop) -> None:
     run_id = shop.published()
     operations.rollback(shop.ws, run_id, by="ben", reason="was wrong")

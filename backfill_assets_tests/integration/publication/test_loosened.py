@@ -292,6 +292,7 @@ def test_a_loosened_policy_lets_nobody_alone_change_agreed_rows(
         assert world.claims() == before, act.__name__
 
 
+@pytest.mark.long
 def test_a_person_of_the_earlier_group_agrees_to_a_looser_policy_once(world: World) -> None:
     world.declare(loosened(POLICIES["no approval"]))
     world.corrected()
@@ -312,6 +313,7 @@ def test_a_person_of_the_earlier_group_agrees_to_a_looser_policy_once(world: Wor
     assert world.claims() != before
 
 
+@pytest.mark.long
 def test_what_was_planned_before_a_stricter_policy_was_agreed_to_loosens_nothing(world: World) -> None:
     """An old plan that is agreed to later was not made under what has been agreed to since."""
     world.declare(loosened(POLICIES["no approval"]))

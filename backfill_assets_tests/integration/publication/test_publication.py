@@ -54,6 +54,7 @@ def test_a_published_run_is_what_readers_see_and_everything_agrees(shop: Shop) -
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_warm_up_rows_are_read_and_never_published(shop: Shop) -> None:
     shop.published(MIDDLE)
     assert set(shop.amounts()) == set(MIDDLE)
@@ -79,6 +80,7 @@ def test_a_restatement_leaves_other_partitions_untouched_byte_for_byte(shop: Sho
     assert "supersedes" not in words, "it names the runs of all partitions, also those that this one never had"
 
 
+@pytest.mark.long
 def test_pages_say_who_asked_who_approved_who_ran_and_who_published(shop: Shop) -> None:
     run_id = shop.planned()
     assert "run by" not in worded(run_summary_page(run_document(shop.ws, run_id)))
@@ -113,6 +115,7 @@ def test_a_rollback_brings_back_exactly_the_files_from_before(shop: Shop) -> Non
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_rollback_of_a_first_publication_leaves_nothing(shop: Shop) -> None:
     run_id = shop.published()
     operations.rollback(shop.ws, run_id, by="ben", reason="was wrong")
@@ -232,6 +235,7 @@ def test_publication_asks_for_every_blocking_gate_of_the_manifest(shop: Shop) ->
         changes_for(run.manifest, candidates, lacking, accepted, only_adds=False)
 
 
+@pytest.mark.long
 def test_a_target_that_changed_since_the_comparison_is_refused_and_nothing_changes(shop: Shop) -> None:
     shop.published(version="0.9.0")
     late = shop.ready(MIDDLE)
@@ -253,6 +257,7 @@ def test_an_empty_target_partition_that_got_rows_meanwhile_is_refused(shop: Shop
         shop.publish(one)
 
 
+@pytest.mark.long
 def test_a_foreign_writer_in_the_target_partition_is_refused(shop: Shop) -> None:
     shop.published()
     run_id = shop.ready(MIDDLE, version="0.9.0")

@@ -102,6 +102,7 @@ def test_a_repair_of_intact_rows_is_no_approval_of_a_new_release(teller: Teller)
     assert unagreed(teller.ws) == before
 
 
+@pytest.mark.long
 def test_a_repair_of_a_lost_file_by_a_new_release_waits_for_a_person(teller: Teller) -> None:
     released(teller, "3.0.0")
     before = unagreed(teller.ws)
@@ -112,6 +113,7 @@ def test_a_repair_of_a_lost_file_by_a_new_release_waits_for_a_person(teller: Tel
     assert unagreed(teller.ws) == before
 
 
+@pytest.mark.long
 def test_a_repair_by_the_agreed_release_is_published_by_one_person_and_agrees_to_nothing_else(teller: Teller) -> None:
     released(teller, "3.0.0")
     before = unagreed(teller.ws)
@@ -122,6 +124,7 @@ def test_a_repair_by_the_agreed_release_is_published_by_one_person_and_agrees_to
     assert len(unagreed(teller.ws)) == len(before)
 
 
+@pytest.mark.long
 def test_what_a_policy_once_repaired_by_another_release_counts_as_agreed_by_the_release_before(
     teller: Teller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -165,6 +168,7 @@ def test_the_ledger_itself_refuses_what_no_repair_may_publish_alone(
     assert operations.run_named(teller.ws, run_id).state is RunState.PASSED
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [Kind.RESTATEMENT, Kind.REPAIR])
 def test_a_file_that_was_away_for_a_moment_is_brought_back_by_a_rollback(teller: Teller, kind: Kind) -> None:
     path = file_of(teller.ws, TURNOVER, DAY)
@@ -178,6 +182,7 @@ def test_a_file_that_was_away_for_a_moment_is_brought_back_by_a_rollback(teller:
     assert file_of(teller.ws, TURNOVER, DAY) == path
 
 
+@pytest.mark.long
 def test_a_rollback_to_what_was_lost_is_refused_as_lost(teller: Teller) -> None:
     file_of(teller.ws, TURNOVER, DAY).unlink()
     run_id = staged_by_ana(teller, TURNOVER)

@@ -79,6 +79,7 @@ def test_a_late_sale_moves_exactly_what_rests_on_it_in_both_tables(late: Shop) -
     assert audit(late.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_run_and_what_depends_on_it_can_be_seen_together_as_its_plan_says(shop: Shop) -> None:
     days = DayRange.inclusive(CARNIVAL, CARNIVAL + timedelta(days=1))
     asked = PlanRequest(table=RECENT, days=days, reason="is it right?", by="ana")
@@ -164,6 +165,7 @@ def asked(shop: Shop) -> int:
     return sum(len(each.partitions) for asking in operations.asked_follow_ups(shop.ws) for each in asking.wanted)
 
 
+@pytest.mark.long
 def test_no_follow_up_is_needed_for_what_the_set_builds_itself(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
     waiting = asked(late)

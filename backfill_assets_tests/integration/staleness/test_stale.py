@@ -127,6 +127,7 @@ def test_a_correction_is_stale_first_in_bronze_and_then_where_windows_reach_it(s
     ]
 
 
+@pytest.mark.long
 def test_days_that_landed_and_were_never_built_are_stale_with_the_empty_ones_between(shop: Shop) -> None:
     late = land_only(shop, "late.jsonl", sale(january(12), sale_id="x"), sale(january(14), sale_id="y"))
     assert stale(shop, SALES) == [(SALES, 12, 14, "INPUT_CHANGED", late)]

@@ -133,6 +133,7 @@ def test_what_a_function_of_a_test_may_not_do_is_found_in_the_test(opens: Opens)
         check_no_outside_effects(kit, "days", DAYS)
 
 
+@pytest.mark.long
 def test_functions_in_a_folder_of_tests_beside_the_package_are_read_as_well(
     opens: Opens, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -95,6 +95,7 @@ def test_a_clock_is_refused_before_anything_is_planned_or_computed(clocks: Clock
     assert "current_date()" in checked.problems[0]
 
 
+@pytest.mark.long
 def test_what_names_do_not_show_is_in_sparks_plan_and_refused_before_rows_are_computed(clocks: Clocks) -> None:
     clock = 'clock = getattr(F, "_".join(["current", "date"]))\n'
     kit = clocks.open(clock + COUNTED.format(times="F.day(clock())"))
@@ -134,6 +135,7 @@ def test_a_run_is_computed_and_measured_with_the_values_that_were_approved_alone
     assert {row["n"] for row in kit.rows("days")} == {9}
 
 
+@pytest.mark.long
 def test_a_function_that_changes_what_its_module_holds_is_not_staged(clocks: Clocks) -> None:
     kit = clocks.open(f"global COUNT\nCOUNT += 1\n{COUNTED.format(times='F.lit(COUNT)')}")
     run_id = kit.planned("days", DAYS)

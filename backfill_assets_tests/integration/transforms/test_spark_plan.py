@@ -15,6 +15,7 @@ from backfill_assets_tests.support import plans_tried, ties_tried
 from backfill_assets_tests.support.clusters import connect
 
 
+@pytest.mark.long
 def test_a_plan_that_asks_a_clock_is_told_from_its_look_alikes(spark: SparkSession) -> None:
     before = spark.conf.get("spark.sql.debug.maxToStringFields")
     assert list(plans_tried.decided_wrongly(spark)) == []

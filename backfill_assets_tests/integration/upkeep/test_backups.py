@@ -154,9 +154,8 @@ def lose_lake(home: Home) -> None:
         shutil.copytree(runs, home.home / "lake" / runs.relative_to(later), dirs_exist_ok=True)
 
 
-@pytest.mark.parametrize(
-    ("lose", "is_lost"), [(lose_ledger, True), pytest.param(lose_lake, False, marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize(("lose", "is_lost"), [(lose_ledger, True), (lose_lake, False)])
 def test_what_was_restored_beside_what_is_newer_is_led_out_of_it(
     home: Home, lose: Callable[[Home], None], is_lost: bool
 ) -> None:

@@ -143,6 +143,7 @@ def test_an_edit_of_any_field_of_any_commit_is_found(shop: Shop) -> None:
     assert found(shop) == ""
 
 
+@pytest.mark.long
 def test_every_commit_is_recorded_also_one_that_fences_a_publication_off(shop: Shop) -> None:
     with shop.ws.ledger.read() as tx:
         logs = [each.log for each in tx.publications.records() if each.table == RECENT and each.log]

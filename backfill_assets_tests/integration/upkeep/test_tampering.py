@@ -218,6 +218,7 @@ def _die(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.long
 def test_an_edit_whose_time_of_modification_was_set_back_is_not_published(shop: Shop) -> None:
     only_in_folders("a store says by the ETag that an object was written")
     run_id = shop.ready(version="0.9.0")

@@ -146,6 +146,7 @@ def test_every_link_leads_to_a_page_and_none_leaves_the_desk(app: Starlette) -> 
         assert {"default-src 'none'", f"script-src 'sha256-{digest}'", "frame-ancestors 'none'"} <= set(rules)
 
 
+@pytest.mark.long
 def test_every_page_answers_within_half_a_second(app: Starlette) -> None:
     for address in PAGES:
         get(app, address)

@@ -342,6 +342,7 @@ FILES = st.lists(
 )
 
 
+@pytest.mark.long
 @given(files=FILES, mode=st.sampled_from(["none", "name", "id"]), has_vectors=st.booleans(), chunk=st.integers(1, 12))
 def test_whatever_features_a_table_combines_its_rows_are_those_that_its_log_says(
     files: list[Drawn], mode: str, has_vectors: bool, chunk: int, tmp_path_factory: pytest.TempPathFactory
