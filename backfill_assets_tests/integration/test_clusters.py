@@ -78,10 +78,10 @@ def restated(home: Path, reference: Path, asked: Sequence[str], environment: Map
 
 @pytest.fixture(scope="module")
 def in_a_folder(
-    asked: Sequence[str], traffic_fines: Path, tmp_path_factory: pytest.TempPathFactory
+    asked: Sequence[str], fines_reference: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Mapping[str, Any]:
     """What comes out on this machine, over a local folder."""
-    found = restated(tmp_path_factory.mktemp("folder"), traffic_fines / "reference", asked, {})
+    found = restated(tmp_path_factory.mktemp("folder"), fines_reference, asked, {})
     assert found["problems"] == []
     assert len(found["3.1.0"]["checksums"]) == (92 if is_thorough() else 4)
     assert found["2.4.1"]["checksums"] != found["3.1.0"]["checksums"]
@@ -96,11 +96,11 @@ def test_the_same_rows_verdicts_and_samples_wherever_it_is_computed(
     store: Store,
     in_a_folder: Mapping[str, Any],
     asked: Sequence[str],
-    traffic_fines: Path,
+    fines_reference: Path,
     tmp_path: Path,
 ) -> None:
     bucket = store.make_bucket(f"lake-{way.split()[0].lower()}")
     lake = {"BACKFILL_LAKE": f"s3://{bucket}/lake", **store.environment}
     with WAYS[way](tmp_path, sorted(spark_jars().glob("*.jar"))) as computing:
-        found = restated(tmp_path / "home", traffic_fines / "reference", asked, {**lake, **computing})
+        found = restated(tmp_path / "home", fines_reference, asked, {**lake, **computing})
     assert found == in_a_folder

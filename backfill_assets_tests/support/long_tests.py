@@ -1,8 +1,8 @@
 """Which tests does `make test` leave to `make test-long`, so that one can run it while thinking?
 
 Those marked as long, most members of families that show one promise from many sides, and most tests with a second
-database. Of every promise its central tests stay (`unit/test_long_tests.py`); `.ci/run` runs a twelfth of the others,
-by the day of the commit. Those in `browser` need Chromium, and are in every part that they are asked for with.
+database. Of every promise its central tests stay (`unit/test_long_tests.py`); `.ci/run` runs one of 24 parts of the
+others, by the day of the commit. Those in `browser` need Chromium, and are in every part that they are asked for with.
 """
 
 from __future__ import annotations

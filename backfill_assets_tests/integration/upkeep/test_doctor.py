@@ -168,7 +168,7 @@ def test_a_lake_that_is_away_is_named_and_nothing_takes_its_place(published_shop
     away = lake.with_name("away")
     lake.rename(away)
     found = failed(examine(replace(published_shop.ws, clock=system_clock)))
-    assert found.keys() == {"rights in the lake", "one winner", "spark and the lake"}
+    assert found.keys() == {"rights in the lake", "ledger and tables", "one winner", "spark and the lake"}
     assert all("is not there, and the ledger holds published rows" in each for each in found.values())
     late = [sale(DAYS.start, sale_id="late")]
     for back in (lake, lake / "bronze"):
