@@ -76,6 +76,15 @@ def writers_are_quick() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def next_test_finds_the_session_of_all() -> Iterator[None]:
+    """A session that a test has opened does not stay the active one of the process, which commands take."""
+    yield
+    first = SparkSession._instantiatedSession
+    if first is not None and first._sc._jsc is not None and SparkSession._activeSession is not first:
+        first.createDataFrame([], "nothing int")  # what makes a frame is the active one
+
+
 @pytest.fixture
 def clock() -> Clock:
     return lambda: NOON
