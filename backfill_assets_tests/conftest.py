@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.sql import SparkSession
@@ -23,6 +24,9 @@ from backfill_assets_tests.support.quick_statements import remember_statements
 from backfill_assets_tests.support.quick_writers import nothing_slow_at_the_writers_turn
 from backfill_assets_tests.support.s3_server import jars_setting
 from backfill_assets_tests.support.searches import register_profiles
+
+if TYPE_CHECKING:
+    from syrupy.assertion import SnapshotAssertion
 
 # What tests print goes to no terminal, also where a process of several has been told the width of one.
 os.environ.pop("COLUMNS", None)
@@ -54,6 +58,11 @@ TRAFFIC_FINES = PROJECT_ROOT.parent / "shared" / "datasets" / "traffic_fines"
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--part 2/3`: the second of three parts of the modules."""
     parser.addoption("--part", default="1/1", help="run the tests of one part of the modules, such as 2/3")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Files of recorded texts that no test compares are found by `recorded.left_over`, in any process and selection."""
+    config.option.disable_unused_snapshots = True
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -88,6 +97,15 @@ def next_test_finds_the_session_of_all() -> Iterator[None]:
 @pytest.fixture
 def clock() -> Clock:
     return lambda: NOON
+
+
+@pytest.fixture
+def recorded(request: pytest.FixtureRequest) -> SnapshotAssertion:
+    """A recorded text, named as a path below `snapshots/`: `assert text == recorded(name="advice/AtWork.txt")`."""
+    from backfill_assets_tests.support.recorded import TextFile
+
+    snapshot: SnapshotAssertion = request.getfixturevalue("snapshot")
+    return snapshot.use_extension(TextFile)
 
 
 @pytest.fixture

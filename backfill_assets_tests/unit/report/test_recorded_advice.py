@@ -1,0 +1,91 @@
+"""What every error says, and what to do then, as recorded (`support/recorded.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from itertools import groupby
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from backfill_assets.core.errors import BackfillError, InvalidDeclaration
+from backfill_assets.landing.errors import NotReadAnew, StoppedAmongFiles
+from backfill_assets_tests.support.advice import advised
+from backfill_assets_tests.support.messages_page import errors, title_of
+from backfill_assets_tests.support.recorded import left_over
+from backfill_assets_tests.support.samples import CAUSE, every
+
+SOME, MANY = ("one.csv", "two.csv"), tuple(f"{number}.csv" for number in range(30))
+OF_A_CAUSE: tuple[BackfillError, ...] = (
+    InvalidDeclaration("THE MISTAKE"),
+    *(
+        StoppedAmongFiles(cause=CAUSE, source="SOURCE", landed=landed, not_tried=not_tried, on_duplicate=how)
+        for landed, not_tried, how in (
+            (1, (), "ignore"),
+            (2, SOME, "ignore"),
+            (0, SOME, "correct"),
+            (2, MANY, "ignore"),
+        )
+    ),
+    *(
+        NotReadAnew(cause=CAUSE, source="bronze.SOURCE", refused=SOME, others=others, is_whole=is_whole)
+        for others, is_whole in ((SOME, False), (SOME, True), ((), False), (MANY, False))
+    ),
+)
+"""Errors that the reference of messages does not list, since they have the words of others."""
+
+
+@cache
+def by_category() -> Mapping[str, tuple[type[BackfillError], ...]]:
+    """The classes of errors by what a caller can do about them."""
+    ordered = sorted(errors(), key=lambda kind: (category_of(kind), title_of(kind)))
+    return {name: tuple(kinds) for name, kinds in groupby(ordered, key=category_of)}
+
+
+def category_of(kind: type[BackfillError]) -> str:
+    return next(each.__name__ for each in kind.__mro__ if each.__module__ == BackfillError.__module__)
+
+
+CATEGORIES = tuple(by_category())
+
+
+def file_of(category: str) -> str:
+    return f"advice/{category}.txt"
+
+
+@pytest.mark.parametrize("category", CATEGORIES)
+def test_errors_say_and_advise_what_is_recorded(category: str, recorded: SnapshotAssertion) -> None:
+    said = "".join(f"## {heading(kind)}\n\n{entries(samples(kind))}\n" for kind in by_category()[category])
+    assert said == recorded(name=file_of(category))
+
+
+def test_errors_with_the_words_of_their_cause_say_and_advise_what_is_recorded(recorded: SnapshotAssertion) -> None:
+    assert entries(OF_A_CAUSE) == recorded(name=file_of("of_a_cause"))
+
+
+def test_no_advice_is_recorded_that_nothing_gives(pytestconfig: pytest.Config) -> None:
+    names = {file_of(category) for category in (*CATEGORIES, "of_a_cause")}
+    assert left_over("advice", names, remove=pytestconfig.option.update_snapshots) == []
+
+
+def heading(kind: type[BackfillError]) -> str:
+    """The name of a class, and the names of its ids in JSON."""
+    return f"{title_of(kind)} ({', '.join(next(samples(kind)).ids)})"
+
+
+def samples(kind: type[BackfillError]) -> Iterator[BackfillError]:
+    for named in every(kind):
+        yield kind(**named)  # type: ignore[arg-type]
+
+
+def entries(made: Iterable[BackfillError]) -> str:
+    """Each different next step, with the first sentence that it follows."""
+    found: dict[str, str] = {}
+    for error in made:
+        try:
+            found.setdefault(advised(error), error.message)
+        except Exception:  # noqa: BLE001 - these values do not occur together
+            continue
+    assert found, "no sample of this error can be explained"
+    return "".join(f"{message}\n    Next: {following or '-'}\n" for following, message in found.items())
