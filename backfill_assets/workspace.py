@@ -28,7 +28,7 @@ from backfill_assets.files import files_at
 from backfill_assets.files.port import Files
 from backfill_assets.lake.errors import LakeAway
 from backfill_assets.lake.tables import Lake
-from backfill_assets.landing.contract_versions import ContractVersions
+from backfill_assets.landing.imports import ContractVersions
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest_parts import PinnedReference

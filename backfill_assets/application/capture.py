@@ -37,12 +37,11 @@ from backfill_assets.capture.streams import (
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.attempt import Landed, Landing
+from backfill_assets.landing.attempt import Landed, Landing, new_lease
 from backfill_assets.landing.days import last_day
 from backfill_assets.landing.extract import Extract, land_extract
 from backfill_assets.landing.imports import OnDuplicate, landed_since
 from backfill_assets.landing.land import land_files
-from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord, reached_by
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction

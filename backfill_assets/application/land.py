@@ -21,13 +21,12 @@ from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.append import replace_quarantined
-from backfill_assets.landing.attempt import Landed, Landing, Quarantine, is_about_a_file
+from backfill_assets.landing.attempt import Landed, Landing, Quarantine, is_about_a_file, new_lease
 from backfill_assets.landing.days import missing_days
-from backfill_assets.landing.decoding.step import formats
+from backfill_assets.landing.decoding.decode import formats
 from backfill_assets.landing.errors import StoppedAmongFiles
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import land_files as land_in_order
-from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.planning.errors import OutsideDays
 from backfill_assets.planning.partitions import DayRange, Days

@@ -12,13 +12,13 @@ from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.again import land_again as read_anew
+from backfill_assets.landing.bronze import Counted, RawRecords
 from backfill_assets.landing.conformed import with_other_columns
 from backfill_assets.landing.days import pending_days
-from backfill_assets.landing.decoding.kept import reading
+from backfill_assets.landing.decoding.decode import reading
 from backfill_assets.landing.errors import NotAFileOf
 from backfill_assets.landing.imports import STATEMENT, landed_files_of, read_otherwise
-from backfill_assets.landing.raw_records import Counted, RawRecords
+from backfill_assets.landing.land import land_again as read_anew
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.landed import AgainPreview, LandReport, ReadAgain, extracts_read_anew

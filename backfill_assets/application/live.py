@@ -24,7 +24,7 @@ from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.gates.agreed import require_agreed_gates
 from backfill_assets.landing.days import pending_days
-from backfill_assets.landing.not_known import KnownSince
+from backfill_assets.landing.imports import KnownSince
 from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNFINISHED, UNPUBLISHED, RunState

@@ -11,7 +11,7 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Problem, Refused
 from backfill_assets.core.lease import this_process
-from backfill_assets.landing.turn import clean_up_landing
+from backfill_assets.landing.attempt import clean_up_landing
 from backfill_assets.ledger.errors import TableBusy, UnderWay
 from backfill_assets.ledger.leases import whole_of
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder, SetRecord

@@ -43,7 +43,7 @@ from backfill_assets.deliver.replay_parts import (
 )
 from backfill_assets.deliver.sinks import Outgoing, Sender, Sink
 from backfill_assets.domain import DerivedTable, SourceTable
-from backfill_assets.landing.not_known import not_known
+from backfill_assets.landing.imports import not_known
 from backfill_assets.ledger.errors import LostWork, NotInLedger, TargetTaken
 from backfill_assets.ledger.records import PartKind, ReplayRecord
 from backfill_assets.ledger.replays import gone_on

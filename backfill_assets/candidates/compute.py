@@ -20,7 +20,7 @@ from backfill_assets.core.session_settings import session_digest
 from backfill_assets.domain import DerivedTable, SourceTable, Table, TransformContext
 from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.landing.bronze import bronze_rows
-from backfill_assets.landing.contract_versions import FIRST
+from backfill_assets.landing.imports import FIRST
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest, node_of
 from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedInput

@@ -1,51 +1,359 @@
-"""Attempt: the steps that landing one file and landing a complete extract have in common.
-
-An attempt takes one or more imports in, writes their conformed records, accounts for all of them together, and finishes
-all of them in one transaction. Until then nothing of them is used.
+"""Landing attempt: the steps that landing a file and landing a complete extract share, in batches, by one process at a
+time for each source.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import reduce
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused, RecordsMissing
 from backfill_assets.capture.expected_files import Expected
 from backfill_assets.capture.landed_files import Capture, Family, FileKind, LandedFile, LandingPlace, landing_place
-from backfill_assets.core.crash_points import Point, Reached
-from backfill_assets.core.errors import AmbiguousOrder, BackfillError, TakenOver, UnreadableFile
-from backfill_assets.core.lease import LeaseTerms, renewed
+from backfill_assets.core.crash_points import Point, Reached, carry_on
+from backfill_assets.core.errors import AmbiguousOrder, BackfillError, Retryable, TakenOver, UnreadableFile, sentence
+from backfill_assets.core.lease import LeaseTerms, doing_of, renewed, this_process
 from backfill_assets.core.places import for_spark
+from backfill_assets.core.progress import waiting
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark_causes import spark_reason
 from backfill_assets.domain import SourceTable
+from backfill_assets.domain.sources import FILE_NAME
 from backfill_assets.files.port import Files
-from backfill_assets.landing.batches import conform_together
 from backfill_assets.landing.classify import Account, account
-from backfill_assets.landing.compacted import compact
-from backfill_assets.landing.conformed import ConformedRecords, conformed, folders_in_use, owner_of
-from backfill_assets.landing.decoding.kept import ToRead, remove_decoded, to_read
+from backfill_assets.landing.conformed import (
+    ARRIVAL,
+    IMPORT_ID,
+    ConformedRecords,
+    conformed,
+    conformed_folder,
+    conformed_schema,
+    folders_in_use,
+    owner_of,
+)
+from backfill_assets.landing.decoding.decode import ToRead, remove_decoded, remove_left, to_read
 from backfill_assets.landing.errors import RawFileChanged, SparkStopped
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
-from backfill_assets.landing.imports import STATEMENT, OnDuplicate
+from backfill_assets.landing.formats import FILE, records
+from backfill_assets.landing.imports import STATEMENT, OnDuplicate, reading_digest
+from backfill_assets.landing.key_versions import compact, remove_half_built
 from backfill_assets.landing.probe import Probe
-from backfill_assets.landing.reading_digest import reading_digest
 from backfill_assets.landing.record_rules import Bounds
-from backfill_assets.landing.turn import fail_abandoned, landing_turn
 from backfill_assets.ledger.events import SEGMENT_WRITTEN
 from backfill_assets.ledger.imports import ImportRecord, KeyCounts
-from backfill_assets.ledger.states import COUNTING
+from backfill_assets.ledger.leases import turn_of
+from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.planning.partitions import count_of
+
+# Turn: under which one process at a time lands files of a source, and fails imports whose process has stopped.
+#
+# The counts of a file depend on every file before it. The turn is a lease in the ledger, so that it holds for the
+# processes of every machine that shares the landing place. It ends with its process: another one of the same
+# machine sees that at once, and those of other machines when the lease was not renewed.
+
+_PAUSE_S = 0.2
+
+
+@sentence
+class TurnTaken(Retryable):
+    """files of {source} are being landed right now."""
+
+    source: str
+
+
+@contextmanager
+def landing_turn(
+    ledger: Ledger, source: SourceTable, lease: LeaseTerms, *, by: str, wait: bool = True
+) -> Iterator[None]:
+    """Holds the turn to land files of a source.
+
+    Args:
+        lease: Names the attempt; whatever is written to the ledger about landed files requires that it has the turn.
+        wait: Wait until another process gives the turn back, instead of raising an error.
+
+    Raises:
+        TurnTaken: Another process has the turn, and `wait` is False.
+    """
+    with waiting(lambda: _who_lands(ledger, source)):
+        while True:
+            with ledger.write() as tx:
+                if tx.turns.take(source.name, lease, holder=by):
+                    break
+            if not wait:
+                raise TurnTaken(source=source.name)
+            time.sleep(_PAUSE_S)
+    try:
+        with renewed(lambda: ledger.renew_lease(turn_of(source.name), lease), length=lease.length, lost=lambda: None):
+            yield
+    finally:
+        with suppress(BackfillError), ledger.write() as tx:  # else it ends with its lease
+            tx.turns.give_back(source.name, lease)
+
+
+def _who_lands(ledger: Ledger, source: SourceTable) -> str:
+    with ledger.read() as tx:
+        held = tx.leases.get(turn_of(source.name))
+    who = f"{held.holder}, {doing_of(held.machine)}, since {held.since_at:%Y-%m-%d %H:%M:%S} UTC" if held else "nobody"
+    return f"waiting for the turn to land files of {source.name}, which has: {who}"
+
+
+def new_lease(settings: Settings) -> LeaseTerms:
+    """The lease of a new attempt."""
+    return LeaseTerms(attempt=secrets.token_hex(4), length=settings.lease)
+
+
+def clean_up_landing(
+    ledger: Ledger,
+    settings: Settings,
+    sources: Sequence[SourceTable],
+    *,
+    by: str,
+    now: str | None = None,
+    reached: Reached = carry_on,
+) -> tuple[ImportRecord, ...]:
+    """Fails the imports whose process has stopped, and removes what they left; imports in progress are skipped.
+
+    Args:
+        now: An import that is failed even if the lease of another machine has not ended, with those of its extract.
+
+    Returns:
+        The imports that were failed. Landing their files again works; `landed_at` of one that was being reprocessed
+        is not None, and its days cannot be built until it is landed again.
+    """
+    failed: list[ImportRecord] = []
+    for source in sources:
+        try:
+            lease = new_lease(settings)
+            with landing_turn(ledger, source, lease, by=by, wait=False):
+                failed += fail_abandoned(ledger, settings, source, lease, by, now, reached)
+        except TurnTaken:
+            continue
+    return tuple(failed)
+
+
+def fail_abandoned(
+    ledger: Ledger,
+    settings: Settings,
+    source: SourceTable,
+    lease: LeaseTerms,
+    by: str,
+    now: str | None = None,
+    reached: Reached = carry_on,
+) -> list[ImportRecord]:
+    """Called with the turn: imports that are still LANDING belong to no process of this machine, and are failed unless
+    the lease of another machine has not ended."""
+    place = landing_place(settings, source.name)
+    place.remove_incoming()
+    landing = place.files
+    remove_half_built(landing, source)
+    # Looked for before the ledger is asked which of them are used: none can be begun between the two and be removed.
+    every = conformed_folder(source)
+    there = {each.path.removeprefix(f"{every}/").partition("/")[0] for each in landing.listed(every)}
+    with ledger.write() as tx:
+        tx.turns.require(source.name, lease)
+        unfinished = tx.imports.records(source.name, [ImportState.LANDING])
+        taken_over = _landed_together(tx, unfinished, now)
+        abandoned = [r for r in unfinished if r.import_id in taken_over or not _is_landed_elsewhere(tx, r)]
+        for record in abandoned:
+            tx.imports.fail(record.import_id, note="landing stopped: its process is gone", actor=by)
+        held = (tx.leases.get(r.import_id) for r in unfinished if r not in abandoned)
+        remove_left(place, attempts={lease.attempt for lease in held if lease}, now=tx.now)
+    if abandoned:
+        reached(Point.RECOVER_SWEPT)
+    with ledger.read() as tx:
+        used = folders_in_use(source, tx.imports.records(source.name, [*COUNTING, ImportState.LANDING]))
+    # For every unused import, not only for those that were LANDING: a process that failed the others may have stopped
+    # at this line.
+    for folder in there - used:
+        landing.remove_folder(conformed_folder(source, folder))
+    with ledger.read() as tx:
+        return [tx.imports.get(record.import_id) for record in abandoned]
+
+
+def _landed_together(tx: WriteTransaction, landing: Sequence[ImportRecord], import_id: str | None) -> set[str]:
+    """An import with those that its process lands with it: the files of an extract count together or not at all."""
+    held = {record.import_id: tx.leases.get(record.import_id) for record in landing}
+    lease = held.get(import_id) if import_id else None
+    return {
+        other
+        for other, each in held.items()
+        if other == import_id or (lease and each and each.attempt == lease.attempt)
+    }
+
+
+def _is_landed_elsewhere(tx: WriteTransaction, record: ImportRecord) -> bool:
+    """Whether a process of another machine works on it: the turn only covers the processes of this one."""
+    held = tx.leases.get(record.import_id)
+    host = this_process().partition(":")[0]
+    return held is not None and held.is_alive(tx.now) and held.machine.partition(":")[0] != host
+
+
+# Batches: new files that one Spark job conforms and one account counts.
+#
+# A job, a plan and a commit cost the same for one record as for a million, so that a thousand small files are
+# landed as a few batches. What becomes of each file is what would become of it alone, in the order in which they
+# were offered.
+
+MOST_FILES = 250
+"""Of a batch. A process that is killed lands its batch again; beyond this number the fixed costs do not matter."""
+
+MOST_BYTES = 64 << 20
+"""Of a batch, and the size from which a file lands alone: then the records cost more than the job."""
+
+_File = tuple[Archived, ImportRecord]
+
+
+def batches(captures: Sequence[Capture]) -> Iterator[Sequence[Capture]]:
+    """Captures in their order, in batches of bounded size."""
+    batch: list[Capture] = []
+    size = 0
+    for capture in captures:
+        own = capture.size_bytes
+        if batch and (len(batch) == MOST_FILES or size + own > MOST_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(capture)
+        size += own
+    if batch:
+        yield batch
+
+
+def conform_together(
+    held: ConformedRecords, files: Sequence[_File], folders: Mapping[str, str], *, bounds: Bounds, attempt: str
+) -> None:
+    """Judges the records of files, no content twice, and writes the conformed folder of each.
+
+    Args:
+        folders: By import, the name of its folder.
+    """
+    landing, source = held.landing, held.source
+    whole = conformed_folder(source, f".building-{attempt}")
+    parts = [_part(held, alike, bounds) for alike in _alike(files)]
+    if parts:
+        reduce(DataFrame.unionByName, parts).write.mode("overwrite").parquet(for_spark(landing.place, whole))
+    schema = to_arrow_schema(conformed_schema(source), timezone="UTC")
+    where = {import_id: conformed_folder(source, folder) for import_id, folder in folders.items()}
+    split_by(IMPORT_ID, landing, whole, where, name=f"part-{attempt}", schema=schema)
+    landing.remove_folder(whole)
+
+
+def _alike(files: Sequence[_File]) -> Sequence[Sequence[_File]]:
+    """Files that are read in the same way; those without records are in none."""
+    found: dict[object, list[_File]] = {}
+    for file in files:
+        archived = file[0]
+        probe, kind = archived.probe, archived.kind
+        how = (kind.format, kind.compression, archived.probe.version) + (
+            probe.header,
+            probe.line_end,
+            probe.columns,
+            probe.valid_utf8,
+        )
+        if not probe.empty:
+            found.setdefault(how, []).append(file)
+    return tuple(found.values())
+
+
+def _part(held: ConformedRecords, files: Sequence[_File], bounds: Bounds) -> DataFrame:
+    first = files[0][0]
+    version = first.probe.version
+    assert version is not None
+    found = records(
+        held.spark,
+        [for_spark(held.landing.place, archived.stored_path) for archived, _ in files],
+        kind=first.kind,
+        probe=first.probe,
+        source=held.source.at(version),
+    )
+    import_id = _by_file(files, [record.import_id for _, record in files])
+    arrival = _by_file(files, [record.arrival for _, record in files])
+    name = _by_file(files, [record.name for _, record in files])
+    owner = {IMPORT_ID: import_id, ARRIVAL: arrival, FILE_NAME: name}
+    return conformed([found], source=held.source, owner=owner, bounds=bounds)
+
+
+def _by_file(files: Sequence[_File], values: Sequence[str | int]) -> Column:
+    """The value of each record's file."""
+    if len(files) == 1:
+        return F.lit(values[0])
+    of_file = {Path(archived.stored_path).name: value for (archived, _), value in zip(files, values, strict=True)}
+    kind = "string" if isinstance(values[0], str) else "int"
+    # One literal: an expression for each file would make a plan that takes longer than the reading.
+    return F.from_json(F.lit(json.dumps(of_file)), f"map<string, {kind}>")[F.col(FILE)]
+
+
+_ROWS = 8192
+"""Read at a time: what is held in memory does not grow with the files."""
+
+
+def split_by(
+    column: str, files: Files, whole: str, folders: Mapping[str, str], *, name: str, schema: pa.Schema
+) -> None:
+    """Writes the rows of the Parquet files of a folder as `<folder of the value>/<name>-<number>.parquet`.
+
+    Rows of one value that are not beside each other become several files; a value without rows gets one that has none.
+
+    Args:
+        whole: The folder with the files, relative to the place; it need not exist.
+        folders: The folder of each value, relative to the place.
+        schema: The columns of a file without rows.
+    """
+    number, without = 0, dict(folders)
+    for path in [each.path for each in files.listed(whole) if each.path.endswith(".parquet")]:
+        with (
+            files.open(path) as opened,
+            pq.ParquetFile(opened, page_checksum_verification=True) as file,
+            ExitStack() as written,
+        ):
+            present: str | None = None
+            writer: pq.ParquetWriter | None = None
+            for value, rows in _runs(file, column):
+                if writer is None or value != present:
+                    written.close()
+                    one = written.enter_context(files.create(f"{folders[value]}/{name}-{number:05}.parquet"))
+                    writer = written.enter_context(pq.ParquetWriter(one, file.schema_arrow, compression="zstd"))
+                    present, number = value, number + 1
+                    without.pop(value, None)
+                writer.write_batch(rows)
+    for folder in without.values():
+        with files.create(f"{folder}/{name}-{number:05}.parquet") as one, pq.ParquetWriter(one, schema):
+            number += 1
+
+
+def _runs(file: pq.ParquetFile, column: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows in their order, cut where the value of the column changes."""
+    for batch in file.iter_batches(_ROWS):
+        ends = batch.column(column).dictionary_encode()
+        lengths = pc.run_end_encode(ends.indices)
+        begin = 0
+        for index, end in zip(lengths.values.to_pylist(), lengths.run_ends.to_pylist(), strict=True):
+            yield ends.dictionary[index].as_py(), batch.slice(begin, end - begin)
+            begin = end
+
+
+# Attempt: the steps that landing one file and landing a complete extract have in common.
+#
+# An attempt takes one or more imports in, writes their conformed records, accounts for all of them together, and
+# finishes all of them in one transaction. Until then nothing of them is used.
 
 Quarantine = Callable[[DataFrame, str], None]
 """Keeps the rejected records of an import, given its id; doing it again for the same import changes nothing."""

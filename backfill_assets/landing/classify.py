@@ -22,7 +22,6 @@ from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.file_names import SCHEMA_VERSION
 from backfill_assets.domain.operations import OPERATION, Ties
 from backfill_assets.lake.row_values import texts
-from backfill_assets.landing.compacted import earlier_versions
 from backfill_assets.landing.conformed import IMPORT_ID, ConformedRecords, is_version
 from backfill_assets.landing.errors import TiedRecords, Values
 from backfill_assets.landing.formats import IGNORED, ROW
@@ -39,14 +38,14 @@ from backfill_assets.landing.key_versions import (
     VOID_BY,
     Fate,
     KeyState,
+    earlier_versions,
     fate,
     key_state,
     standing,
     version_columns,
     with_states,
 )
-from backfill_assets.landing.record_rules import REASON
-from backfill_assets.landing.repeated_hours import TAKEN, counts_taken
+from backfill_assets.landing.record_rules import REASON, TAKEN, counts_taken
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord, KeyCounts
 
 PHASE, WITHOUT, WITH = "_phase", "without", "with"

@@ -34,8 +34,7 @@ from backfill_assets.lake.staging import described_files
 from backfill_assets.landing.errors import ConformedChanged, LandedWithLaterContract, ReadAsOtherColumns
 from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
 from backfill_assets.landing.imports import STATEMENT
-from backfill_assets.landing.record_rules import REASON, Bounds, has_key, judged
-from backfill_assets.landing.repeated_hours import TAKEN, counts_taken
+from backfill_assets.landing.record_rules import REASON, TAKEN, Bounds, counts_taken, has_key, judged
 from backfill_assets.ledger.imports import ImportRecord
 
 IMPORT_ID = "_import_id"

@@ -35,7 +35,6 @@ from backfill_assets.landing.classify import (
     of_keys_of,
     with_and_without,
 )
-from backfill_assets.landing.compacted import earlier_versions
 from backfill_assets.landing.conformed import (
     CONTENT_HASH,
     IMPORT_ID,
@@ -44,17 +43,18 @@ from backfill_assets.landing.conformed import (
     owner_of,
 )
 from backfill_assets.landing.days import last_day, unexplained_days
-from backfill_assets.landing.decoding.kept import reading, to_read
+from backfill_assets.landing.decoding.decode import reading, to_read
 from backfill_assets.landing.errors import ExtractOvertaken, WithdrawsTooMuch
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import ROW
-from backfill_assets.landing.imports import STATEMENT, OnDuplicate, imports_for_days, landed_since
+from backfill_assets.landing.imports import STATEMENT, OnDuplicate, imports_for_days, landed_since, reads_otherwise
 from backfill_assets.landing.key_versions import (
     DECIDES,
     IS_CURRENT,
     UNKNOWN,
     Fate,
     KeyState,
+    earlier_versions,
     fate,
     key_state,
     open_rejected,
@@ -63,7 +63,6 @@ from backfill_assets.landing.key_versions import (
 )
 from backfill_assets.landing.land import require_whole_files
 from backfill_assets.landing.probe import Probe
-from backfill_assets.landing.reading_digest import reads_otherwise
 from backfill_assets.landing.record_rules import REASON, Bounds, has_key, local_day
 from backfill_assets.landing.statements import (
     Statement,

@@ -19,7 +19,7 @@ from backfill_assets.capture.landed_files import PACKED, FileKind, Format
 from backfill_assets.core.python_text import literal
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import Csv, Json
-from backfill_assets.landing.csv_headers import declaration, names_of
+from backfill_assets.landing.likely_forms import declaration, names_of
 
 SAMPLE_BYTES = 1 << 16
 _MOST_BINARY = 0.3

@@ -20,7 +20,6 @@ from backfill_assets.core.columns import in_sql
 from backfill_assets.domain import Avro, Csv, SourceTable, Xlsx
 from backfill_assets.landing import debezium, reading
 from backfill_assets.landing.decoding.csv_rows import REASON_ENDS
-from backfill_assets.landing.int96 import beyond_years, within_years
 from backfill_assets.landing.json_text import has_half_pair, members, plain
 from backfill_assets.landing.names import (
     Line,
@@ -34,7 +33,7 @@ from backfill_assets.landing.names import (
     type_of,
     unknown_members,
 )
-from backfill_assets.landing.parquet_types import PhysicalColumn, as_values
+from backfill_assets.landing.parquet import PhysicalColumn, as_values, beyond_years, within_years
 from backfill_assets.landing.probe import Probe, types_of
 from backfill_assets.landing.reading import JSON_OF_PARQUET
 from backfill_assets.landing.record_rules import BROKEN

@@ -1,19 +1,165 @@
-"""Likely forms: which form a text has that is no date or time of its column, for the sentence about it.
-
-Nothing is read by what is found here. A form is named only where it reads the text; where a text does not tell whether
-its day or its month comes first, both are.
+"""Likely forms: the form, mark or header that a text probably has instead of the declared one, for the message about
+it.
 """
 
 from __future__ import annotations
 
+import csv
 import json
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.core.python_text import literal
+from backfill_assets.domain import Csv
 from backfill_assets.landing.json_text import let
 from backfill_assets.planning.patterns import DAYS, MONTHS, SHORT
+
+# CSV headers: which dialect a file is written in whose first row does not have the columns that it has to have.
+#
+# Nothing is read by what is found here: the file is refused, with the declaration that would read it.
+
+_MOST_LINES = 20
+"""So many lines are looked at for the header."""
+
+_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars", ":": "colons"}
+_SEP = re.compile(r'"?sep=(.+?)"?', re.IGNORECASE)
+_LINE_END = re.compile("\r\n|\r|\n")
+
+
+def declaration(dialect: Csv) -> str:
+    """A dialect as its author writes it."""
+    return f"reads={literal(dialect)}"
+
+
+def other_quotes(dialect: Csv) -> str:
+    """What may be declared of a file in which text is behind a closing quote: its quotes are letters like others, or
+    those inside of a value are marked otherwise."""
+    letters = declaration(replace(dialect, quote="", escape=""))
+    if dialect.escape:
+        return f"declare {letters}, where quotes are letters like others"
+    marked = declaration(replace(dialect, escape="\\"))
+    return f"declare {letters}, where quotes are letters like others, or {marked}, where a backslash is before them"
+
+
+def names_of(line: str, delimiter: str, quote: str = '"') -> set[str]:
+    """The columns that a line names, if it is a header."""
+    pieces, between = (line, delimiter) if len(delimiter) == 1 else (line.replace(delimiter, "\ud800"), "\ud800")
+    if not quote:
+        return {each.strip() for each in pieces.split(between)}
+    rows = csv.reader([pieces], delimiter=between, quotechar=quote)
+    try:
+        return {each.strip() for each in next(rows, [])}
+    except csv.Error:
+        return set()
+
+
+def require_csv_header(text: str, name: str, columns: Collection[str], dialect: Csv | None = None) -> None:
+    """Refuses a CSV of which the first row is no header with these columns, where it is known why.
+
+    Args:
+        text: The first lines of the file.
+        columns: Those that a file has to have.
+        dialect: What it is declared to be written in; None for plain CSV.
+    """
+    wanted, given = set(columns), dialect or Csv()
+    # Other characters that `splitlines` knows end no line for the readers, such as an ellipsis read as Latin-1.
+    lines = _LINE_END.split(text.removeprefix("\ufeff"), _MOST_LINES)[:_MOST_LINES]
+    if not wanted or not given.header or not lines:
+        return
+    named = dialect and _SEP.fullmatch(lines[0])
+    first = max(given.skip, 1 if named else 0)
+    body = [line for line in lines[first:] if line.strip() and not (given.comment and line.startswith(given.comment))]
+    if body and wanted <= names_of(body[0], given.delimiter, given.quote):
+        return
+    for delimiter in dict.fromkeys((given.delimiter, *_DELIMITERS)):
+        for before, line in enumerate(lines):
+            if wanted <= names_of(line, delimiter, given.quote):
+                raise _otherwise(lines, before, delimiter, given, name)
+
+
+def _otherwise(lines: list[str], before: int, delimiter: str, given: Csv, name: str) -> BadFile:
+    """The refusal of a file whose header is behind some lines, and has something between its columns."""
+    found = _SEP.fullmatch(lines[0])
+    is_named = before == 1 and found is not None and found[1] == delimiter
+    declared = declaration(replace(given, delimiter=delimiter, skip=0 if is_named else before))
+    if delimiter != given.delimiter:
+        why = f"has {_DELIMITERS[delimiter]} between its values: declare {declared}"
+        return BadFile(path=name, fault=Fault.DELIMITER, why=why)
+    lines_before = "no line" if before == 0 else "a line" if before == 1 else f"{before} lines"
+    why = f"has {lines_before} before the header with its columns: declare {declared}"
+    return BadFile(path=name, fault=Fault.BANNER, why=why)
+
+
+# Likely marks: which mark of a CSV a value has that is none of its column's type, for the sentence about it.
+#
+# A decimal comma, groups of three digits, words for true and false, and texts that stand for no value are
+# declared of the files of a source. Nothing is read by what is found here.
+
+_NULLS = (
+    *(r"\N", "NULL", "null", "(null)", "<NA>", "NA", "N/A", "n/a", "na", "#N/A", "NaN", "nan", "None", "none"),
+    *("?", "-", "--", "---", ".", "..", "*", "missing"),
+)
+_TRUE_AND_FALSE = (("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("1", "0"), ("on", "off"))
+_PLACE = "{text}"
+
+_GROUPS = r"\A[+-]?[1-9][0-9]{0,2}"
+_FRACTION = r"\A[+-]?[0-9]*,[0-9]+\z"
+"""A number with a comma, which may also be between groups of three digits."""
+
+
+def mark_to_declare(text: Column, target: T.DataType, csv: Csv | None) -> Column:
+    """What a source declares whose files have a text in a column of a type, as what follows a sentence; empty where
+    nothing would make it a value.
+
+    Args:
+        csv: What its files are written in; None where they are no CSV, so that no mark is declared of them.
+    """
+    if csv is None:
+        return F.lit("")
+    before, after = declaration(replace(csv, null=(*csv.null, _PLACE))).split(_PLACE)
+    in_python = F.replace(text, F.lit("\\"), F.lit("\\\\"))
+    null = F.concat(F.lit(f"; if it stands for no value, declare {before}"), in_python, F.lit(after))
+    found = F.when(F.trim(text).isin(*_NULLS), null)
+    for is_one, changed in _of_type(text, target, csv):
+        found = found.when(is_one, F.lit("; " + " or ".join(f"declare {declaration(each)}" for each in changed)))
+    return found.otherwise("")
+
+
+def _of_type(text: Column, target: T.DataType, csv: Csv) -> Iterator[tuple[Column, list[Csv]]]:
+    """Conditions of a text, and the dialects in one of which it is a value."""
+    if isinstance(target, T.BooleanType):
+        for pair in _TRUE_AND_FALSE:
+            for true, false in dict.fromkeys((pair, tuple(map(str.capitalize, pair)), tuple(map(str.upper, pair)))):
+                if true not in csv.true:
+                    both = replace(csv, true=(*csv.true, true), false=(*csv.false, false))
+                    yield text.isin(true, false), [both]
+    if not isinstance(target, T.NumericType) or (csv.decimal, csv.thousands) != (".", ""):
+        return
+    is_whole = isinstance(target, T.IntegralType)
+    by_comma, with_comma = replace(csv, thousands=","), replace(csv, decimal=",")
+    yield text.rlike(rf"{_GROUPS}(,[0-9]{{3}})+\z"), [by_comma] if is_whole else [with_comma, by_comma]
+    for between in (".", " ", "\u00a0", "'"):
+        groups = rf"{_GROUPS}([{between}][0-9]{{3}})+"
+        if between != ".":
+            yield text.rlike(rf"{groups}([.][0-9]+)?\z"), [replace(csv, thousands=between)]
+        elif is_whole:
+            yield text.rlike(rf"{groups}\z"), [replace(csv, decimal=",", thousands=between)]
+        yield text.rlike(rf"{groups},[0-9]+\z"), [replace(csv, decimal=",", thousands=between)]
+    yield text.rlike(rf"{_GROUPS}(,[0-9]{{3}})+[.][0-9]+\z"), [by_comma]
+    if not is_whole:
+        yield text.rlike(_FRACTION), [with_comma]
+
+
+# Likely forms: which form a text has that is no date or time of its column, for the sentence about it.
+#
+# Nothing is read by what is found here. A form is named only where it reads the text; where a text does not tell
+# whether its day or its month comes first, both are.
 
 _WEEKDAY = rf"\A((?i:{'|'.join(DAYS)}|{'|'.join(day[:SHORT] for day in DAYS)}))(,? )"
 _MONTH = rf"(?i:{'|'.join(MONTHS)}|{'|'.join(month[:SHORT] for month in MONTHS)})"

@@ -30,7 +30,6 @@ from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.capture.packed import open_packed
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import Csv, Json, SourceTable, Xlsx
-from backfill_assets.landing.csv_headers import names_of, other_quotes, require_csv_header
 from backfill_assets.landing.first_bytes import (
     SAMPLE_BYTES,
     OtherEncoding,
@@ -41,7 +40,7 @@ from backfill_assets.landing.first_bytes import (
     require_kind,
     require_text,
 )
-from backfill_assets.landing.int96 import batches, require_whole_instants
+from backfill_assets.landing.likely_forms import names_of, other_quotes, require_csv_header
 from backfill_assets.landing.names import (
     Types,
     ignored,
@@ -56,7 +55,7 @@ from backfill_assets.landing.names import (
     top_members,
     type_of,
 )
-from backfill_assets.landing.parquet_types import Nulls, PhysicalColumn, physical_columns
+from backfill_assets.landing.parquet import Nulls, PhysicalColumn, batches, physical_columns, require_whole_instants
 from backfill_assets.landing.reading import NESTED, reading_of
 from backfill_assets.landing.record_rules import required_of_a_file
 from backfill_assets.landing.times import can_be_time, number_of

@@ -23,7 +23,6 @@ from backfill_assets.core.identity import canonical_json
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.landing.attempt import Landed, Landing, landed_now
-from backfill_assets.landing.compacted import earlier_versions
 from backfill_assets.landing.conformed import (
     ARRIVAL,
     CONTENT_HASH,
@@ -43,7 +42,7 @@ from backfill_assets.landing.errors import (
 )
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
-from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, open_rejected, standing
+from backfill_assets.landing.key_versions import DECIDES, KeyState, earlier_versions, key_state, open_rejected, standing
 from backfill_assets.landing.reading import FIRST, SECOND, Reading
 from backfill_assets.landing.times import is_shown_twice
 from backfill_assets.landing.values import typed

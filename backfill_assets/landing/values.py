@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.landing.json_text import elements, has_half_pair, let, members, plain
-from backfill_assets.landing.likely_marks import mark_to_declare
+from backfill_assets.landing.likely_forms import mark_to_declare
 from backfill_assets.landing.reading import EXACTLY, JSON_OF_PARQUET, NESTED, Reading, quoting, shown
 from backfill_assets.landing.times import TIMES, can_be_time, instant, read_time, time_complaint
 

@@ -8,7 +8,7 @@ from datetime import date
 from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfPublication, OfRun, OfTable
 from backfill_assets.core.errors import sentence
-from backfill_assets.landing.not_known import KnownSince, NotKnown
+from backfill_assets.landing.imports import KnownSince, NotKnown
 from backfill_assets.ledger.errors import Named, loosened_words
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import RunState, StoppedBy

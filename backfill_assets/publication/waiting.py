@@ -14,9 +14,8 @@ from datetime import date, datetime
 from backfill_assets.core.errors import Refused
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import UnknownKeys
-from backfill_assets.landing.contract_versions import as_present_build
 from backfill_assets.landing.days import pending_days
-from backfill_assets.landing.not_known import KnownSince, NotKnown, not_known
+from backfill_assets.landing.imports import KnownSince, NotKnown, as_present_build, not_known
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.records import RunRecord

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from backfill_assets.landing.not_known import KnownSince, NotKnown
+from backfill_assets.landing.imports import KnownSince, NotKnown
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED

@@ -12,8 +12,8 @@ from backfill_assets.lake.row_values import Texts
 from backfill_assets.landing.attempt import Landed
 from backfill_assets.landing.days import landed_days, pending_days, rejected_of
 from backfill_assets.landing.extract import Withdrawn
+from backfill_assets.landing.imports import reads_otherwise
 from backfill_assets.landing.names import meant_by
-from backfill_assets.landing.reading_digest import reads_otherwise
 from backfill_assets.landing.record_rules import FUTURE
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import EventRecord, RunRecord

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import UnknownKeys
-from backfill_assets.landing.not_known import NotKnown, not_known
+from backfill_assets.landing.imports import NotKnown, not_known
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of

@@ -7,7 +7,7 @@ from datetime import date
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.domain import DerivedTable
-from backfill_assets.landing.not_known import KnownSince, NotKnown
+from backfill_assets.landing.imports import KnownSince, NotKnown
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import held_until, is_replaceable, members_of, next_phase

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.landing.decoding.quoted_lines import EscapedLines
+from backfill_assets.landing.decoding.csv_rows import EscapedLines
 from backfill_assets.sniff.texts import NULLS
 from backfill_assets.sniff.times import time_form
 

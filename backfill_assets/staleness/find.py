@@ -19,10 +19,15 @@ from backfill_assets.domain import DayRange, DerivedTable, Domain, SourceTable, 
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.files.port import Files
 from backfill_assets.lake.tables import problem_of
-from backfill_assets.landing.contract_versions import as_present_build, as_present_reads
 from backfill_assets.landing.days import pending_days
-from backfill_assets.landing.imports import LOAD, LOAD_VERSION, OnDuplicate
-from backfill_assets.landing.not_known import not_known
+from backfill_assets.landing.imports import (
+    LOAD,
+    LOAD_VERSION,
+    OnDuplicate,
+    as_present_build,
+    as_present_reads,
+    not_known,
+)
 from backfill_assets.ledger.bases import ProvenanceIndex
 from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import COUNTING

@@ -22,9 +22,9 @@ from backfill_assets.capture.landed_files import Family, landing_files
 from backfill_assets.domain import SourceTable
 from backfill_assets.files.port import Files
 from backfill_assets.files.recorded import missing, rewritten
-from backfill_assets.landing.compacted import changed_segments
 from backfill_assets.landing.conformed import RAW_TRUNCATED, changes_of
 from backfill_assets.landing.formats import RAW, ROW
+from backfill_assets.landing.key_versions import changed_segments
 from backfill_assets.landing.record_rules import REASON
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.imports import ImportRecord

@@ -28,7 +28,7 @@ from backfill_assets.gates.sample import sample_rows
 from backfill_assets.lake.checksums import NO_ROWS, is_of_this_form
 from backfill_assets.lake.staging import SCRATCH_FOLDER, remove_scratch, scratch, write_staged
 from backfill_assets.lake.tables import missing_files
-from backfill_assets.landing.decoding.kept import reading
+from backfill_assets.landing.decoding.decode import reading
 from backfill_assets.ledger.findings import SampledRow
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import CandidatePartition

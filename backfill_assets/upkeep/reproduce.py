@@ -22,7 +22,7 @@ from backfill_assets.core.session_settings import Versions, session_digest, stag
 from backfill_assets.core.spark_causes import spark_reason
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.errors import PlannedOtherwise
-from backfill_assets.landing.reading_digest import are_comparable, reads_otherwise
+from backfill_assets.landing.imports import are_comparable, reads_otherwise
 from backfill_assets.ledger.findings import SampledRow
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord

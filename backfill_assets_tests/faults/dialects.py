@@ -8,9 +8,8 @@ from pathlib import Path
 
 from backfill_assets.application.land import landing, offered
 from backfill_assets.domain import Csv, SourceTable
-from backfill_assets.landing.again import land_again
 from backfill_assets.landing.imports import OnDuplicate, read_otherwise
-from backfill_assets.landing.land import land_files
+from backfill_assets.landing.land import land_again, land_files
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published

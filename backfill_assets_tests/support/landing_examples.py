@@ -21,15 +21,14 @@ from backfill_assets.core.places import for_spark
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import give_access
 from backfill_assets.domain import SourceTable, daily
-from backfill_assets.landing.attempt import Landed, Landing
+from backfill_assets.landing.attempt import Landed, Landing, new_lease
 from backfill_assets.landing.bronze import bronze_rows, unknown_keys
-from backfill_assets.landing.decoding.step import formats
+from backfill_assets.landing.decoding.decode import formats
 from backfill_assets.landing.extract import Extract, LandedExtract, Withdrawn, land_extract, preview
 from backfill_assets.landing.formats import ROW, records
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import land_files
 from backfill_assets.landing.record_rules import REASON, Bounds, judged
-from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.store import Ledger
 

@@ -19,10 +19,9 @@ from backfill_assets.application.recover import recover_document
 from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.crash_points import carry_on
 from backfill_assets.core.settings import Settings
-from backfill_assets.landing.attempt import Landing
+from backfill_assets.landing.attempt import Landing, new_lease
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import land_files
-from backfill_assets.landing.turn import new_lease
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.launch import SILENT, DagsterOutcome, run_in_process
 from backfill_assets.orchestration.recorder import DagsterRecorder

@@ -25,7 +25,7 @@ from backfill_assets.report.requests import (
 )
 
 if TYPE_CHECKING:
-    from backfill_assets.landing.not_known import KnownSince, NotKnown
+    from backfill_assets.landing.imports import KnownSince, NotKnown
 
     # It imports the graph, which imports this module.
     from backfill_assets.planning.manifest import Manifest

@@ -21,7 +21,7 @@ from backfill_assets.capture.landed_files import landing_place
 from backfill_assets.core.errors import AtWork, IllegalTransition, Refused, TakenOver
 from backfill_assets.core.lease import LeaseTerms, this_process
 from backfill_assets.core.progress import Progress
-from backfill_assets.landing.turn import clean_up_landing
+from backfill_assets.landing.attempt import clean_up_landing
 from backfill_assets.ledger.states import ImportState, RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.main import app

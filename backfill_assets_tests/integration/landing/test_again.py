@@ -15,10 +15,10 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import AmbiguousOrder, BackfillError
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Csv, SourceTable, daily
-from backfill_assets.landing.again import land_again
 from backfill_assets.landing.errors import NoneAccepted, NotReadAnew
 from backfill_assets.landing.extract import Extract
 from backfill_assets.landing.imports import OnDuplicate, read_otherwise
+from backfill_assets.landing.land import land_again
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of

@@ -20,7 +20,7 @@ from backfill_assets.core.errors import AmbiguousOrder
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Canal, Maxwell
 from backfill_assets.domain.operations import Ties
-from backfill_assets.landing.again import land_again
+from backfill_assets.landing.land import land_again
 from backfill_assets_tests.support.debezium.connectors import FEEDS, MONGODB, MYSQL, Feed, source_of
 from backfill_assets_tests.support.landing_examples import LandingRoom, landing_room, reasons
 from backfill_assets_tests.support.shop import ticking_clock

@@ -16,12 +16,11 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Csv, SourceTable, daily
 from backfill_assets.domain.file_names import FileName
-from backfill_assets.landing.again import land_again
 from backfill_assets.landing.bronze import bronze_rows
-from backfill_assets.landing.csv_headers import other_quotes
 from backfill_assets.landing.extract import Extract
-from backfill_assets.landing.imports import imports_for_days, read_otherwise
-from backfill_assets.landing.reading_digest import reading_digest
+from backfill_assets.landing.imports import imports_for_days, read_otherwise, reading_digest
+from backfill_assets.landing.land import land_again
+from backfill_assets.landing.likely_forms import other_quotes
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.landing_examples import LandingRoom, land_foreseen, landing_room
 

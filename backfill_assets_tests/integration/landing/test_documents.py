@@ -31,12 +31,11 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Avro, Json, SourceTable, Xlsx, daily
-from backfill_assets.landing.attempt import Landing
+from backfill_assets.landing.attempt import Landing, new_lease
 from backfill_assets.landing.bronze import bronze_rows
-from backfill_assets.landing.decoding import step
+from backfill_assets.landing.decoding import decode
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import land_files
-from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.support.landing_examples import LANDED_AT, LandingRoom, landing_room
 from backfill_assets_tests.unit.capture.test_packed import zstd
@@ -202,8 +201,8 @@ def _die(settings: Settings, path: Path, where: str) -> None:
             lease=new_lease(settings),
         )
         if where == WHILE_DECODING:
-            setattr(step, "json_records", _dying_records)  # noqa: B010 - it is imported there
-        land_files(work, [FileCapture(path, step.formats(ARRAYS))], OnDuplicate.IGNORE, lambda landed: None)
+            setattr(decode, "json_records", _dying_records)  # noqa: B010 - it is imported there
+        land_files(work, [FileCapture(path, decode.formats(ARRAYS))], OnDuplicate.IGNORE, lambda landed: None)
 
 
 def _never() -> SparkSession:

@@ -24,7 +24,7 @@ from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Csv
 from backfill_assets.landing import probe
-from backfill_assets.landing.csv_headers import other_quotes
+from backfill_assets.landing.likely_forms import other_quotes
 from backfill_assets_tests.support.lakes import folder_at, only_in_folders
 from backfill_assets_tests.support.landing_examples import LandingRoom, event, json_lines, landing_room, reasons
 from backfill_assets_tests.support.value_examples import NO_OFFSET, no

@@ -41,11 +41,10 @@ from backfill_assets.domain import (
     Xlsx,
     daily,
 )
-from backfill_assets.landing.attempt import Landing
-from backfill_assets.landing.decoding import archives, step
+from backfill_assets.landing.attempt import Landing, new_lease
+from backfill_assets.landing.decoding import decode
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import land_files
-from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.integration.landing.test_documents import avro, listed, zipped
 from backfill_assets_tests.support.landing_examples import LANDED_AT, LandingRoom, landing_room
@@ -169,12 +168,12 @@ def _die(settings: Settings, file: str, path: Path, where: str) -> None:
         )
         if where == WHILE_DECODING:
             for name in ("decode_csv", "decode_workbook", "decode_parquet"):
-                setattr(step, name, _half)
+                setattr(decode, name, _half)
             for name in ("json_records", "avro_records", "maxwell_events", "canal_events"):
-                setattr(step, name, _half_of_records)
-            for module in (step, archives):
+                setattr(decode, name, _half_of_records)
+            for module in (decode, decode):
                 setattr(module, "shutil", SimpleNamespace(copyfileobj=_half_of_a_copy))  # noqa: B010 - not its own name
-        land_files(work, [FileCapture(path, step.formats(source))], OnDuplicate.IGNORE, lambda landed: None)
+        land_files(work, [FileCapture(path, decode.formats(source))], OnDuplicate.IGNORE, lambda landed: None)
 
 
 def _kill() -> None:

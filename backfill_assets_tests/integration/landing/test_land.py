@@ -23,13 +23,12 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import MissingInput, Refused, UnreadableFile
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.attempt import Landed
+from backfill_assets.landing.attempt import Landed, clean_up_landing, landing_turn, new_lease
 from backfill_assets.landing.conformed import conformed_folder, has_present_hashes
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.extract import Extract, land_extract
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import land_files
-from backfill_assets.landing.turn import clean_up_landing, landing_turn, new_lease
 from backfill_assets.ledger.imports import ImportCounts, ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange

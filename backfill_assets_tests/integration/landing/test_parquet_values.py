@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.core.settings import Settings
-from backfill_assets.landing.int96 import ticks
+from backfill_assets.landing.parquet import ticks
 from backfill_assets_tests.support.landing_examples import LandingRoom, landing_room, reasons
 from backfill_assets_tests.support.value_examples import AT, COLUMNS, VALUES, found, no, parquet, plainly, unfit
 

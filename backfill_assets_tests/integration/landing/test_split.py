@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.landing.batches import split_by
+from backfill_assets.landing.attempt import split_by
 
 
 def written(folder: Path, name: str, ids: list[str]) -> pa.Table:

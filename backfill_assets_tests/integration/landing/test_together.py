@@ -20,7 +20,7 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import AmbiguousOrder, BackfillError, UnreadableFile
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing import batches, compacted
+from backfill_assets.landing import attempt, key_versions
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import COUNTING, ImportState
@@ -132,7 +132,7 @@ def test_files_of_one_call_are_what_they_are_one_after_the_other(
     files = [[some(chance) for _ in range(chance.randrange(0, 25))] for _ in range(count)]
     kinds = [chance.choice(["jsonl", "jsonl", "jsonl.gz", "csv", "parquet"]) for _ in files]
     order = [0, 1, *chance.sample(range(2, count), count - 2), chance.randrange(count)]  # one of them comes twice
-    monkeypatch.setattr(batches, "MOST_FILES", chance.choice([3, 100]))
+    monkeypatch.setattr(attempt, "MOST_FILES", chance.choice([3, 100]))
     last = [some(chance) for _ in range(10)]
     found = []
     for alone in (True, False):
@@ -142,7 +142,7 @@ def test_files_of_one_call_are_what_they_are_one_after_the_other(
             for call in calls:
                 room.land_paths([paths[n] for n in call])
             # What one reads from the folder of each import, the other reads from compacted versions.
-            monkeypatch.setattr(compacted, "MOST_FOLDERS", 32 if alone else 2)
+            monkeypatch.setattr(key_versions, "MOST_FOLDERS", 32 if alone else 2)
             room.land_paths([paths[1], paths[3]], on_duplicate=OnDuplicate.CORRECT)
             room.land_paths([paths[order[2]]], on_duplicate=OnDuplicate.REPROCESS)
             room.land_paths([written(room, "last", last, "jsonl")])
@@ -221,14 +221,14 @@ def together_into(room: LandingRoom, paths: Sequence[Path], landed: list[str]) -
 def test_batches_hold_files_in_their_order_up_to_a_number_and_a_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "MOST_FILES", 3)
-    monkeypatch.setattr(batches, "MOST_BYTES", 100)
+    monkeypatch.setattr(attempt, "MOST_FILES", 3)
+    monkeypatch.setattr(attempt, "MOST_BYTES", 100)
     sizes = [10, 20, 30, 40, 150, 60, 60]
     paths = [tmp_path / f"{n}.jsonl" for n in range(len(sizes))]
     for path, size in zip(paths, sizes, strict=True):
         path.write_bytes(b"x" * size)
     captures = [FileCapture(path) for path in [*paths, tmp_path / "there is none.jsonl"]]
-    found = [[[c.name for c in captures].index(each.name) for each in batch] for batch in batches.batches(captures)]
+    found = [[[c.name for c in captures].index(each.name) for each in batch] for batch in attempt.batches(captures)]
     assert found == [[0, 1, 2], [3], [4], [5], [6, 7]]
 
 

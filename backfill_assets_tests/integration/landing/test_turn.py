@@ -21,7 +21,7 @@ from backfill_assets.core.clock import system_clock
 from backfill_assets.core.errors import Retryable, TakenOver
 from backfill_assets.core.lease import LeaseTerms, this_process
 from backfill_assets.core.settings import Settings
-from backfill_assets.landing.turn import TurnTaken, landing_turn
+from backfill_assets.landing.attempt import TurnTaken, landing_turn
 from backfill_assets.ledger import connection
 from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.support.advice import advised

@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Csv, SourceTable
-from backfill_assets.landing.csv_headers import declaration
+from backfill_assets.landing.likely_forms import declaration
 from backfill_assets.landing.reading import Reading
 from backfill_assets.landing.values import typed
 from backfill_assets_tests.faults.landing_oracle import Wrong

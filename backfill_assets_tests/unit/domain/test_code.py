@@ -12,8 +12,7 @@ import pytest
 
 from backfill_assets.domain import Domain, lifts
 from backfill_assets.examples.enforcement_sla import DOMAIN
-from backfill_assets.landing.contract_versions import ContractVersions
-from backfill_assets.landing.imports import LOAD_VERSION
+from backfill_assets.landing.imports import LOAD_VERSION, ContractVersions
 from backfill_assets.transforms.code import Code, DomainCode
 from backfill_assets_tests.domains.contract import LIFTS, shop_of
 from backfill_assets_tests.domains.contract.transforms import doubled

@@ -15,7 +15,7 @@ from backfill_assets.capture.errors import BadFile
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import Canal
 from backfill_assets.domain.operations import Ties
-from backfill_assets.landing.decoding.canal_messages import canal_events, position_of
+from backfill_assets.landing.decoding.row_changes import canal_events, position_of
 from backfill_assets_tests.support.debezium.connectors import MYSQL, source_of
 
 SERVER = "726757ad-4455-11e8-ae04-0242ac110002"

@@ -32,8 +32,8 @@ from backfill_assets.domain import (
     daily,
 )
 from backfill_assets.landing.decoding.csv_rows import REASON_ENDS
+from backfill_assets.landing.decoding.decode import decode, formats
 from backfill_assets.landing.decoding.json_documents import MOST_LEVELS
-from backfill_assets.landing.decoding.step import decode, formats
 from backfill_assets.landing.probe import MOST_RECORD_BYTES
 
 AT = "2025-03-01T06:00:00Z"

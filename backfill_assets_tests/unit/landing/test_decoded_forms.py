@@ -20,8 +20,7 @@ from backfill_assets.capture.landed_files import FileKind, Format, LandingPlace
 from backfill_assets.domain import Avro, Csv, Json, SourceTable, Xlsx
 from backfill_assets.domain.dialects import Dialect
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.landing.decoding.kept import to_read
-from backfill_assets.landing.decoding.step import decode, formats
+from backfill_assets.landing.decoding.decode import decode, formats, to_read
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.unit.landing.test_first_bytes import SALES
 

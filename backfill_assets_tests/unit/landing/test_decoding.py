@@ -16,8 +16,8 @@ import pytest
 from backfill_assets.capture.errors import BadFile
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.domain import Csv
-from backfill_assets.landing.csv_headers import other_quotes
 from backfill_assets.landing.decoding.csv_rows import REASON_ENDS, decode_csv
+from backfill_assets.landing.likely_forms import other_quotes
 
 BEHIND = "the row has text behind a closing quote"
 ESCAPE = "the row has the escape {}, which programs read differently, or which is cut"

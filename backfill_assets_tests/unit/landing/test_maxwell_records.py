@@ -14,7 +14,7 @@ from backfill_assets.capture.debezium_messages import PART
 from backfill_assets.capture.errors import BadFile
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import HttpApi, Maxwell
-from backfill_assets.landing.decoding.maxwell_records import maxwell_events
+from backfill_assets.landing.decoding.row_changes import maxwell_events
 from backfill_assets_tests.support.debezium.connectors import MYSQL, ORACLE, source_of
 
 SOURCE = replace(source_of(MYSQL), reads=Maxwell())

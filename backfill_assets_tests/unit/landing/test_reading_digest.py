@@ -21,8 +21,8 @@ from pyspark.sql.types import (
 
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.domain import Csv, SourceTable, daily, lifts
-from backfill_assets.landing import reading_digest as digests
-from backfill_assets.landing.reading_digest import reading_digest, reads_otherwise
+from backfill_assets.landing import imports as digests
+from backfill_assets.landing.imports import reading_digest, reads_otherwise
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets_tests.support.declared import source

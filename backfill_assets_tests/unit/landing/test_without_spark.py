@@ -20,13 +20,12 @@ from backfill_assets.core.crash_points import carry_on
 from backfill_assets.core.errors import BackfillError, UnreadableFile
 from backfill_assets.core.settings import Settings
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.landing.attempt import Landing
+from backfill_assets.landing.attempt import Landing, new_lease
 from backfill_assets.landing.errors import StoppedAmongFiles
 from backfill_assets.landing.extract import Extract, land_extract, preview
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import land_files
 from backfill_assets.landing.statements import restore, withdraw
-from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.partitions import days_between
 from backfill_assets.report.command_line import explained

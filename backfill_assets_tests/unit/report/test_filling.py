@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from backfill_assets.landing.not_known import NotKnown
+from backfill_assets.landing.imports import NotKnown
 from backfill_assets.ledger.errors import NotCancellable
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.errors import IncompleteWindows

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.capture.file_capture import kind_of
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.decoding.step import decode, formats
+from backfill_assets.landing.decoding.decode import decode, formats
 from backfill_assets.landing.probe import Probe, probe
 from backfill_assets.report.sniffed import python_of
 from backfill_assets.sniff.propose import propose

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.landing.decoding.parquet_columns import decode_parquet, is_foreign
+from backfill_assets.landing.parquet import decode_parquet, is_foreign
 from backfill_assets_tests.support.any_parquet import drawn, said
 
 TYPES, ROWS = 600, 40
