@@ -52,22 +52,16 @@ _held: ContextVar[tuple[Workspace, SparkSession] | None] = ContextVar("session_o
 
 @dataclass(frozen=True, kw_only=True)
 class Workspace:
-    """The composition root of one process.
+    """The composition root of one process."""
 
-    Attributes:
-        settings: Read once.
-        clock: The only source of the present instant; what is compared with instants of the ledger asks `now`.
-        open_session: Opens a Spark session; an orchestrator passes its own.
-        wait: Waits for seconds when a manifest limits the pace.
-        reached: Called after every durable step; fault tests stop the process there.
-    """
-
-    settings: Settings
+    settings: Settings  #: Read once.
     domain: Domain
+    #: The only source of the present instant; what is compared with instants of the ledger asks `now`.
     clock: Clock = system_clock
+    #: Opens a Spark session; an orchestrator passes its own.
     open_session: Callable[[], SparkSession] | None = field(default=None)
-    wait: Callable[[float], None] = time.sleep
-    reached: Reached = carry_on
+    wait: Callable[[float], None] = time.sleep  #: Waits for seconds when a manifest limits the pace.
+    reached: Reached = carry_on  #: Called after every durable step; fault tests stop the process there.
 
     @staticmethod
     def open(

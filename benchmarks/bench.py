@@ -38,37 +38,21 @@ OF_TEN_YEARS = History()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much is measured.
+    """How much is measured."""
 
-    Attributes:
-        days: Days of the restatement.
-        items: Rows of each of them.
-        partitions: The numbers of partitions that are published.
-        growth: By what the rows of a day are multiplied.
-        rounds: How often each pair is measured.
-        warm_ups: How often commands are given before they are measured.
-        stock_runs: How many days are computed by a run of stock Dagster of their own.
-        cases: The cases of the demo, in one of which an event is corrected.
-        history: The made-up history that is planned over.
-        files: Small files that land in one call.
-        records: Records of a large file that lands.
-        captured: Records of a topic that is captured.
-        many_days: Days of a home.
-    """
-
-    days: int
-    items: int
-    partitions: tuple[int, ...]
-    growth: tuple[int, ...]
-    rounds: int
-    warm_ups: int = 1
-    stock_runs: int
-    cases: int
-    history: History = OF_TEN_YEARS
-    files: int = 3_650
-    records: int
-    captured: int
-    many_days: tuple[int, ...]
+    days: int  #: Days of the restatement.
+    items: int  #: Rows of each of them.
+    partitions: tuple[int, ...]  #: The numbers of partitions that are published.
+    growth: tuple[int, ...]  #: By what the rows of a day are multiplied.
+    rounds: int  #: How often each pair is measured.
+    warm_ups: int = 1  #: How often commands are given before they are measured.
+    stock_runs: int  #: How many days are computed by a run of stock Dagster of their own.
+    cases: int  #: The cases of the demo, in one of which an event is corrected.
+    history: History = OF_TEN_YEARS  #: The made-up history that is planned over.
+    files: int = 3_650  #: Small files that land in one call.
+    records: int  #: Records of a large file that lands.
+    captured: int  #: Records of a topic that is captured.
+    many_days: tuple[int, ...]  #: Days of a home.
 
 
 MOST_OF_A_SMALL_DAY = 1_000
@@ -123,17 +107,11 @@ SIZES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """A benchmark.
+    """A benchmark."""
 
-    Attributes:
-        title: What it is about.
-        measure: Its figures, in a folder of its own.
-        log: Whether it needs the log of traffic fines.
-    """
-
-    title: str
-    measure: Callable[[Path, Size, Path | None], Sequence[Figure]]
-    log: bool = False
+    title: str  #: What it is about.
+    measure: Callable[[Path, Size, Path | None], Sequence[Figure]]  #: Its figures, in a folder of its own.
+    log: bool = False  #: Whether it needs the log of traffic fines.
 
 
 def in_a_world(

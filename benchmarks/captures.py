@@ -37,17 +37,11 @@ SINCE = datetime(2000, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Took:
-    """What a process took.
+    """What a process took."""
 
-    Attributes:
-        seconds: From its first request to its last byte.
-        records: How many records it wrote.
-        peak_mib: The most memory it had.
-    """
-
-    seconds: float
-    records: int
-    peak_mib: int
+    seconds: float  #: From its first request to its last byte.
+    records: int  #: How many records it wrote.
+    peak_mib: int  #: The most memory it had.
 
 
 def plain(servers: str, topic: str, folder: Path) -> int:

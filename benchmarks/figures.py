@@ -66,27 +66,18 @@ def peak_mib(pid: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One line of the results.
+    """One line of the results."""
 
-    Attributes:
-        name: Such as `B1`.
-        what: What was measured.
-        against: What it is divided by, which was measured in the same run, in turns with it; empty for plain values.
-        measured: Of what was measured, one for each round.
-        base: Of the other.
-        goal: The greatest median that is aimed at, or the least one where it is `at_least`; None without a goal.
-        at_least: Whether more is better.
-        unit: Of plain values.
-    """
-
-    name: str
-    what: str
+    name: str  #: Such as `B1`.
+    what: str  #: What was measured.
+    #: What it is divided by, which was measured in the same run, in turns with it; empty for plain values.
     against: str = ""
-    measured: Sequence[float]
-    base: Sequence[float] = ()
+    measured: Sequence[float]  #: Of what was measured, one for each round.
+    base: Sequence[float] = ()  #: Of the other.
+    #: The greatest median that is aimed at, or the least one where it is `at_least`; None without a goal.
     goal: float | None = None
-    at_least: bool = False
-    unit: str = "s"
+    at_least: bool = False  #: Whether more is better.
+    unit: str = "s"  #: Of plain values.
 
     @property
     def values(self) -> Sequence[float]:

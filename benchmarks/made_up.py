@@ -38,18 +38,14 @@ DIGEST_OF_CHANGED = "f" * 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How large the made-up history is.
-
-    Attributes:
-        runs_per_table: In how many runs a table's days were built.
-        runs_with_small_ones: The same for a history of small runs, in which most of what is read are manifests.
-    """
+    """How large the made-up history is."""
 
     layers: int = 10
     width: int = 3
     days: int = 3_650
     window_days: int = 90
-    runs_per_table: int = 10
+    runs_per_table: int = 10  #: In how many runs a table's days were built.
+    #: The same for a history of small runs, in which most of what is read are manifests.
     runs_with_small_ones: int = 120
 
 

@@ -34,17 +34,12 @@ ZONE = "Europe/Rome"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A measure, the gate that looks at it, and the bounds that are held.
-
-    Attributes:
-        most_false: The most false alarms in a thousand ordinary days.
-        least_found: The least share of gaps that is found, in percent.
-    """
+    """A measure, the gate that looks at it, and the bounds that are held."""
 
     name: str
     gate: Usual
-    most_false: float
-    least_found: float
+    most_false: float  #: The most false alarms in a thousand ordinary days.
+    least_found: float  #: The least share of gaps that is found, in percent.
 
 
 WEEKDAYS, EVERY_DAY = usual(rows()), usual(rows(), against=days(56), same=None)
@@ -58,21 +53,13 @@ CASES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What was found of a measure.
+    """What was found of a measure."""
 
-    Attributes:
-        days: Ordinary days that were judged.
-        false: How many of them were far from the usual.
-        gaps: Days of which a fifth of the rows was taken away.
-        found: How many of these were far below the usual.
-        little: Days with too little history.
-    """
-
-    days: int
-    false: int
-    gaps: int
-    found: int
-    little: int
+    days: int  #: Ordinary days that were judged.
+    false: int  #: How many of them were far from the usual.
+    gaps: int  #: Days of which a fifth of the rows was taken away.
+    found: int  #: How many of these were far below the usual.
+    little: int  #: Days with too little history.
 
     @property
     def of_thousand(self) -> float:

@@ -56,18 +56,12 @@ _NO_RECORDS = Written(records=0, first_at=None, last_at=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The days that a capture is asked for.
+    """The days that a capture is asked for."""
 
-    Attributes:
-        first: The first day; None to go on where the captures of each partition end.
-        last: The last day; None for everything that is there now.
-        is_whole: Not what is new, but everything that the source holds now, of all days or of these.
-        confirmed_by: Another person, who confirms that more is withdrawn than the source allows; None without one.
-    """
-
-    first: date | None
-    last: date | None
-    is_whole: bool = False
+    first: date | None  #: The first day; None to go on where the captures of each partition end.
+    last: date | None  #: The last day; None for everything that is there now.
+    is_whole: bool = False  #: Not what is new, but everything that the source holds now, of all days or of these.
+    #: Another person, who confirms that more is withdrawn than the source allows; None without one.
     confirmed_by: str | None = None
 
     def period(self, source: SourceTable) -> Period:

@@ -22,17 +22,11 @@ _BATCH = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportDocument:
-    """A file of exported rows.
+    """A file of exported rows."""
 
-    Attributes:
-        view: What was exported, `runs` or `publications`.
-        file: The file.
-        rows: How many rows it has, besides its header.
-    """
-
-    view: View
-    file: str
-    rows: int
+    view: View  #: What was exported, `runs` or `publications`.
+    file: str  #: The file.
+    rows: int  #: How many rows it has, besides its header.
 
 
 def export(ws: Workspace, view: View, file: Path) -> ExportDocument:

@@ -38,14 +38,10 @@ def is_taken_on(run: RunRecord) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
-    """A planned follow-up that is not finished.
-
-    Attributes:
-        parts: The parts still to be executed.
-    """
+    """A planned follow-up that is not finished."""
 
     run: RunRecord
-    parts: tuple[Part, ...]
+    parts: tuple[Part, ...]  #: The parts still to be executed.
 
 
 def follow(ws: Workspace, acting: Acting) -> FollowReport:

@@ -60,15 +60,10 @@ class NoBroker(BackfillError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningBroker:
-    """A broker on loopback.
+    """A broker on loopback."""
 
-    Attributes:
-        port: Where anybody may read and write.
-        process: What was started.
-    """
-
-    port: int
-    process: subprocess.Popen[bytes]
+    port: int  #: Where anybody may read and write.
+    process: subprocess.Popen[bytes]  #: What was started.
 
     @property
     def servers(self) -> str:

@@ -36,47 +36,29 @@ class MetricKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSample:
-    """One value of a metric.
+    """One value of a metric."""
 
-    Attributes:
-        suffix: What follows the name of the metric: of a histogram `_bucket`, `_sum` or `_count`; else empty.
-        labels: By name.
-        value: The value.
-    """
-
-    suffix: str
-    labels: Mapping[str, str]
-    value: float
+    suffix: str  #: What follows the name of the metric: of a histogram `_bucket`, `_sum` or `_count`; else empty.
+    labels: Mapping[str, str]  #: By name.
+    value: float  #: The value.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A metric with its values.
+    """A metric with its values."""
 
-    Attributes:
-        name: Its name.
-        kind: How it behaves.
-        help: What it means, in a sentence.
-        samples: Its values.
-    """
-
-    name: str
-    kind: MetricKind
-    help: str
-    samples: tuple[MetricSample, ...]
+    name: str  #: Its name.
+    kind: MetricKind  #: How it behaves.
+    help: str  #: What it means, in a sentence.
+    samples: tuple[MetricSample, ...]  #: Its values.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsDocument:
-    """What is watched.
+    """What is watched."""
 
-    Attributes:
-        as_of: The instant of the values.
-        metrics: By name.
-    """
-
-    as_of: datetime
-    metrics: tuple[Metric, ...]
+    as_of: datetime  #: The instant of the values.
+    metrics: tuple[Metric, ...]  #: By name.
 
 
 def metrics(ws: Workspace, counts: EventCounts, stale: Sequence[Staleness] | None) -> MetricsDocument:

@@ -122,12 +122,8 @@ class LazyRecorder(Generic[R]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acting:
-    """Who acts, what records it, and who is notified of the progress.
+    """Who acts, what records it, and who is notified of the progress."""
 
-    Attributes:
-        by: The person, or the part of the system such as `follow`.
-    """
-
-    by: str
+    by: str  #: The person, or the part of the system such as `follow`.
     recorder: Recorder
     listener: Listener = no_listener

@@ -31,18 +31,15 @@ _Pins = Mapping[tuple[str, date], int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repair:
-    """A request for a repair, and what it reads in place of what is accepted now.
+    """A request for a repair, and what it reads in place of what is accepted now."""
 
-    Attributes:
-        request: The request, for the lost partitions alone, by the release and of the scope that computed them.
-        made_from: For a merge or a pilot, what each lost version was made from; None where it had replaced nothing.
-        inputs: The versions of inputs that the lost rows were computed from, by table and partition.
-        references: The references that they were computed with; None for the present ones.
-    """
-
+    #: The request, for the lost partitions alone, by the release and of the scope that computed them.
     request: PlanRequest
+    #: For a merge or a pilot, what each lost version was made from; None where it had replaced nothing.
     made_from: Mapping[date, Claim | None] = field(default_factory=dict)
+    #: The versions of inputs that the lost rows were computed from, by table and partition.
     inputs: Mapping[str, Mapping[date, Claim]] = field(default_factory=dict)
+    #: The references that they were computed with; None for the present ones.
     references: tuple[PinnedReference, ...] | None = None
 
 

@@ -64,19 +64,12 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayAsked:
-    """What a person asks to be sent.
+    """What a person asks to be sent."""
 
-    Attributes:
-        subject: A run, a source or a derived table.
-        into: The topic or the stream.
-        days: Only records of these days; None for all.
-        as_captured: The records that were captured of the topic or stream of a source, and not its rows.
-    """
-
-    subject: str
-    into: str
-    days: DayRange | None = None
-    as_captured: bool = False
+    subject: str  #: A run, a source or a derived table.
+    into: str  #: The topic or the stream.
+    days: DayRange | None = None  #: Only records of these days; None for all.
+    as_captured: bool = False  #: The records that were captured of the topic or stream of a source, and not its rows.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

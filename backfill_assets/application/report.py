@@ -17,17 +17,11 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenReport:
-    """A report that was written to a file.
+    """A report that was written to a file."""
 
-    Attributes:
-        of: The run or the set.
-        file: The file, as an absolute path.
-        size_bytes: Its size.
-    """
-
-    of: str
-    file: str
-    size_bytes: int
+    of: str  #: The run or the set.
+    file: str  #: The file, as an absolute path.
+    size_bytes: int  #: Its size.
 
 
 def report_page(ws: Workspace, name: str) -> Page:

@@ -41,19 +41,13 @@ _FILE = re.compile(r"\.(csv|tsv|txt|json|jsonl|ndjson|geojson|parquet|avro|xlsx|
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """How what is behind an address is reached.
+    """How what is behind an address is reached."""
 
-    Attributes:
-        settings: Settings of the client of Kafka.
-        secrets: Secret settings of it, or secret headers of an API, each with the name of an environment variable.
-        home: The folder in which no secret may be.
-        access: How stores that speak the protocol of S3 are reached.
-    """
-
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = field(default_factory=dict)  #: Settings of the client of Kafka.
+    #: Secret settings of it, or secret headers of an API, each with the name of an environment variable.
     secrets: Mapping[str, str] = field(default_factory=dict)
-    home: Path
-    access: StoreAccess = field(default_factory=StoreAccess)
+    home: Path  #: The folder in which no secret may be.
+    access: StoreAccess = field(default_factory=StoreAccess)  #: How stores that speak the protocol of S3 are reached.
 
     @property
     def given(self) -> Mapping[str, str]:

@@ -39,18 +39,13 @@ MEMORY, THREADS = "256MiB", 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which rows are asked for.
+    """Which rows are asked for."""
 
-    Attributes:
-        kinds: How their keys differ.
-        columns: The columns that are compared and given, besides those of the key; all of them where it is empty.
-        where: A condition in DuckDB's SQL that a row fulfils before or after; empty for every row.
-        keys: Only rows with these keys: columns of the key, with the types that they have in the files.
-    """
-
-    kinds: tuple[str, ...] = DIFFERENT
+    kinds: tuple[str, ...] = DIFFERENT  #: How their keys differ.
+    #: The columns that are compared and given, besides those of the key; all of them where it is empty.
     columns: tuple[str, ...] = ()
-    where: str = ""
+    where: str = ""  #: A condition in DuckDB's SQL that a row fulfils before or after; empty for every row.
+    #: Only rows with these keys: columns of the key, with the types that they have in the files.
     keys: pa.Table | None = field(default=None, compare=False)
 
 
@@ -59,17 +54,11 @@ EVERY = Wanted()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedGroup:
-    """Some partitions, whose rows are compared when they are asked for.
+    """Some partitions, whose rows are compared when they are asked for."""
 
-    Attributes:
-        partitions: In their order.
-        shape: How their rows are compared.
-        query: Gives the rows that are asked for, as `by_values.rows_of_keys` does.
-    """
-
-    partitions: Sequence[date]
-    shape: Shape
-    query: str
+    partitions: Sequence[date]  #: In their order.
+    shape: Shape  #: How their rows are compared.
+    query: str  #: Gives the rows that are asked for, as `by_values.rows_of_keys` does.
     connection: DuckDBPyConnection
 
     def keys(self) -> Mapping[str, int]:

@@ -37,17 +37,12 @@ GROUPS_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """The files of two sides of some partitions.
-
-    Attributes:
-        staged: The candidate's by partition.
-        accepted: Those that readers see, by partition; partitions without any may be absent.
-    """
+    """The files of two sides of some partitions."""
 
     ws: Workspace
     table: Table
-    staged: Mapping[date, FileSet]
-    accepted: Mapping[date, FileSet]
+    staged: Mapping[date, FileSet]  #: The candidate's by partition.
+    accepted: Mapping[date, FileSet]  #: Those that readers see, by partition; partitions without any may be absent.
 
     @property
     def size_bytes(self) -> int:
@@ -137,16 +132,12 @@ def _found(sides: Sides, shape: Shape, compare: Comparing) -> Iterator[pa.Table]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedSides:
-    """The files of two sides, with what their footers say.
-
-    Attributes:
-        columns: The columns that are compared, of the types that this process reads.
-        elsewhere: The partitions whose files have other types, or are lifted as they are read: Spark reads these.
-    """
+    """The files of two sides, with what their footers say."""
 
     staged: Mapping[date, OpenedFiles]
     accepted: Mapping[date, OpenedFiles]
-    columns: Mapping[str, pa.DataType]
+    columns: Mapping[str, pa.DataType]  #: The columns that are compared, of the types that this process reads.
+    #: The partitions whose files have other types, or are lifted as they are read: Spark reads these.
     elsewhere: frozenset[date]
 
 

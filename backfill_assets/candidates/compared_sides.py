@@ -36,22 +36,14 @@ class WhyNotCompared(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedSides:
-    """The files of one table that are compared.
+    """The files of one table that are compared."""
 
-    Attributes:
-        sides: The later files as `staged`, the earlier ones as `accepted`; without partitions whose rows are known to
-            be equal.
-        partitions: All partitions that are compared, those with equal rows too.
-        not_compared: By partition, why its rows are not compared.
-        what: Whose rows these are, in words.
-        run_id: The run, where it is one alone.
-    """
-
+    #: The later files as `staged`, the earlier ones as `accepted`; without partitions whose rows are known to be equal.
     sides: Sides
-    partitions: tuple[date, ...]
-    not_compared: Mapping[date, WhyNotCompared]
-    what: str
-    run_id: str | None = None
+    partitions: tuple[date, ...]  #: All partitions that are compared, those with equal rows too.
+    not_compared: Mapping[date, WhyNotCompared]  #: By partition, why its rows are not compared.
+    what: str  #: Whose rows these are, in words.
+    run_id: str | None = None  #: The run, where it is one alone.
 
     def require_files(self, partitions: Iterable[date]) -> None:
         """Refuses partitions whose files are not there: of a candidate, the ledger does not record their removal.

@@ -83,57 +83,39 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """What the gates of a run found.
-
-    Attributes:
-        results: One per gate and partition.
-        sample: Some rows that would change, before and after, or that are there for the first time.
-        failing: Keys of some rows that fail a gate, with the gate.
-        passed: Whether every blocking gate passed in every partition.
-    """
+    """What the gates of a run found."""
 
     run_id: str
-    results: tuple[GateResult, ...]
+    results: tuple[GateResult, ...]  #: One per gate and partition.
+    #: Some rows that would change, before and after, or that are there for the first time.
     sample: tuple[SampledRow, ...]
-    failing: tuple[FailingKey, ...]
-    passed: bool
+    failing: tuple[FailingKey, ...]  #: Keys of some rows that fail a gate, with the gate.
+    passed: bool  #: Whether every blocking gate passed in every partition.
 
 
 @dataclass(kw_only=True)
 class Gating:
-    """One process that evaluates the gates of a run: what it has read, and what it has found so far.
-
-    Attributes:
-        attempt: Names this attempt; it is part of everything that is written for it.
-        accepted: The accepted versions of the run's partitions, with which the candidate is compared.
-        gates: The gates to measure; results that are still valid are in `kept`.
-        found: What its stages have found so far, which the gates judge.
-        sample: Some rows that would change, before and after.
-        asked: What the gates on rows that fail were asked of; None where there are none.
-        usual: What was found of the usual.
-        took_ms: How long its stages took, by name.
-        began: When it began, by a clock that never goes back.
-        clock: The processor time since then.
-    """
+    """One process that evaluates the gates of a run: what it has read, and what it has found so far."""
 
     ws: Workspace
     manifest: Manifest
     table: Table
-    attempt: str
+    attempt: str  #: Names this attempt; it is part of everything that is written for it.
     listener: Listener
     candidates: Mapping[date, CandidatePartition]
+    #: The accepted versions of the run's partitions, with which the candidate is compared.
     accepted: Mapping[date, PartitionVersion]
     chunks: Sequence[ChunkRecord]
-    gates: tuple[Gate, ...]
+    gates: tuple[Gate, ...]  #: The gates to measure; results that are still valid are in `kept`.
     kept: tuple[GateResult, ...]
-    found: Findings
-    sample: tuple[SampledRow, ...] = ()
-    asked: Measuring | None = None
-    usual: AsUsual = NOT_ASKED
-    took_ms: dict[str, int] = field(default_factory=dict)
-    began: float = field(default_factory=time.monotonic)
+    found: Findings  #: What its stages have found so far, which the gates judge.
+    sample: tuple[SampledRow, ...] = ()  #: Some rows that would change, before and after.
+    asked: Measuring | None = None  #: What the gates on rows that fail were asked of; None where there are none.
+    usual: AsUsual = NOT_ASKED  #: What was found of the usual.
+    took_ms: dict[str, int] = field(default_factory=dict)  #: How long its stages took, by name.
+    began: float = field(default_factory=time.monotonic)  #: When it began, by a clock that never goes back.
     evaluated: Evaluated | None = None
-    clock: ProcessorClock = field(init=False)
+    clock: ProcessorClock = field(init=False)  #: The processor time since then.
 
     def __post_init__(self) -> None:
         self.clock = processor_clock(self.ws.settings)

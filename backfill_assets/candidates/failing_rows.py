@@ -42,31 +42,19 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, kw_only=True)
 class Measuring:
-    """What the gates of a table that are about rows which fail are asked of.
-
-    Attributes:
-        gates: The gates.
-        partitions: What is measured.
-        candidate: The rows that are measured.
-        accepted: The rows of the same partitions that readers see.
-        inputs: The inputs of the table, by argument, as its transform reads them.
-        references: The versions of references that the rows were computed with.
-        code: The digests of the code of gates that was agreed to.
-        pinned: What each gate reads besides, by its name.
-        unread: The partitions whose accepted rows are there and cannot be read.
-    """
+    """What the gates of a table that are about rows which fail are asked of."""
 
     ws: Workspace
     table: Table
-    gates: Sequence[Failing]
-    partitions: tuple[date, ...]
-    candidate: Callable[[], DataFrame]
-    accepted: Callable[[], DataFrame]
-    inputs: Mapping[str, Callable[[], DataFrame]]
-    references: Sequence[PinnedReference] = ()
-    code: Mapping[str, str]
-    pinned: Mapping[str, Pinned]
-    unread: Sequence[date] = ()
+    gates: Sequence[Failing]  #: The gates.
+    partitions: tuple[date, ...]  #: What is measured.
+    candidate: Callable[[], DataFrame]  #: The rows that are measured.
+    accepted: Callable[[], DataFrame]  #: The rows of the same partitions that readers see.
+    inputs: Mapping[str, Callable[[], DataFrame]]  #: The inputs of the table, by argument, as its transform reads them.
+    references: Sequence[PinnedReference] = ()  #: The versions of references that the rows were computed with.
+    code: Mapping[str, str]  #: The digests of the code of gates that was agreed to.
+    pinned: Mapping[str, Pinned]  #: What each gate reads besides, by its name.
+    unread: Sequence[date] = ()  #: The partitions whose accepted rows are there and cannot be read.
 
     def lacking(self, gate: Failing) -> Mapping[date, tuple[str, tuple[date, ...]]]:
         """By partition that a gate cannot measure, a table and its partitions that it cannot read."""

@@ -34,21 +34,14 @@ _RANK, _TIMES, _ELSEWHERE = "_rank", "_times", "_elsewhere"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """The merge of the changes of some partitions.
-
-    Attributes:
-        manifest: The run's contract, for the mode and the pinned rows.
-        partitions: The partitions that are computed.
-        files: The pinned files, those of the table itself among them.
-        changes: What the transform returns for these partitions.
-    """
+    """The merge of the changes of some partitions."""
 
     ws: Workspace
-    manifest: Manifest
+    manifest: Manifest  #: The run's contract, for the mode and the pinned rows.
     table: DerivedTable
-    partitions: Sequence[date]
-    files: PinnedFiles
-    changes: DataFrame
+    partitions: Sequence[date]  #: The partitions that are computed.
+    files: PinnedFiles  #: The pinned files, those of the table itself among them.
+    changes: DataFrame  #: What the transform returns for these partitions.
 
     def rows(self) -> DataFrame:
         """The new content, with lineage: the changes that are no deletes, and where the table keeps them, the accepted

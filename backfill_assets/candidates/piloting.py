@@ -32,19 +32,13 @@ _IS_COMPUTED, _IS_TAKEN = "__is_computed", "__is_taken"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pilot:
-    """The pilot of some partitions.
-
-    Attributes:
-        manifest: The run's contract, for the scope and the pinned rows.
-        partitions: The partitions that are computed.
-        files: The pinned files, those of the table itself among them.
-    """
+    """The pilot of some partitions."""
 
     ws: Workspace
-    manifest: Manifest
+    manifest: Manifest  #: The run's contract, for the scope and the pinned rows.
     table: DerivedTable
-    partitions: Sequence[date]
-    files: PinnedFiles
+    partitions: Sequence[date]  #: The partitions that are computed.
+    files: PinnedFiles  #: The pinned files, those of the table itself among them.
 
     def rows(self, computed: DataFrame) -> DataFrame:
         """The new content, with lineage: computed rows of keys in the scope, and the accepted rows of the others."""

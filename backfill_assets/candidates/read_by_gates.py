@@ -29,14 +29,10 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinned:
-    """What a gate reads, and what it lacks.
+    """What a gate reads, and what it lacks."""
 
-    Attributes:
-        reads: What it reads, as it is recorded.
-        lacking: By partition that is measured, a table and its partitions that are not there and have to be.
-    """
-
-    reads: GateReads
+    reads: GateReads  #: What it reads, as it is recorded.
+    #: By partition that is measured, a table and its partitions that are not there and have to be.
     lacking: Mapping[date, tuple[str, tuple[date, ...]]] = field(default_factory=dict)
 
 

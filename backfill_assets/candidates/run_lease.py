@@ -36,21 +36,14 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasedRun:
-    """The run that a process works on, with its lease.
-
-    Attributes:
-        actor: On whose behalf.
-        session: The Spark session that computes or measures it; None for an expiry.
-        lease: Its `attempt` is a token and not a counter: it distinguishes a process that has lost the run.
-        doing: What Spark does with the table, such as `computed`, for the sentence when it stops.
-    """
+    """The run that a process works on, with its lease."""
 
     manifest: Manifest
     table: Table
-    actor: str
-    session: SparkSession | None
-    lease: LeaseTerms
-    doing: str
+    actor: str  #: On whose behalf.
+    session: SparkSession | None  #: The Spark session that computes or measures it; None for an expiry.
+    lease: LeaseTerms  #: Its `attempt` is a token and not a counter: it distinguishes a process that has lost the run.
+    doing: str  #: What Spark does with the table, such as `computed`, for the sentence when it stops.
 
     @property
     def run_id(self) -> str:

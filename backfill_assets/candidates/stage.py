@@ -75,24 +75,17 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, kw_only=True)
 class Staging:
-    """One process that stages a run.
-
-    Attributes:
-        token: Identifies this attempt. It is not a counter: it distinguishes a process that has lost the run.
-        inputs: The pinned input files.
-        finished: The chunks that an earlier attempt finished from the same inputs.
-        begun_at: When the first chunk of this attempt began.
-        written_rows: How many rows the chunks of this attempt have, by number of the chunk.
-    """
+    """One process that stages a run."""
 
     ws: Workspace
     manifest: Manifest
     table: Table
-    token: str
+    token: str  #: Identifies this attempt. It is not a counter: it distinguishes a process that has lost the run.
     listener: Listener
-    inputs: PinnedFiles
-    finished: frozenset[int]
-    begun_at: datetime
+    inputs: PinnedFiles  #: The pinned input files.
+    finished: frozenset[int]  #: The chunks that an earlier attempt finished from the same inputs.
+    begun_at: datetime  #: When the first chunk of this attempt began.
+    #: How many rows the chunks of this attempt have, by number of the chunk.
     written_rows: dict[int, int] = field(default_factory=dict)
 
 

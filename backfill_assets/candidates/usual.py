@@ -37,17 +37,11 @@ BEFORE = "accepted before"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsUsual:
-    """What the gates on the usual found.
+    """What the gates on the usual found."""
 
-    Attributes:
-        verdicts: By gate and partition.
-        points: The numbers behind them.
-        reads: The accepted versions that were compared with, by gate.
-    """
-
-    verdicts: Mapping[str, Mapping[date, Verdict]]
-    points: tuple[UsualPoint, ...]
-    reads: tuple[GateReads, ...]
+    verdicts: Mapping[str, Mapping[date, Verdict]]  #: By gate and partition.
+    points: tuple[UsualPoint, ...]  #: The numbers behind them.
+    reads: tuple[GateReads, ...]  #: The accepted versions that were compared with, by gate.
 
 
 NOT_ASKED = AsUsual(verdicts={}, points=(), reads=())
@@ -55,17 +49,11 @@ NOT_ASKED = AsUsual(verdicts={}, points=(), reads=())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BothSides:
-    """What was measured of the partitions of a run.
+    """What was measured of the partitions of a run."""
 
-    Attributes:
-        staged: The staged rows; partitions without rows are absent.
-        accepted: The accepted versions of the same partitions.
-        cells: The breakdown of these, where it is known.
-    """
-
-    staged: Mapping[date, Measured]
-    accepted: Mapping[date, PartitionVersion]
-    cells: Cells
+    staged: Mapping[date, Measured]  #: The staged rows; partitions without rows are absent.
+    accepted: Mapping[date, PartitionVersion]  #: The accepted versions of the same partitions.
+    cells: Cells  #: The breakdown of these, where it is known.
 
 
 def as_usual(ws: Workspace, manifest: Manifest, table: Table, asked: Sequence[Gate], sides: BothSides) -> AsUsual:

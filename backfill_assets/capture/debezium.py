@@ -43,20 +43,18 @@ class Debezium:
 
     Heartbeats, schema changes, boundaries of transactions and logical messages among them are no changes of a row: they
     are passed over, and counted with the import.
-
-    Attributes:
-        table: The table that the events are of, such as `public.orders`: a schema or a database and its table, with
-            the database before both where the connector has several. Events of another one are rejected.
-        tables: Instead of one table, a pattern for the partitions of one, such as `public.orders_*`. `*` stands for
-            any characters but a dot.
-        connector: The connector that wrote them, by the name that its events have: `postgresql`, `mysql`, `mariadb`,
-            `sqlserver`, `oracle` or `mongodb`. What orders the events are its positions.
-        unavailable: What the connector writes for a value that it was not told (`unavailable.value.placeholder`).
     """
 
+    #: The table that the events are of, such as `public.orders`: a schema or a database and its table, with the
+    #: database before both where the connector has several. Events of another one are rejected.
     table: str = ""
+    #: Instead of one table, a pattern for the partitions of one, such as `public.orders_*`. `*` stands for any
+    #: characters but a dot.
     tables: str = ""
+    #: The connector that wrote them, by the name that its events have: `postgresql`, `mysql`, `mariadb`, `sqlserver`,
+    #: `oracle` or `mongodb`. What orders the events are its positions.
     connector: str = POSTGRESQL
+    #: What the connector writes for a value that it was not told (`unavailable.value.placeholder`).
     unavailable: str = "__debezium_unavailable_value"
 
     def mistakes(self) -> Iterator[str]:

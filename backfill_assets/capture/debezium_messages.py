@@ -71,19 +71,12 @@ def kind_of_message(line: bytes) -> str:
 
 @dataclass(slots=True)
 class Messages:
-    """What the lines of a file are, found while it is probed.
+    """What the lines of a file are, found while it is probed."""
 
-    Attributes:
-        connector: The connector of the source.
-        beside: How many lines are passed over, by what they are.
-        several: How many messages are several lines.
-        parts: How many lines are one more event of such a message.
-    """
-
-    connector: str
-    beside: Counter[str] = field(default_factory=Counter)
-    several: int = 0
-    parts: int = 0
+    connector: str  #: The connector of the source.
+    beside: Counter[str] = field(default_factory=Counter)  #: How many lines are passed over, by what they are.
+    several: int = 0  #: How many messages are several lines.
+    parts: int = 0  #: How many lines are one more event of such a message.
     _is_looked_at: bool = False
 
     def look(self, text: bytes) -> str:

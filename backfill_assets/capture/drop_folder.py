@@ -33,27 +33,16 @@ _NO_SUCH_STEP = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedFile:
-    """A file in the drop folder.
+    """A file in the drop folder."""
 
-    Attributes:
-        source: The name of its folder.
-        path: Where it is.
-        subject: The same below the drop folder, as people are shown it.
-        mark: Changes whenever the file is written or replaced, also when its size and its time are restored.
-        changed_at: When it was written, renamed or moved here last.
-        unfit: Why it cannot be landed, whatever is in it; empty for a file.
-        expected: What the manifest of its delivery says of it.
-        delivery: The manifest of its delivery, as people are shown it; empty where there is none.
-    """
-
-    source: str
-    path: Path
-    subject: str
-    mark: str
-    changed_at: datetime
-    unfit: str = ""
-    expected: Expected = NOTHING
-    delivery: str = ""
+    source: str  #: The name of its folder.
+    path: Path  #: Where it is.
+    subject: str  #: The same below the drop folder, as people are shown it.
+    mark: str  #: Changes whenever the file is written or replaced, also when its size and its time are restored.
+    changed_at: datetime  #: When it was written, renamed or moved here last.
+    unfit: str = ""  #: Why it cannot be landed, whatever is in it; empty for a file.
+    expected: Expected = NOTHING  #: What the manifest of its delivery says of it.
+    delivery: str = ""  #: The manifest of its delivery, as people are shown it; empty where there is none.
 
     @property
     def is_manifest(self) -> bool:

@@ -42,23 +42,14 @@ Said = Iterable[tuple[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What is said of a file; what is empty or None is not said.
+    """What is said of a file; what is empty or None is not said."""
 
-    Attributes:
-        name: Its name, without where it is.
-        records: How many records it has.
-        size_bytes: How large it is.
-        sha256: The digest of its bytes, in hexadecimal.
-        md5: The same of another kind, which some stores have.
-        said_by: Who says it.
-    """
-
-    name: str = ""
-    records: int | None = None
-    size_bytes: int | None = None
-    sha256: str = ""
-    md5: str = ""
-    said_by: str = ""
+    name: str = ""  #: Its name, without where it is.
+    records: int | None = None  #: How many records it has.
+    size_bytes: int | None = None  #: How large it is.
+    sha256: str = ""  #: The digest of its bytes, in hexadecimal.
+    md5: str = ""  #: The same of another kind, which some stores have.
+    said_by: str = ""  #: Who says it.
 
     def require(self, size_bytes: int, digests: Mapping[str, str]) -> None:
         """Refuses a file of another size or digest.

@@ -46,13 +46,9 @@ _REDIRECTS = (301, 302, 303, 307, 308)
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a file is, by an address that can be fetched.
+    """Where a file is, by an address that can be fetched."""
 
-    Attributes:
-        text: The address as a person gave it, which may have credentials behind its `?`.
-    """
-
-    text: str
+    text: str  #: The address as a person gave it, which may have credentials behind its `?`.
 
     @staticmethod
     def of(text: str) -> Address:

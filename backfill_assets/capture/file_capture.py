@@ -47,18 +47,12 @@ _MOST_NAMES = 5
 
 @dataclass(frozen=True, slots=True)
 class FileCapture:
-    """A file, by its path as the person gave it.
-
-    Attributes:
-        formats: What it is, by the suffix of its name.
-        original: Where it was fetched from, without anything secret; empty where the path is its own.
-        expected: What its producer, or the person, says of it.
-    """
+    """A file, by its path as the person gave it."""
 
     path: Path
-    formats: Mapping[str, Format] = field(default_factory=lambda: FORMATS)
-    original: str = ""
-    expected: Expected = NOTHING
+    formats: Mapping[str, Format] = field(default_factory=lambda: FORMATS)  #: What it is, by the suffix of its name.
+    original: str = ""  #: Where it was fetched from, without anything secret; empty where the path is its own.
+    expected: Expected = NOTHING  #: What its producer, or the person, says of it.
 
     @property
     def kind(self) -> FileKind:

@@ -441,19 +441,12 @@ def _windows_read(captured: Sequence[Span], partition: str) -> Iterator[_WindowR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _PlaceOf:
-    """Where a page is.
+    """Where a page is."""
 
-    Attributes:
-        window: Its window; None of an API without them.
-        at: Its position in this; empty for the first page.
-        known: The digests of its records that were captured already.
-        longest: How many records the longest page before it had.
-    """
-
-    window: tuple[datetime, datetime] | None = None
-    at: str = ""
-    known: Sequence[str] = ()
-    longest: int = 0
+    window: tuple[datetime, datetime] | None = None  #: Its window; None of an API without them.
+    at: str = ""  #: Its position in this; empty for the first page.
+    known: Sequence[str] = ()  #: The digests of its records that were captured already.
+    longest: int = 0  #: How many records the longest page before it had.
 
 
 def _place_of(piece: Span) -> _PlaceOf:

@@ -25,21 +25,13 @@ _UNREADABLE = "surrogateescape"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """An answer: as a document with numbers as they were written, its records, and these as they were written.
+    """An answer: as a document with numbers as they were written, its records, and these as they were written."""
 
-    Attributes:
-        document: The whole of it.
-        members: The elements of its array of records.
-        records: Each of them on a line.
-        headers: Its headers, in lower case.
-        is_end: Whether its status says that there are no records and no pages behind it.
-    """
-
-    document: Any = None
-    members: Sequence[Any] = ()
-    records: tuple[str, ...] = ()
-    headers: Mapping[str, str] = field(default_factory=dict)
-    is_end: bool = False
+    document: Any = None  #: The whole of it.
+    members: Sequence[Any] = ()  #: The elements of its array of records.
+    records: tuple[str, ...] = ()  #: Each of them on a line.
+    headers: Mapping[str, str] = field(default_factory=dict)  #: Its headers, in lower case.
+    is_end: bool = False  #: Whether its status says that there are no records and no pages behind it.
 
     def found(self, where: str | InHeader) -> Any:
         """What the answer has at a place; None where it has nothing."""

@@ -36,43 +36,29 @@ SECRET = re.compile(r"password|secret|token|api.?key|credential|authorization|co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """Where a token is had, before the first request, before it expires, and when the API no longer takes it.
+    """Where a token is had, before the first request, before it expires, and when the API no longer takes it."""
 
-    Attributes:
-        url: What the form is sent to.
-        form: Its fields that are not secret, such as `scope`.
-        secrets: Its fields that are, each with the name of the secret.
-        member: Where the answer has the token, such as `data.token`.
-        expires: Where the answer has the seconds for which it lasts, if it has them.
-        client_in_header: Whether `client_id` and `client_secret` are sent as HTTP Basic instead of in the form.
-        as_json: Whether the form is sent as a JSON object.
-        header: The header with which requests are made.
-        scheme: The word before the token in that header.
-    """
-
-    url: str
-    secrets: Mapping[str, str]
+    url: str  #: What the form is sent to.
+    secrets: Mapping[str, str]  #: Its fields that are, each with the name of the secret.
+    #: Its fields that are not secret, such as `scope`.
     form: Mapping[str, str] = field(default_factory=lambda: {"grant_type": "client_credentials"})
-    member: str = "access_token"
-    expires: str = "expires_in"
+    member: str = "access_token"  #: Where the answer has the token, such as `data.token`.
+    expires: str = "expires_in"  #: Where the answer has the seconds for which it lasts, if it has them.
+    #: Whether `client_id` and `client_secret` are sent as HTTP Basic instead of in the form.
     client_in_header: bool = False
-    as_json: bool = False
-    header: str = "Authorization"
-    scheme: str = "Bearer"
+    as_json: bool = False  #: Whether the form is sent as a JSON object.
+    header: str = "Authorization"  #: The header with which requests are made.
+    scheme: str = "Bearer"  #: The word before the token in that header.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basic:
-    """The name and the password of HTTP Basic.
+    """The name and the password of HTTP Basic."""
 
-    Attributes:
-        secrets: `password`, `user` or both, each with the name of the secret; an API key alone is often the user. Of
-            both only the password is kept from being in what lands.
-        user: The name, where it is no secret.
-    """
-
+    #: `password`, `user` or both, each with the name of the secret; an API key alone is often the user. Of both only
+    #: the password is kept from being in what lands.
     secrets: Mapping[str, str]
-    user: str = ""
+    user: str = ""  #: The name, where it is no secret.
 
 
 _CLIENT = frozenset({"client_id", "client_secret"})
@@ -84,52 +70,43 @@ class HttpApi:
 
     An answer is JSON, and its records are objects with the columns of the contract. Landed records are these objects as
     they were written; the whole answer is kept beside them.
-
-    Attributes:
-        url: What is asked, without parameters.
-        records: Where an answer has the array of its records, such as `result.items`; empty where it is the array.
-            Where each element holds its record, `data.issues.edges[].node`.
-        pages: How an answer goes on; None where one answer has everything that was asked for.
-        window: How a period is asked for; None where the API cannot be asked for one.
-        parameters: What is asked besides, such as the size of a page; a tuple is sent as a parameter several times.
-        headers: Further headers of a request.
-        method: `POST` for a search that is asked for with a body. A request that fails is made again.
-        body: The JSON body of a POST; a query of GraphQL is `{"query": "...", "variables": {}}`. What is asked with
-            `InBody(...)` takes its place in it.
-        empty: Which answers say that there are no records: statuses, such as 404 and 204, and, of an answer with status
-            200, `"null"` or `"missing"` where the array of records would be. A page without records behind the first
-            one is the end. 404 counts for a window, and for a page that nothing but its number announced.
-        errors: The members of an answer, or members on the way to one, that say that it failed although its status is
-            200: anything in them refuses it, but null, false, 0 and what is empty.
-        secret_parameters: Parameters that are secret, each with a name. Its value is in the environment variable of
-            that name, or in the file that the variable with `_FILE` behind the name names.
-        secret_headers: Headers that are secret, such as `Authorization`, each with a name.
-        basic: The name and the password of HTTP Basic.
-        token: Where a bearer token is had.
-        requests_per_minute: The most requests in a minute; None for no limit.
-        attempts: How often a request is made that fails, or is answered with 408, 425, 429, 500 and above, or with 403
-            and a time to wait.
-        answers_within: How long an answer may take.
-        waits_at_most: The longest wait that an API may ask for; one that asks for more stops the capture.
     """
 
-    url: str
+    url: str  #: What is asked, without parameters.
+    #: Where an answer has the array of its records, such as `result.items`; empty where it is the array. Where each
+    #: element holds its record, `data.issues.edges[].node`.
     records: str = ""
+    #: How an answer goes on; None where one answer has everything that was asked for.
     pages: Cursor | PageNumber | Offset | IdRange | NextUrl | LinkHeader | None = None
-    window: TimeWindow | None = None
+    window: TimeWindow | None = None  #: How a period is asked for; None where the API cannot be asked for one.
+    #: What is asked besides, such as the size of a page; a tuple is sent as a parameter several times.
     parameters: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict)  #: Further headers of a request.
+    #: `POST` for a search that is asked for with a body. A request that fails is made again.
     method: Literal["GET", "POST"] = "GET"
+    #: The JSON body of a POST; a query of GraphQL is `{"query": "...", "variables": {}}`. What is asked with
+    #: `InBody(...)` takes its place in it.
     body: Mapping[str, Any] | None = None
+    #: Which answers say that there are no records: statuses, such as 404 and 204, and, of an answer with status 200,
+    #: `"null"` or `"missing"` where the array of records would be. A page without records behind the first one is the
+    #: end. 404 counts for a window, and for a page that nothing but its number announced.
     empty: tuple[int | str, ...] = ()
+    #: The members of an answer, or members on the way to one, that say that it failed although its status is 200:
+    #: anything in them refuses it, but null, false, 0 and what is empty.
     errors: tuple[str, ...] = ("error", "errors")
+    #: Parameters that are secret, each with a name. Its value is in the environment variable of that name, or in the
+    #: file that the variable with `_FILE` behind the name names.
     secret_parameters: Mapping[str, str] = field(default_factory=dict)
+    #: Headers that are secret, such as `Authorization`, each with a name.
     secret_headers: Mapping[str, str] = field(default_factory=dict)
-    basic: Basic | None = None
-    token: Token | None = None
-    requests_per_minute: int | None = None
+    basic: Basic | None = None  #: The name and the password of HTTP Basic.
+    token: Token | None = None  #: Where a bearer token is had.
+    requests_per_minute: int | None = None  #: The most requests in a minute; None for no limit.
+    #: How often a request is made that fails, or is answered with 408, 425, 429, 500 and above, or with 403 and a time
+    #: to wait.
     attempts: int = 6
-    answers_within: timedelta = timedelta(seconds=60)
+    answers_within: timedelta = timedelta(seconds=60)  #: How long an answer may take.
+    #: The longest wait that an API may ask for; one that asks for more stops the capture.
     waits_at_most: timedelta = timedelta(minutes=5)
 
     @property

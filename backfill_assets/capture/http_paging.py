@@ -39,19 +39,12 @@ Bad = Callable[[str], Exception]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """The request for a page.
+    """The request for a page."""
 
-    Attributes:
-        at: The position of the page; empty for the first one.
-        url: The address that was asked.
-        api: The address of the API.
-        secrets: Parameters that are secret, which no position has.
-    """
-
-    at: str
-    url: str
-    api: str
-    secrets: Collection[str]
+    at: str  #: The position of the page; empty for the first one.
+    url: str  #: The address that was asked.
+    api: str  #: The address of the API.
+    secrets: Collection[str]  #: Parameters that are secret, which no position has.
 
 
 def step_of(pages: Pages | None) -> str:

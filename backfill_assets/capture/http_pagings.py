@@ -10,24 +10,16 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True, slots=True)
 class InBody:
-    """A place in the JSON body of a request, instead of a parameter of its address.
+    """A place in the JSON body of a request, instead of a parameter of its address."""
 
-    Attributes:
-        path: The names of the members on the way, such as `variables.after`.
-    """
-
-    path: str
+    path: str  #: The names of the members on the way, such as `variables.after`.
 
 
 @dataclass(frozen=True, slots=True)
 class InHeader:
-    """A header: of a request, instead of a parameter; of an answer, instead of a member of its body.
+    """A header: of a request, instead of a parameter; of an answer, instead of a member of its body."""
 
-    Attributes:
-        name: The name of the header, such as `X-Next-Page`.
-    """
-
-    name: str
+    name: str  #: The name of the header, such as `X-Next-Page`.
 
 
 Place = str | InBody | InHeader
@@ -38,41 +30,28 @@ Found = str | InHeader
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """Pages that name the next one.
+    """Pages that name the next one."""
 
-    Attributes:
-        parameter: What is asked with the cursor.
-        next: Where an answer has the cursor of the next page, such as `meta.next`; missing, null or empty at the end.
-        more: Where an answer says whether there is a next page, of an API whose last page has a cursor too: a later
-            capture then goes on from it.
-        end: Cursors that mean the end, such as `("0",)`.
-        ends_empty: Whether a page without records is the last one, of an API that gives new cursors for ever.
-        first: What the first page is asked with, such as `*`; empty to ask for it without a cursor.
-    """
-
-    parameter: str | InBody | InHeader
+    parameter: str | InBody | InHeader  #: What is asked with the cursor.
+    #: Where an answer has the cursor of the next page, such as `meta.next`; missing, null or empty at the end.
     next: str | InHeader
+    #: Where an answer says whether there is a next page, of an API whose last page has a cursor too: a later capture
+    #: then goes on from it.
     more: str | InHeader = ""
-    end: tuple[str, ...] = ()
+    end: tuple[str, ...] = ()  #: Cursors that mean the end, such as `("0",)`.
+    #: Whether a page without records is the last one, of an API that gives new cursors for ever.
     ends_empty: bool = False
-    first: str = ""
+    first: str = ""  #: What the first page is asked with, such as `*`; empty to ask for it without a cursor.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageNumber:
-    """Numbered pages; unless an answer says how many there are, the first one without records is behind the last.
+    """Numbered pages; unless an answer says how many there are, the first one without records is behind the last."""
 
-    Attributes:
-        parameter: What is asked with the number.
-        first: The number of the first page.
-        total: Where an answer has the number of pages.
-        more: Where an answer says whether there is a next page.
-    """
-
-    parameter: str | InBody | InHeader
-    first: int = 1
-    total: str | InHeader = ""
-    more: str | InHeader = ""
+    parameter: str | InBody | InHeader  #: What is asked with the number.
+    first: int = 1  #: The number of the first page.
+    total: str | InHeader = ""  #: Where an answer has the number of pages.
+    more: str | InHeader = ""  #: Where an answer says whether there is a next page.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,22 +59,14 @@ class Offset:
     """Pages that begin behind so many records; unless an answer says how many there are, up to one without records.
 
     The next page begins behind the records that were received, however many were asked for: an API may give fewer.
-
-    Attributes:
-        parameter: What is asked with the offset.
-        limit: What is asked with the size of a page.
-        size: The size of a page.
-        first: The offset of the first record, which is 1 in some APIs.
-        total: Where an answer has the number of all records.
-        more: Where an answer says whether there is a next page.
     """
 
-    parameter: str | InBody | InHeader
-    limit: str | InBody | InHeader = ""
-    size: int | None = None
-    first: int = 0
-    total: str | InHeader = ""
-    more: str | InHeader = ""
+    parameter: str | InBody | InHeader  #: What is asked with the offset.
+    limit: str | InBody | InHeader = ""  #: What is asked with the size of a page.
+    size: int | None = None  #: The size of a page.
+    first: int = 0  #: The offset of the first record, which is 1 in some APIs.
+    total: str | InHeader = ""  #: Where an answer has the number of all records.
+    more: str | InHeader = ""  #: Where an answer says whether there is a next page.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,49 +75,33 @@ class IdRange:
 
     Several records may have the same id, such as a time, if a page has room for all of these and one more: a page
     counts up to its last id, with which the next one begins. An API that takes a second key has no such limit.
-
-    Attributes:
-        after: What is asked with the last id that was read.
-        member: The member of a record that is its id.
-        first: The id behind which the first page begins; empty to ask for it without one.
-        tie: The member that orders records of one id.
-        tie_after: What is asked with the last value of that member.
-        inclusive: Whether a page begins with the records of the id that it is asked with, of which those that were read
-            are left out.
     """
 
-    after: str | InBody | InHeader
-    member: str
-    first: str = ""
-    tie: str = ""
-    tie_after: str | InBody | InHeader = ""
+    after: str | InBody | InHeader  #: What is asked with the last id that was read.
+    member: str  #: The member of a record that is its id.
+    first: str = ""  #: The id behind which the first page begins; empty to ask for it without one.
+    tie: str = ""  #: The member that orders records of one id.
+    tie_after: str | InBody | InHeader = ""  #: What is asked with the last value of that member.
+    #: Whether a page begins with the records of the id that it is asked with, of which those that were read are left
+    #: out.
     inclusive: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextUrl:
-    """Pages that have the whole address of the next one.
+    """Pages that have the whole address of the next one."""
 
-    Attributes:
-        next: Where an answer has that address, such as `links.next`; missing, null or empty at the end.
-        origins: Other servers that it may name, such as `https://eu.example.org`; they are sent the same secrets.
-    """
-
-    next: str
+    next: str  #: Where an answer has that address, such as `links.next`; missing, null or empty at the end.
+    #: Other servers that it may name, such as `https://eu.example.org`; they are sent the same secrets.
     origins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkHeader:
-    """Pages whose `Link` header has the address of the next one.
+    """Pages whose `Link` header has the address of the next one."""
 
-    Attributes:
-        rel: The relation of that link.
-        origins: Other servers that it may name; they are sent the same secrets.
-    """
-
-    rel: str = "next"
-    origins: tuple[str, ...] = ()
+    rel: str = "next"  #: The relation of that link.
+    origins: tuple[str, ...] = ()  #: Other servers that it may name; they are sent the same secrets.
 
 
 Pages = Cursor | PageNumber | Offset | IdRange | NextUrl | LinkHeader

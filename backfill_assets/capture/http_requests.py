@@ -49,38 +49,24 @@ _SHORTEST = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSecrets:
-    """The secrets that are sent to an API.
+    """The secrets that are sent to an API."""
 
-    Attributes:
-        parameters: Values by parameter.
-        headers: Values by header.
-        basic: The user and the password of HTTP Basic.
-        token: Values by field of the form that asks for a token.
-    """
-
-    parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    basic: Mapping[str, str] = field(default_factory=dict, repr=False)
+    parameters: Mapping[str, str] = field(default_factory=dict, repr=False)  #: Values by parameter.
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)  #: Values by header.
+    basic: Mapping[str, str] = field(default_factory=dict, repr=False)  #: The user and the password of HTTP Basic.
+    #: Values by field of the form that asks for a token.
     token: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What an API is asked, without anything secret.
+    """What an API is asked, without anything secret."""
 
-    Attributes:
-        url: The address.
-        parameters: What is behind it.
-        headers: Headers that differ from one request to the next.
-        method: GET or POST.
-        body: The JSON document that is sent, with numbers as `Digits`; None for none.
-    """
-
-    url: str
-    parameters: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
-    headers: Mapping[str, str] = field(default_factory=dict)
-    method: str = "GET"
-    body: Mapping[str, Any] | None = None
+    url: str  #: The address.
+    parameters: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)  #: What is behind it.
+    headers: Mapping[str, str] = field(default_factory=dict)  #: Headers that differ from one request to the next.
+    method: str = "GET"  #: GET or POST.
+    body: Mapping[str, Any] | None = None  #: The JSON document that is sent, with numbers as `Digits`; None for none.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

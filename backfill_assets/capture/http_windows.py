@@ -22,30 +22,23 @@ _ISO = "%Y-%m-%dT%H:%M:%SZ"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeWindow:
-    """Records of a period, asked for in windows of the same length.
+    """Records of a period, asked for in windows of the same length."""
 
-    Attributes:
-        start: What is asked with the first instant of a window.
-        end: What is asked with the first instant behind it; that an API counts it to the window does no harm.
-        of: The member of a record whose time is in the window.
-        step: How long a window is.
-        form: How instants are written: `2026-01-31T00:00:00Z`, a `day` of the source's `timezone`, or seconds or
-            milliseconds since 1970; or a pattern, such as `yyyyMMdd`, which is of days, or `yyyy-MM-dd HH:mm:ss`, as
-            clocks show it in the `timezone` of the source.
-        settles_after: For how long records of a time may still come: nothing later than that ago is read.
-        overlap: How much before its start and behind its end a window is asked for, of an API whose clock or whose
-            rounding puts records into the window beside theirs; records that come twice are one by their key.
-        both: What `start` is asked with where an API takes both instants in one text, such as
-            `at ge {start} and at lt {end}`.
-    """
-
-    start: str | InBody | InHeader
+    start: str | InBody | InHeader  #: What is asked with the first instant of a window.
+    #: What is asked with the first instant behind it; that an API counts it to the window does no harm.
     end: str | InBody | InHeader = ""
-    of: str
-    step: timedelta = _DAY
+    of: str  #: The member of a record whose time is in the window.
+    step: timedelta = _DAY  #: How long a window is.
+    #: How instants are written: `2026-01-31T00:00:00Z`, a `day` of the source's `timezone`, or seconds or milliseconds
+    #: since 1970; or a pattern, such as `yyyyMMdd`, which is of days, or `yyyy-MM-dd HH:mm:ss`, as clocks show it in
+    #: the `timezone` of the source.
     form: str = "iso"
+    #: For how long records of a time may still come: nothing later than that ago is read.
     settles_after: timedelta = timedelta(0)
+    #: How much before its start and behind its end a window is asked for, of an API whose clock or whose rounding puts
+    #: records into the window beside theirs; records that come twice are one by their key.
     overlap: timedelta = timedelta(0)
+    #: What `start` is asked with where an API takes both instants in one text, such as `at ge {start} and at lt {end}`.
     both: str = ""
 
     @property

@@ -37,16 +37,11 @@ _DENIED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicIdentity:
-    """What tells a topic from any other, also from one that had its name before.
+    """What tells a topic from any other, also from one that had its name before."""
 
-    Attributes:
-        cluster: The id of the cluster.
-        partitions: Its partitions, in order.
-    """
-
-    cluster: str
+    cluster: str  #: The id of the cluster.
     topic_id: str
-    partitions: tuple[int, ...]
+    partitions: tuple[int, ...]  #: Its partitions, in order.
 
 
 class KafkaClient:

@@ -38,19 +38,14 @@ _OF_THE_CAPTURE = frozenset({*FIXED, "bootstrap.servers", "group.id", "group.ins
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaCluster:
-    """A cluster, as an author declares how it is reached.
+    """A cluster, as an author declares how it is reached."""
 
-    Attributes:
-        servers: Where the cluster is first asked, such as `broker-1:9092,broker-2:9092`.
-        answers_within: How long the cluster may say nothing before a command stops.
-        settings: Further settings of librdkafka, such as `security.protocol`; none of them is secret.
-        secrets: Settings of librdkafka that are secret, such as `sasl.password`, each with a name. Its value is in the
-            environment variable of that name, or in the file that the variable with `_FILE` behind the name names.
-    """
-
-    servers: str
-    answers_within: timedelta = timedelta(seconds=30)
+    servers: str  #: Where the cluster is first asked, such as `broker-1:9092,broker-2:9092`.
+    answers_within: timedelta = timedelta(seconds=30)  #: How long the cluster may say nothing before a command stops.
+    #: Further settings of librdkafka, such as `security.protocol`; none of them is secret.
     settings: Mapping[str, str] = field(default_factory=dict)
+    #: Settings of librdkafka that are secret, such as `sasl.password`, each with a name. Its value is in the
+    #: environment variable of that name, or in the file that the variable with `_FILE` behind the name names.
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def mistakes_in(self, what: str, kept: Collection[str]) -> Iterator[str]:
@@ -79,23 +74,19 @@ class KafkaTopic(KafkaCluster):
     The value of a record is a JSON object with the columns of the contract. Landed records have its members as they
     were written, and `kafka_partition`, `kafka_offset`, `kafka_timestamp`, `kafka_timestamp_type`, `kafka_key` and
     `kafka_headers`, which a contract may have as columns too.
-
-    Attributes:
-        topic: Its name.
-        lateness: How much later than the time of its event a record may be written: of a period are all records whose
-            timestamp is in it, or up to so much later. In which order they are does not matter.
-        chunk: The most offsets of one landed file.
-        key_format: What the key of a record without a value, which deletes, is: the text of the one column of the
-            source's key, a JSON object with all of them, or either of them by the schema that it names.
-        values: Where the schemas of values in Confluent's wire format are; without it values are JSON objects.
-        topic_id: The id of the topic, where one of this name was created again: earlier captures then do not count.
     """
 
-    topic: str
+    topic: str  #: Its name.
+    #: How much later than the time of its event a record may be written: of a period are all records whose timestamp is
+    #: in it, or up to so much later. In which order they are does not matter.
     lateness: timedelta = timedelta(0)
-    chunk: int = 100_000
+    chunk: int = 100_000  #: The most offsets of one landed file.
+    #: What the key of a record without a value, which deletes, is: the text of the one column of the source's key, a
+    #: JSON object with all of them, or either of them by the schema that it names.
     key_format: KeyFormat = "text"
+    #: Where the schemas of values in Confluent's wire format are; without it values are JSON objects.
     values: SchemaRegistry | SchemaFolder | None = None
+    #: The id of the topic, where one of this name was created again: earlier captures then do not count.
     topic_id: str = ""
 
     def mistakes(self) -> Iterator[str]:
@@ -125,21 +116,18 @@ _OF_THE_REPLAY = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaReplay(KafkaCluster):
-    """Allows that a table is replayed to temporary topics of a cluster; without it nothing of the table leaves.
-
-    Attributes:
-        partitions: How many partitions such a topic has. A topic of records that were captured from a topic has as many
-            as that, and each record has its partition of there.
-        key_format: What the key of a record is: the text of the one column of the table's key, or a JSON object with
-            all of them. Records that were captured from a topic keep their own.
-        live_topics: Topics that are there already and may be replayed to as well, each time with the approval of
-            another person than the requester.
-    """
+    """Allows that a table is replayed to temporary topics of a cluster; without it nothing of the table leaves."""
 
     family: ClassVar[Family] = Family.KAFKA
 
+    #: How many partitions such a topic has. A topic of records that were captured from a topic has as many as that, and
+    #: each record has its partition of there.
     partitions: int = 1
+    #: What the key of a record is: the text of the one column of the table's key, or a JSON object with all of them.
+    #: Records that were captured from a topic keep their own.
     key_format: KeyFormat = "json"
+    #: Topics that are there already and may be replayed to as well, each time with the approval of another person than
+    #: the requester.
     live_topics: tuple[str, ...] = ()
 
     @property

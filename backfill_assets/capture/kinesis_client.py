@@ -40,36 +40,22 @@ _LATER = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record of a shard.
+    """A record of a shard."""
 
-    Attributes:
-        sequence: Its sequence number.
-        at: When it arrived.
-        key: Its partition key.
-        value: Its data.
-    """
-
-    sequence: int
-    at: datetime
-    key: str
-    value: bytes
+    sequence: int  #: Its sequence number.
+    at: datetime  #: When it arrived.
+    key: str  #: Its partition key.
+    value: bytes  #: Its data.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """What the service says of a stream.
+    """What the service says of a stream."""
 
-    Attributes:
-        arn: Its name anywhere.
-        status: Whether it can be used, such as `ACTIVE`.
-        created_at: When it was created.
-        retention: How long it keeps records.
-    """
-
-    arn: str
-    status: str
-    created_at: datetime
-    retention: timedelta
+    arn: str  #: Its name anywhere.
+    status: str  #: Whether it can be used, such as `ACTIVE`.
+    created_at: datetime  #: When it was created.
+    retention: timedelta  #: How long it keeps records.
 
     @property
     def creation(self) -> str:
@@ -84,20 +70,13 @@ class Stream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shard:
-    """A part of a stream, in which records are in order.
+    """A part of a stream, in which records are in order."""
 
-    Attributes:
-        name: Its id.
-        parents: The shards that it follows: one that was split, or two that were merged.
-        begun: The sequence number at which it begins.
-        closed: The one at which it ends; empty while it is open.
-        hashes: The first and the last hash of the partition keys whose records are in it.
-    """
-
-    name: str
-    parents: tuple[str, ...] = ()
-    begun: str = ""
-    closed: str = ""
+    name: str  #: Its id.
+    parents: tuple[str, ...] = ()  #: The shards that it follows: one that was split, or two that were merged.
+    begun: str = ""  #: The sequence number at which it begins.
+    closed: str = ""  #: The one at which it ends; empty while it is open.
+    #: The first and the last hash of the partition keys whose records are in it.
     hashes: tuple[int, int] = (0, 2**128 - 1)
 
 

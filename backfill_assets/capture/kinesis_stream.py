@@ -23,20 +23,14 @@ _HOUR = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KinesisService:
-    """The service of a region, as an author declares how it is reached.
+    """The service of a region, as an author declares how it is reached."""
 
-    Attributes:
-        region: Where its streams are, such as `eu-central-1`.
-        endpoint: The URL of another server than that of the region.
-        answers_within: How long the service may say nothing before a command stops.
-        secrets: `aws_access_key_id`, `aws_secret_access_key` and `aws_session_token`, each with the name of an
-            environment variable; its value is there, or in the file that the variable with `_FILE` behind the name
-            names. Without them boto3 looks where it always does: its variables, a profile, the role of the machine.
-    """
-
-    region: str
-    endpoint: str = ""
-    answers_within: timedelta = timedelta(seconds=30)
+    region: str  #: Where its streams are, such as `eu-central-1`.
+    endpoint: str = ""  #: The URL of another server than that of the region.
+    answers_within: timedelta = timedelta(seconds=30)  #: How long the service may say nothing before a command stops.
+    #: `aws_access_key_id`, `aws_secret_access_key` and `aws_session_token`, each with the name of an environment
+    #: variable; its value is there, or in the file that the variable with `_FILE` behind the name names. Without them
+    #: boto3 looks where it always does: its variables, a profile, the role of the machine.
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def mistakes_in(self, what: str) -> Iterator[str]:
@@ -63,18 +57,14 @@ class KinesisStream(KinesisService):
     The data of a record is a JSON object with the columns of the contract. Landed records have its members as they were
     written, and `kinesis_shard`, `kinesis_sequence`, `kinesis_arrived_at` and `kinesis_partition_key`, which a contract
     may have as columns too.
-
-    Attributes:
-        stream: Its name.
-        lateness: How much later than its own time a record may arrive: the end of a period is looked for so much later.
-        chunk: The time of arrival that one landed file covers at most, such as an hour.
-        creation: The creation of the stream as captures name it, where one of this name was created again: captures of
-            the one before then do not count.
     """
 
-    stream: str
+    stream: str  #: Its name.
+    #: How much later than its own time a record may arrive: the end of a period is looked for so much later.
     lateness: timedelta = timedelta(0)
-    chunk: timedelta = _HOUR
+    chunk: timedelta = _HOUR  #: The time of arrival that one landed file covers at most, such as an hour.
+    #: The creation of the stream as captures name it, where one of this name was created again: captures of the one
+    #: before then do not count.
     creation: str = ""
 
     def mistakes(self) -> Iterator[str]:
@@ -93,20 +83,17 @@ class KinesisReplay(KinesisService):
     A stream has no headers and no transactions. Each record is a JSON object, an envelope of the value with what is
     known of it, and may be there more than once: it has its number in the replay, by which consumers drop what they
     have seen.
-
-    Attributes:
-        shards: How many shards such a stream has.
-        key_format: What the key of a record is: the text of the one column of the table's key, or a JSON object with
-            all of them. Records that were captured from a topic or a stream keep their own.
-        retention: How long such a stream keeps records, a day to a year: it keeps none until it is closed.
     """
 
     family: ClassVar[Family] = Family.KINESIS
     live: ClassVar[tuple[str, ...]] = ()
     """No stream that was there before is written to: its consumers do not expect envelopes."""
 
-    shards: int = 1
+    shards: int = 1  #: How many shards such a stream has.
+    #: What the key of a record is: the text of the one column of the table's key, or a JSON object with all of them.
+    #: Records that were captured from a topic or a stream keep their own.
     key_format: Literal["text", "json"] = "json"
+    #: How long such a stream keeps records, a day to a year: it keeps none until it is closed.
     retention: timedelta = timedelta(days=7)
 
     def mistakes(self) -> Iterator[str]:

@@ -23,21 +23,15 @@ class LakeTable:
     """A Delta table of which a source captures versions. It is only read.
 
     Landed records have the columns of the table, `lake_version` and `lake_committed_at`, which a contract may have too.
-
-    Attributes:
-        url: Where it is: a folder, or an address such as `s3://bucket/path`.
-        version: The only version that is captured; None for the newest one.
-        chunk: About how many rows of a version one landed file has, as far as its own files let it.
-        options: Options of the object store, such as `AWS_REGION`; none of them is secret.
-        secrets: Options of the object store that are secret, such as `AWS_SECRET_ACCESS_KEY`, each with a name. Its
-            value is in the environment variable of that name, or in the file that the variable with `_FILE` behind it
-            names.
     """
 
-    url: str
-    version: int | None = None
-    chunk: int = 1_000_000
+    url: str  #: Where it is: a folder, or an address such as `s3://bucket/path`.
+    version: int | None = None  #: The only version that is captured; None for the newest one.
+    chunk: int = 1_000_000  #: About how many rows of a version one landed file has, as far as its own files let it.
+    #: Options of the object store, such as `AWS_REGION`; none of them is secret.
     options: Mapping[str, str] = field(default_factory=dict)
+    #: Options of the object store that are secret, such as `AWS_SECRET_ACCESS_KEY`, each with a name. Its value is in
+    #: the environment variable of that name, or in the file that the variable with `_FILE` behind it names.
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[str]:
@@ -52,22 +46,18 @@ class IcebergTable:
 
     Landed records have the columns of the table, `lake_version` (the number of the snapshot) and `lake_committed_at`,
     which a contract may have too.
-
-    Attributes:
-        table: Its name in the catalog, such as `sales.orders`; or the address of one of its metadata files, such as
-            `/lake/orders/metadata/00003.metadata.json`, of which exactly that state is read.
-        catalog: The properties of the catalog as pyiceberg names them, such as `type`, `uri` and, for a database, the
-            `name` of the catalog in it; none is secret.
-        snapshot: The id of the only snapshot that is captured; None for the newest one.
-        chunk: About how many rows of a snapshot one landed file has, as far as its own files let it.
-        secrets: Properties of the catalog that are secret, such as `token`, each with a name. Its value is in the
-            environment variable of that name, or in the file that the variable with `_FILE` behind it names.
     """
 
+    #: Its name in the catalog, such as `sales.orders`; or the address of one of its metadata files, such as
+    #: `/lake/orders/metadata/00003.metadata.json`, of which exactly that state is read.
     table: str
+    #: The properties of the catalog as pyiceberg names them, such as `type`, `uri` and, for a database, the `name` of
+    #: the catalog in it; none is secret.
     catalog: Mapping[str, str] = field(default_factory=dict)
-    snapshot: int | None = None
-    chunk: int = 1_000_000
+    snapshot: int | None = None  #: The id of the only snapshot that is captured; None for the newest one.
+    chunk: int = 1_000_000  #: About how many rows of a snapshot one landed file has, as far as its own files let it.
+    #: Properties of the catalog that are secret, such as `token`, each with a name. Its value is in the environment
+    #: variable of that name, or in the file that the variable with `_FILE` behind it names.
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     @property

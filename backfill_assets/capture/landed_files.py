@@ -62,32 +62,20 @@ class FileKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandedFile:
-    """A file in the landing place. Its identity is its range of the source, and the same range has the same bytes.
+    """A file in the landing place. Its identity is its range of the source, and the same range has the same bytes."""
 
-    Attributes:
-        source: The source table.
-        family: What it was captured from.
-        range_from: The first position of its range, a text that only its family reads. The range of a file, and of a
-            statement, is all of its bytes.
-        range_to: The position behind the last one.
-        sha256: Of its bytes.
-        original_path: Where it came from, as the person typed it; the title of a statement.
-        stored_path: Relative to the landing place, with forward slashes.
-        size_bytes: How large it is.
-        format: A `Format`, or `statement`; `answer` of what a source said, which is kept beside its records.
-        compression: What it is packed by, one of `PACKED`; or empty.
-    """
-
-    source: str
-    family: str
+    source: str  #: The source table.
+    family: str  #: What it was captured from.
+    #: The first position of its range, a text that only its family reads. The range of a file, and of a statement, is
+    #: all of its bytes.
     range_from: str
-    range_to: str
-    sha256: str
-    original_path: str
-    stored_path: str
-    size_bytes: int
-    format: str
-    compression: str
+    range_to: str  #: The position behind the last one.
+    sha256: str  #: Of its bytes.
+    original_path: str  #: Where it came from, as the person typed it; the title of a statement.
+    stored_path: str  #: Relative to the landing place, with forward slashes.
+    size_bytes: int  #: How large it is.
+    format: str  #: A `Format`, or `statement`; `answer` of what a source said, which is kept beside its records.
+    compression: str  #: What it is packed by, one of `PACKED`; or empty.
 
     @property
     def name(self) -> str:
@@ -102,18 +90,12 @@ class LandedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandingPlace:
-    """Where the landed files of a source are kept.
+    """Where the landed files of a source are kept."""
 
-    Attributes:
-        source: The source table.
-        files: The landing place of all sources.
-        incoming: The folder of this machine for copies that are not checked yet.
-        put_back: Files that were not there with these bytes before a copy was kept.
-    """
-
-    source: str
-    files: Files
-    incoming: Path
+    source: str  #: The source table.
+    files: Files  #: The landing place of all sources.
+    incoming: Path  #: The folder of this machine for copies that are not checked yet.
+    #: Files that were not there with these bytes before a copy was kept.
     put_back: set[str] = field(default_factory=set)
 
     @contextmanager

@@ -45,42 +45,25 @@ _MOST_DEPTH = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedColumn:
-    """A column of a contract, from the schema of a record.
+    """A column of a contract, from the schema of a record."""
 
-    Attributes:
-        name: The names of the members on the way to it, such as `buyer.name`.
-        kind: Its type: `STRING`, `LONG`, `DOUBLE`, `DECIMAL(38,9)`, `BOOLEAN`, `DATE` or `TIMESTAMP`.
-        nullable: Whether a record may lack it.
-        is_json: Whether its value is an array or any object, which lands as its text.
-    """
-
-    name: str
-    kind: str
-    nullable: bool
-    is_json: bool = False
+    name: str  #: The names of the members on the way to it, such as `buyer.name`.
+    kind: str  #: Its type: `STRING`, `LONG`, `DOUBLE`, `DECIMAL(38,9)`, `BOOLEAN`, `DATE` or `TIMESTAMP`.
+    nullable: bool  #: Whether a record may lack it.
+    is_json: bool = False  #: Whether its value is an array or any object, which lands as its text.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedApi:
-    """How the records of one path of an API would be captured.
+    """How the records of one path of an API would be captured."""
 
-    Attributes:
-        path: The path in the document.
-        declaration: The text of `HttpApi(...)`.
-        names: What the declaration imports from `backfill_assets.domain`.
-        columns: The members of a record.
-        key: The members that are likely to identify it; empty where none is.
-        event_time: The member that is likely its time; empty where none is.
-        notes: What was guessed, and what the document leaves open.
-    """
-
-    path: str
-    declaration: str
-    names: tuple[str, ...]
-    columns: tuple[ProposedColumn, ...]
-    key: tuple[str, ...]
-    event_time: str
-    notes: tuple[str, ...]
+    path: str  #: The path in the document.
+    declaration: str  #: The text of `HttpApi(...)`.
+    names: tuple[str, ...]  #: What the declaration imports from `backfill_assets.domain`.
+    columns: tuple[ProposedColumn, ...]  #: The members of a record.
+    key: tuple[str, ...]  #: The members that are likely to identify it; empty where none is.
+    event_time: str  #: The member that is likely its time; empty where none is.
+    notes: tuple[str, ...]  #: What was guessed, and what the document leaves open.
 
 
 def is_openapi(document: object) -> bool:

@@ -45,59 +45,36 @@ def value_of(text: str | None, type_oid: int) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A change of the table.
+    """A change of the table."""
 
-    Attributes:
-        operation: `insert`, `update`, `delete` or `truncate`.
-        lsn: Where the commit of its transaction is in the write-ahead log.
-        position: Its number among the changes of its transaction, from 1.
-        committed_at: When that committed.
-        row: The values by column; of a delete those that the server tells.
-    """
-
-    operation: str
-    lsn: int
-    position: int
-    committed_at: datetime
-    row: Row
+    operation: str  #: `insert`, `update`, `delete` or `truncate`.
+    lsn: int  #: Where the commit of its transaction is in the write-ahead log.
+    position: int  #: Its number among the changes of its transaction, from 1.
+    committed_at: datetime  #: When that committed.
+    row: Row  #: The values by column; of a delete those that the server tells.
 
 
 @dataclass(frozen=True, slots=True)
 class _Relation:
-    """The table as it was when a change was made.
+    """The table as it was when a change was made."""
 
-    Attributes:
-        columns: Its columns in their order.
-        has_all: Whether changes have the whole old row.
-        complaint: Why its changes do not have the columns of now; null when they have.
-    """
-
-    columns: tuple[NamedThen, ...]
-    has_all: bool
-    complaint: str | None
+    columns: tuple[NamedThen, ...]  #: Its columns in their order.
+    has_all: bool  #: Whether changes have the whole old row.
+    complaint: str | None  #: Why its changes do not have the columns of now; null when they have.
 
 
 @dataclass(slots=True, kw_only=True)
 class Decoder:
-    """Reads messages in their order.
+    """Reads messages in their order."""
 
-    Attributes:
-        name: What errors call the table.
-        oid: The object that it is in its database.
-        key: The columns of the source's key.
-        columns: The columns that are wanted.
-        over_time: Those of the table, of now and of the capture before; null where any are taken.
-        base: The types that domains are of, by type.
-        covered_to: Where the last snapshot was taken. Changes of before that cannot be read are left out, because it
-            has what became of them.
-    """
-
-    name: str
-    oid: int
-    key: Sequence[str]
-    columns: Sequence[str]
-    over_time: Columns | None = None
-    base: Mapping[int, int] = field(default_factory=dict)
+    name: str  #: What errors call the table.
+    oid: int  #: The object that it is in its database.
+    key: Sequence[str]  #: The columns of the source's key.
+    columns: Sequence[str]  #: The columns that are wanted.
+    over_time: Columns | None = None  #: Those of the table, of now and of the capture before; null where any are taken.
+    base: Mapping[int, int] = field(default_factory=dict)  #: The types that domains are of, by type.
+    #: Where the last snapshot was taken. Changes of before that cannot be read are left out, because it has what became
+    #: of them.
     covered_to: int = 0
     _relation: _Relation | None = field(default=None, init=False)
 

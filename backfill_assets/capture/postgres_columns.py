@@ -18,23 +18,14 @@ _NUMERIC, _HEADER = 1700, 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableColumn:
-    """A column as the catalog has it.
+    """A column as the catalog has it."""
 
-    Attributes:
-        number: Its number in the table, which no other column gets, also after it was dropped.
-        type_oid: Its type.
-        modifier: What else is said of the type, such as the digits of a number; -1 for nothing.
-        row_of: The transaction that last wrote its row of the catalog.
-        is_toastable: Whether its values can be stored out of line.
-        is_generated: Whether its values are computed, so that changes do not have them.
-    """
-
-    number: int
-    type_oid: int
-    modifier: int
-    row_of: str
-    is_toastable: bool = False
-    is_generated: bool = False
+    number: int  #: Its number in the table, which no other column gets, also after it was dropped.
+    type_oid: int  #: Its type.
+    modifier: int  #: What else is said of the type, such as the digits of a number; -1 for nothing.
+    row_of: str  #: The transaction that last wrote its row of the catalog.
+    is_toastable: bool = False  #: Whether its values can be stored out of line.
+    is_generated: bool = False  #: Whether its values are computed, so that changes do not have them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,19 +72,12 @@ class NamedThen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """The columns of a table now and at the capture before.
+    """The columns of a table now and at the capture before."""
 
-    Attributes:
-        wanted: The columns of the contract.
-        now: All columns that are not generated, by name.
-        before: Those at the capture before; null where it did not pin them.
-        stored_as: The file that the server keeps the rows in now.
-    """
-
-    wanted: Sequence[str]
-    now: Mapping[str, TableColumn]
-    before: PinnedColumns | None
-    stored_as: str
+    wanted: Sequence[str]  #: The columns of the contract.
+    now: Mapping[str, TableColumn]  #: All columns that are not generated, by name.
+    before: PinnedColumns | None  #: Those at the capture before; null where it did not pin them.
+    stored_as: str  #: The file that the server keeps the rows in now.
 
     def complaint(self) -> str | None:
         """Why the rows of before do not have the columns of now; null when they have."""

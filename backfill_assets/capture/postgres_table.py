@@ -35,33 +35,23 @@ class PostgresTable:
 
     Landed records have the columns of the contract, and `pg_operation`, `pg_lsn` (of the commit), `pg_position` (in its
     transaction) and `pg_committed_at`, which the contract has as columns too.
-
-    Attributes:
-        table: Its schema and name, such as `public.orders`.
-        database: The database that it is in.
-        host: Where the server is.
-        port: Its port.
-        user: Who connects: a role with the attribute REPLICATION that may read the table.
-        slot: The name of the replication slot, which only this source reads. The first snapshot creates it.
-        publication: The publication of the table; one that is not there is created by the first snapshot. Usually it
-            has the name of the slot.
-        chunk: The most bytes of the write-ahead log of one landed file. A transaction is never divided.
-        answers_within: How long a connection may take.
-        settings: Further settings of libpq, such as `sslmode`; none of them is secret.
-        secrets: Settings of libpq that are secret, such as `password`, each with a name. Its value is in the
-            environment variable of that name, or in the file that the variable with `_FILE` behind the name names.
     """
 
-    table: str
-    database: str
-    host: str
-    user: str
-    slot: str
-    port: int = 5432
+    table: str  #: Its schema and name, such as `public.orders`.
+    database: str  #: The database that it is in.
+    host: str  #: Where the server is.
+    user: str  #: Who connects: a role with the attribute REPLICATION that may read the table.
+    slot: str  #: The name of the replication slot, which only this source reads. The first snapshot creates it.
+    port: int = 5432  #: Its port.
+    #: The publication of the table; one that is not there is created by the first snapshot. Usually it has the name of
+    #: the slot.
     publication: str = ""
-    chunk: int = 64 << 20
-    answers_within: timedelta = timedelta(seconds=30)
+    chunk: int = 64 << 20  #: The most bytes of the write-ahead log of one landed file. A transaction is never divided.
+    answers_within: timedelta = timedelta(seconds=30)  #: How long a connection may take.
+    #: Further settings of libpq, such as `sslmode`; none of them is secret.
     settings: Mapping[str, str] = field(default_factory=dict)
+    #: Settings of libpq that are secret, such as `password`, each with a name. Its value is in the environment variable
+    #: of that name, or in the file that the variable with `_FILE` behind the name names.
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[str]:

@@ -19,20 +19,15 @@ _SECRETS = ("user", "password", "token")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaRegistry:
-    """A registry that has the schemas of values in Confluent's wire format: Avro, Protobuf or JSON Schema.
+    """A registry that has the schemas of values in Confluent's wire format: Avro, Protobuf or JSON Schema."""
 
-    Attributes:
-        url: Where it is, such as `https://registry:8081`; of Apicurio with `/apis/ccompat/v7`.
-        secrets: `user` and `password`, or `token`, each with a name. Its value is in the environment variable of that
-            name, or in the file that the variable with `_FILE` behind the name names.
-        answers_within: How long it may say nothing before a command stops.
-        versions: By the id of a schema, the version of the contract that records with it are in. With it, records of
-            other schemas are rejected; without it a file is in the version that its columns are of.
-    """
-
-    url: str
+    url: str  #: Where it is, such as `https://registry:8081`; of Apicurio with `/apis/ccompat/v7`.
+    #: `user` and `password`, or `token`, each with a name. Its value is in the environment variable of that name, or in
+    #: the file that the variable with `_FILE` behind the name names.
     secrets: Mapping[str, str] = field(default_factory=dict)
-    answers_within: timedelta = timedelta(seconds=30)
+    answers_within: timedelta = timedelta(seconds=30)  #: How long it may say nothing before a command stops.
+    #: By the id of a schema, the version of the contract that records with it are in. With it, records of other schemas
+    #: are rejected; without it a file is in the version that its columns are of.
     versions: Mapping[int, int] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[str]:
@@ -49,15 +44,11 @@ class SchemaRegistry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaFolder:
-    """A folder that has the schemas of values in Confluent's wire format, each by its id.
+    """A folder that has the schemas of values in Confluent's wire format, each by its id."""
 
-    Attributes:
-        path: The folder, with files such as `7.avsc`, `8.proto` and `9.json`. A schema cannot refer to another one.
-        versions: As of a registry.
-    """
-
+    #: The folder, with files such as `7.avsc`, `8.proto` and `9.json`. A schema cannot refer to another one.
     path: Path
-    versions: Mapping[int, int] = field(default_factory=dict)
+    versions: Mapping[int, int] = field(default_factory=dict)  #: As of a registry.
 
     def mistakes(self) -> Iterator[str]:
         if not isinstance(self.path, Path) or not self.path.is_absolute():
@@ -78,16 +69,11 @@ class BrokenValue(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schema:
-    """A schema.
+    """A schema."""
 
-    Attributes:
-        kind: `AVRO`, `PROTOBUF` or `JSON`.
-        text: As it was registered.
-        references: The schemas that it refers to, by the name under which it does.
-    """
-
-    kind: str
-    text: str
+    kind: str  #: `AVRO`, `PROTOBUF` or `JSON`.
+    text: str  #: As it was registered.
+    #: The schemas that it refers to, by the name under which it does.
     references: Mapping[str, Schema] = field(default_factory=dict)
 
 

@@ -40,30 +40,19 @@ class Schemas(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """A value that was read.
+    """A value that was read."""
 
-    Attributes:
-        schema_id: The schema that it named.
-        members: What it has, as the members of a JSON object.
-    """
-
-    schema_id: int
-    members: bytes
+    schema_id: int  #: The schema that it named.
+    members: bytes  #: What it has, as the members of a JSON object.
 
 
 @dataclass(slots=True, kw_only=True)
 class ValueReader:
-    """Reads values, each by the schema that it names.
+    """Reads values, each by the schema that it names."""
 
-    Attributes:
-        schemas: Where the schemas are.
-        versions: By the id of a schema, the version of the contract.
-        used: The schemas that were needed, since this was emptied.
-    """
-
-    schemas: Schemas
-    versions: Mapping[int, int]
-    used: dict[int, Schema] = field(default_factory=dict)
+    schemas: Schemas  #: Where the schemas are.
+    versions: Mapping[int, int]  #: By the id of a schema, the version of the contract.
+    used: dict[int, Schema] = field(default_factory=dict)  #: The schemas that were needed, since this was emptied.
     _known: dict[int, tuple[Schema, Decode] | BrokenValue] = field(default_factory=dict)
 
     def read(self, value: bytes) -> Read:
@@ -147,17 +136,11 @@ def _decoder(schema: Schema, schema_id: int) -> Decode:
 
 @dataclass(slots=True, kw_only=True)
 class RegistrySchemas:
-    """The schemas of a registry.
+    """The schemas of a registry."""
 
-    Attributes:
-        declared: As the source declares it.
-        secret: The values of its secrets.
-        session: What asks it.
-    """
-
-    declared: SchemaRegistry
-    secret: Mapping[str, str]
-    session: requests.Session = field(default_factory=requests.Session)
+    declared: SchemaRegistry  #: As the source declares it.
+    secret: Mapping[str, str]  #: The values of its secrets.
+    session: requests.Session = field(default_factory=requests.Session)  #: What asks it.
 
     def get(self, schema_id: int) -> Schema:
         return self._schema(f"schemas/ids/{schema_id}", f"schema {schema_id}", ())

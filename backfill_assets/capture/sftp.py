@@ -44,19 +44,12 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderEntry:
-    """An entry of a folder.
+    """An entry of a folder."""
 
-    Attributes:
-        name: Its name; bytes of it that are not UTF-8 are as `os.fsdecode` has them.
-        mode: What it is, as `stat` has it; 0 where the server does not say.
-        size_bytes: How large it is; None where the server does not say.
-        changed_s: When it was changed last, in seconds since 1970; None where the server does not say.
-    """
-
-    name: str
-    mode: int
-    size_bytes: int | None
-    changed_s: int | None
+    name: str  #: Its name; bytes of it that are not UTF-8 are as `os.fsdecode` has them.
+    mode: int  #: What it is, as `stat` has it; 0 where the server does not say.
+    size_bytes: int | None  #: How large it is; None where the server does not say.
+    changed_s: int | None  #: When it was changed last, in seconds since 1970; None where the server does not say.
 
     @property
     def is_folder(self) -> bool:

@@ -22,28 +22,21 @@ _SECRETS = ("password", "key", "key_password")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SftpFolder:
-    """A folder of an SFTP server into which the files of a source are dropped. It is only read.
+    """A folder of an SFTP server into which the files of a source are dropped. It is only read."""
 
-    Attributes:
-        host: The name or the address of the server.
-        user: Who logs in.
-        folder: The folder, as the server names it.
-        host_key: The key that the server has to show: its kind and the key, as `ssh-keyscan` prints them behind the
-            name of the server, such as `ssh-ed25519 AAAA...`; several while it is replaced by another one.
-        secrets: `password`, or `key` and, where that is encrypted, `key_password`, each with a name. Its value is in
-            the environment variable of that name, or in the file that the variable with `_FILE` behind it names; that
-            of `key` is the private key.
-        pattern: Which files of the folder are meant, such as `orders_*.csv`; manifests are looked for beside them.
-        port: The port of the server.
-    """
-
-    host: str
-    user: str
-    folder: str
+    host: str  #: The name or the address of the server.
+    user: str  #: Who logs in.
+    folder: str  #: The folder, as the server names it.
+    #: The key that the server has to show: its kind and the key, as `ssh-keyscan` prints them behind the name of the
+    #: server, such as `ssh-ed25519 AAAA...`; several while it is replaced by another one.
     host_key: str | tuple[str, ...]
+    #: `password`, or `key` and, where that is encrypted, `key_password`, each with a name. Its value is in the
+    #: environment variable of that name, or in the file that the variable with `_FILE` behind it names; that of `key`
+    #: is the private key.
     secrets: Mapping[str, str] = field(default_factory=dict)
+    #: Which files of the folder are meant, such as `orders_*.csv`; manifests are looked for beside them.
     pattern: str = "*"
-    port: int = 22
+    port: int = 22  #: The port of the server.
 
     @property
     def address(self) -> str:

@@ -30,144 +30,90 @@ P = TypeVar("P", int, tuple[int, int])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Positions of one partition of a stream.
+    """Positions of one partition of a stream."""
 
-    Attributes:
-        partition: The partition.
-        range_from: The first position.
-        range_to: The position behind the last one.
-    """
-
-    partition: str
-    range_from: str
-    range_to: str
+    partition: str  #: The partition.
+    range_from: str  #: The first position.
+    range_to: str  #: The position behind the last one.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Captured(Span):
-    """Positions that are landed files already.
+    """Positions that are landed files already."""
 
-    Attributes:
-        since: The beginning of the period for which they were captured; None where a capture went on after another.
-        is_complete: Whether everything is captured for which they were.
-        last_at: The latest time of a record; null without records.
-    """
-
+    #: The beginning of the period for which they were captured; None where a capture went on after another.
     since: datetime | None = None
-    is_complete: bool = False
-    last_at: datetime | None = None
+    is_complete: bool = False  #: Whether everything is captured for which they were.
+    last_at: datetime | None = None  #: The latest time of a record; null without records.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolved(Span):
-    """The positions of a partition that hold a period, and what the stream had of it when it was asked.
+    """The positions of a partition that hold a period, and what the stream had of it when it was asked."""
 
-    Attributes:
-        held_from: The first position that the stream had.
-        held_to: The position behind the last one that it had.
-        records: How many records there are at most; null where positions cannot be counted.
-        size_bytes: About how many bytes these are; null where that is not known.
-        first_at: The time of the first of these records; null without any.
-        expires_at: When the retention may take it; null where it takes nothing.
-    """
-
-    held_from: str
-    held_to: str
-    records: int | None = None
-    size_bytes: int | None = None
-    first_at: datetime | None = None
-    expires_at: datetime | None = None
+    held_from: str  #: The first position that the stream had.
+    held_to: str  #: The position behind the last one that it had.
+    records: int | None = None  #: How many records there are at most; null where positions cannot be counted.
+    size_bytes: int | None = None  #: About how many bytes these are; null where that is not known.
+    first_at: datetime | None = None  #: The time of the first of these records; null without any.
+    expires_at: datetime | None = None  #: When the retention may take it; null where it takes nothing.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
-    """A period of a stream as positions.
+    """A period of a stream as positions."""
 
-    Attributes:
-        family: The family of the stream.
-        name: What people call the stream.
-        stream: Identifies it: positions of another identity mean something else, also under the same name.
-        pinned: What else the positions rest on, such as the isolation level and the retention.
-        is_compacted: Whether the stream drops earlier records of a key, so that what is gone cannot be known.
-        spans: The ranges, by partition.
-        is_whole: Whether they are everything that the source holds now, instead of what happened to it: what has landed
-            and is not among it is withdrawn.
-    """
-
-    family: str
-    name: str
-    stream: str
-    pinned: Mapping[str, str]
-    is_compacted: bool
-    spans: tuple[Resolved, ...]
+    family: str  #: The family of the stream.
+    name: str  #: What people call the stream.
+    stream: str  #: Identifies it: positions of another identity mean something else, also under the same name.
+    pinned: Mapping[str, str]  #: What else the positions rest on, such as the isolation level and the retention.
+    is_compacted: bool  #: Whether the stream drops earlier records of a key, so that what is gone cannot be known.
+    spans: tuple[Resolved, ...]  #: The ranges, by partition.
+    #: Whether they are everything that the source holds now, instead of what happened to it: what has landed and is not
+    #: among it is withdrawn.
     is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """The time of which records are wanted.
+    """The time of which records are wanted."""
 
-    Attributes:
-        start: The first instant; None to go on where the captures of each partition end.
-        end: The first instant behind it; None for everything that is there.
-        is_whole: Not the records of a time are wanted, but everything that the source holds now.
-    """
-
-    start: datetime | None
-    end: datetime | None
-    is_whole: bool = False
+    start: datetime | None  #: The first instant; None to go on where the captures of each partition end.
+    end: datetime | None  #: The first instant behind it; None for everything that is there.
+    is_whole: bool = False  #: Not the records of a time are wanted, but everything that the source holds now.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What a file holds of a piece.
+    """What a file holds of a piece."""
 
-    Attributes:
-        records: How many records.
-        first_at: The earliest time of a record; null without records.
-        last_at: The latest one.
-        range_to: The position behind the last record, where it is only known once the piece has been read; without
-            records, the beginning of the piece where there was nothing to read.
-        goes_on: Whether the stream has the rest of such a piece now, so that it is read next.
-        mark: What its name has besides the positions, of a stream that may answer the same request differently.
-        answer: What the stream said, byte for byte and packed with gzip, where that is kept beside the records.
-    """
-
-    records: int
-    first_at: datetime | None
-    last_at: datetime | None
+    records: int  #: How many records.
+    first_at: datetime | None  #: The earliest time of a record; null without records.
+    last_at: datetime | None  #: The latest one.
+    #: The position behind the last record, where it is only known once the piece has been read; without records, the
+    #: beginning of the piece where there was nothing to read.
     range_to: str | None = None
-    goes_on: bool = False
+    goes_on: bool = False  #: Whether the stream has the rest of such a piece now, so that it is read next.
+    #: What its name has besides the positions, of a stream that may answer the same request differently.
     mark: str = ""
+    #: What the stream said, byte for byte and packed with gzip, where that is kept beside the records.
     answer: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operated:
-    """How the records of a source name what they do to their key.
+    """How the records of a source name what they do to their key."""
 
-    Attributes:
-        key: The columns of the key.
-        column: The column of the operation.
-        create: The value that creates.
-        update: The value that changes.
-        snapshot: The value that observes.
-        delete: The value that deletes; null where the source declares none.
-        at: The column that gets the time of a record without a value, which deletes its key.
-        written: How that time is written where the column has not the form of ISO 8601; None where it has.
-        version: The version of the contract whose names these are.
-        in_events: Whether its records are change events of Debezium, of which such a delete is one more.
-    """
-
-    key: tuple[str, ...]
-    column: str
-    create: str
-    update: str
-    snapshot: str
-    delete: str | None
-    at: str
-    version: int
-    in_events: bool
+    key: tuple[str, ...]  #: The columns of the key.
+    column: str  #: The column of the operation.
+    create: str  #: The value that creates.
+    update: str  #: The value that changes.
+    snapshot: str  #: The value that observes.
+    delete: str | None  #: The value that deletes; null where the source declares none.
+    at: str  #: The column that gets the time of a record without a value, which deletes its key.
+    version: int  #: The version of the contract whose names these are.
+    in_events: bool  #: Whether its records are change events of Debezium, of which such a delete is one more.
+    #: How that time is written where the column has not the form of ISO 8601; None where it has.
     written: Callable[[datetime], str] | None = None
 
     @property
@@ -182,25 +128,15 @@ LOOKS_EVERY_S = 1.0
 
 @dataclass(slots=True)
 class Pace:
-    """Holds a capture or a replay to so many records and bytes a minute, and back while others are behind.
+    """Holds a capture or a replay to so many records and bytes a minute, and back while others are behind."""
 
-    Attributes:
-        records_per_minute: At most so many records; None for no limit.
-        bytes_per_minute: At most so many bytes of the source.
-        group: A consumer group of the stream that must not be held up; empty for none.
-        most_behind: How many records that group may be behind while this goes on.
-        behind: How many it is behind now; it is asked once a second.
-        wait: Waits for seconds.
-        now: Seconds of a clock that never goes back.
-    """
-
-    records_per_minute: int | None = None
-    bytes_per_minute: int | None = None
-    group: str = ""
-    most_behind: int = 0
-    behind: Callable[[], int] | None = None
-    wait: Callable[[float], None] = time.sleep
-    now: Callable[[], float] = time.monotonic
+    records_per_minute: int | None = None  #: At most so many records; None for no limit.
+    bytes_per_minute: int | None = None  #: At most so many bytes of the source.
+    group: str = ""  #: A consumer group of the stream that must not be held up; empty for none.
+    most_behind: int = 0  #: How many records that group may be behind while this goes on.
+    behind: Callable[[], int] | None = None  #: How many it is behind now; it is asked once a second.
+    wait: Callable[[float], None] = time.sleep  #: Waits for seconds.
+    now: Callable[[], float] = time.monotonic  #: Seconds of a clock that never goes back.
     _looked: float | None = field(default=None, init=False)
     _began: float | None = field(default=None, init=False)
     _records: int = field(default=0, init=False)

@@ -302,24 +302,16 @@ TableName = Annotated[str, argument(metavar="TABLE", help="A table, such as silv
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorDocument:
-    """The document of a command that ended with an error.
+    """The document of a command that ended with an error."""
 
-    Attributes:
-        error: The error.
-    """
-
-    error: BackfillError
+    error: BackfillError  #: The error.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a command answers, on standard output.
+    """What a command answers, on standard output."""
 
-    Attributes:
-        console: For what is not a document.
-    """
-
-    console: Console
+    console: Console  #: For what is not a document.
     as_json: bool
 
     def __call__(

@@ -76,32 +76,20 @@ _ENDS_WITH_1 = ("    # refused", "    # blocked")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoStep:
-    """A command of the demo, and its answer.
+    """A command of the demo, and its answer."""
 
-    Attributes:
-        command: The command, as it can be typed.
-        exit_code: How it ended; 1 where the demo shows what is refused.
-        answer: The document of the command.
-    """
-
-    command: str
-    exit_code: int
-    answer: Mapping[str, Any]
+    command: str  #: The command, as it can be typed.
+    exit_code: int  #: How it ended; 1 where the demo shows what is refused.
+    answer: Mapping[str, Any]  #: The document of the command.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoReport:
-    """What the demo did.
+    """What the demo did."""
 
-    Attributes:
-        home: The folder that holds everything.
-        steps: Its commands, in order.
-        elapsed_s: How long it took, in seconds.
-    """
-
-    home: str
-    steps: tuple[DemoStep, ...]
-    elapsed_s: float
+    home: str  #: The folder that holds everything.
+    steps: tuple[DemoStep, ...]  #: Its commands, in order.
+    elapsed_s: float  #: How long it took, in seconds.
 
 
 @app.command()

@@ -286,13 +286,9 @@ def reproduce(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeskDocument:
-    """Where the desk is.
+    """Where the desk is."""
 
-    Attributes:
-        url: The address of its first page, on this machine alone.
-    """
-
-    url: str
+    url: str  #: The address of its first page, on this machine alone.
 
 
 @app.command()

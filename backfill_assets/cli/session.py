@@ -36,16 +36,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What commands use of rooms that they do not know, set by the installed entry point (`backfill_assets.main`).
+    """What commands use of rooms that they do not know, set by the installed entry point (`backfill_assets.main`)."""
 
-    Attributes:
-        recording: Opens what records their work.
-        meanwhile: Imports what the recorder needs and Spark does not, while Spark starts.
-    """
-
-    recording: Recording
+    recording: Recording  #: Opens what records their work.
     serving: Serving
-    meanwhile: Callable[[], None]
+    meanwhile: Callable[[], None]  #: Imports what the recorder needs and Spark does not, while Spark starts.
 
 
 NOBODY = ("it is not stated who is acting", "--by NAME, or set BACKFILL_USER")

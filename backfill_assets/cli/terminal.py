@@ -293,18 +293,12 @@ def _items(items: Items) -> list[_Line]:
 
 @dataclass(frozen=True)
 class _Line:
-    """A value in a line or, where it is narrow, in as many as it needs.
-
-    Attributes:
-        before: What stands before it.
-        style: Of all of it.
-        is_cell: Whether it is broken into lines wherever there is no room: the value of a fact.
-    """
+    """A value in a line or, where it is narrow, in as many as it needs."""
 
     value: Value
-    before: Text = field(default_factory=Text)
-    style: str = ""
-    is_cell: bool = False
+    before: Text = field(default_factory=Text)  #: What stands before it.
+    style: str = ""  #: Of all of it.
+    is_cell: bool = False  #: Whether it is broken into lines wherever there is no room: the value of a fact.
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         said = Text.assemble(self.before, text(self.value))

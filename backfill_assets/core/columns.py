@@ -130,19 +130,12 @@ def widened(found: T.StructType, wanted: T.StructType, *, former: Collection[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnChange:
-    """How a column changes for readers of a table with a publication.
+    """How a column changes for readers of a table with a publication."""
 
-    Attributes:
-        column: Its name.
-        was: Its type until then; null where it is added.
-        becomes: Its type in the new rows; null where they do not have it.
-        loosens: Whether null is allowed in it, or inside of it, where it was not.
-    """
-
-    column: str
-    was: str | None
-    becomes: str | None
-    loosens: bool = False
+    column: str  #: Its name.
+    was: str | None  #: Its type until then; null where it is added.
+    becomes: str | None  #: Its type in the new rows; null where they do not have it.
+    loosens: bool = False  #: Whether null is allowed in it, or inside of it, where it was not.
 
 
 def column_changes(

@@ -162,13 +162,9 @@ class Refused(BackfillError):
 
 
 class InvalidDeclaration(Refused):
-    """An invalid declaration of a domain; the message names the table and the mistake.
+    """An invalid declaration of a domain; the message names the table and the mistake."""
 
-    Attributes:
-        place: The file of the author, and the line, where it is; empty where that is not known.
-    """
-
-    place: str = ""
+    place: str = ""  #: The file of the author, and the line, where it is; empty where that is not known.
 
 
 class UnknownName(Refused):
@@ -310,15 +306,10 @@ class Unrecorded(Unexpected):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One table, or set, that could not be processed.
+    """One table, or set, that could not be processed."""
 
-    Attributes:
-        table: The table, or the set.
-        error: Why it could not.
-    """
-
-    table: str
-    error: BackfillError
+    table: str  #: The table, or the set.
+    error: BackfillError  #: Why it could not.
 
     def __str__(self) -> str:
         return f"{self.table}: {self.error.message}"

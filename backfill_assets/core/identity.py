@@ -81,22 +81,16 @@ def document_digest(document: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFile:
-    """One Parquet file of a table.
+    """One Parquet file of a table."""
 
-    Attributes:
-        path: Relative to the table's root, with forward slashes, not URL-encoded.
-        size_bytes: As listed by the store after writing.
-        rows: From the Parquet footer.
-        sha256: Of the file's bytes when it was staged; empty when unknown. Not part of its identity, which can also be
-            derived from a table's log.
-        stamp: Of the file in its store when `sha256` was taken ; as long as it is the same, the
-            file has not been written. Empty when unknown. Not part of its identity.
-    """
-
-    path: str
-    size_bytes: int
-    rows: int
+    path: str  #: Relative to the table's root, with forward slashes, not URL-encoded.
+    size_bytes: int  #: As listed by the store after writing.
+    rows: int  #: From the Parquet footer.
+    #: Of the file's bytes when it was staged; empty when unknown. Not part of its identity, which can also be derived
+    #: from a table's log.
     sha256: str = field(default="", compare=False)
+    #: Of the file in its store when `sha256` was taken ; as long as it is the same, the file has not been written.
+    #: Empty when unknown. Not part of its identity.
     stamp: str = field(default="", compare=False)
 
 
@@ -144,17 +138,12 @@ EMPTY_FILE_SET = FileSet()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEvidence:
-    """What the log of a table contained when a publication had landed, or could not land any more.
+    """What the log of a table contained when a publication had landed, or could not land any more."""
 
-    Attributes:
-        after: The last version before these commits; -1 when they begin with the first one.
-        commits: The sha256 of the bytes of each commit, in order; the last one is the publication's, or fences it off.
-        state: The digest of the columns, properties and protocol of the table after it.
-    """
-
-    after: int
+    after: int  #: The last version before these commits; -1 when they begin with the first one.
+    #: The sha256 of the bytes of each commit, in order; the last one is the publication's, or fences it off.
     commits: tuple[str, ...]
-    state: str
+    state: str  #: The digest of the columns, properties and protocol of the table after it.
 
     @property
     def version(self) -> int:

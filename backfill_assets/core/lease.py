@@ -107,37 +107,23 @@ def _began(number: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaseTerms:
-    """The lease that a process requests when it begins work.
+    """The lease that a process requests when it begins work."""
 
-    Attributes:
-        attempt: Identifies this attempt; it is part of everything that is written for it.
-        length: How long other processes respect the lease when it is not renewed.
-        machine: The process, as `this_process` names it.
-    """
-
-    attempt: str
-    length: timedelta
-    machine: str = field(default_factory=this_process)
+    attempt: str  #: Identifies this attempt; it is part of everything that is written for it.
+    length: timedelta  #: How long other processes respect the lease when it is not renewed.
+    machine: str = field(default_factory=this_process)  #: The process, as `this_process` names it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """The process that works on a run or a landed file, or whose turn it is to land files.
-
-    Attributes:
-        holder: On whose behalf.
-        machine: The process, `host:pid`.
-        since_at: When the work began.
-        until_at: When the lease ends, unless it is renewed.
-        mark: What `mark_of` gave of the process when it began.
-    """
+    """The process that works on a run or a landed file, or whose turn it is to land files."""
 
     attempt: str
-    holder: str
-    machine: str
-    since_at: datetime
-    until_at: datetime
-    mark: str = ""
+    holder: str  #: On whose behalf.
+    machine: str  #: The process, `host:pid`.
+    since_at: datetime  #: When the work began.
+    until_at: datetime  #: When the lease ends, unless it is renewed.
+    mark: str = ""  #: What `mark_of` gave of the process when it began.
 
     def is_alive(self, at: datetime) -> bool:
         """Whether other processes have to respect the lease."""

@@ -30,16 +30,11 @@ class InvalidSetting(Refused):
 
 @dataclass(frozen=True, slots=True)
 class StoreUrl:
-    """A prefix of a bucket in a store that speaks the protocol of S3; for files that are only fetched, of other stores.
-
-    Attributes:
-        prefix: The key below which everything is, without slashes at its ends; may be empty.
-        scheme: The store: `s3`, `gs` or `az`. A lake and a landing folder are in the first.
-    """
+    """A prefix of a bucket in a store that speaks the S3 protocol; files can also be fetched from other stores."""
 
     bucket: str
-    prefix: str = ""
-    scheme: str = "s3"
+    prefix: str = ""  #: The key below which everything is, without slashes at its ends; may be empty.
+    scheme: str = "s3"  #: The store: `s3`, `gs` or `az`. A lake and a landing folder are in the first.
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.bucket}/{self.prefix}".rstrip("/")

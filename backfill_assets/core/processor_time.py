@@ -24,15 +24,10 @@ children that have ended, each for itself and in the kernel."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorClock:
-    """The time that processors have spent since it was made.
+    """The time that processors have spent since it was made."""
 
-    Attributes:
-        roots: Processes that are measured with all below them; none where others compute.
-        cores: How many cores are set aside, where the time is not measured.
-    """
-
-    roots: tuple[int, ...]
-    cores: int
+    roots: tuple[int, ...]  #: Processes that are measured with all below them; none where others compute.
+    cores: int  #: How many cores are set aside, where the time is not measured.
     _began_s: float = field(init=False)
     _spent_s: float | None = field(init=False)
 

@@ -10,18 +10,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of long work, for a display.
-
-    Attributes:
-        table: The table it is done for; empty where it is for several.
-        done, total: In partitions.
-    """
+    """The progress of long work, for a display."""
 
     step: str
-    done: int
-    total: int
+    done: int  #: In partitions.
+    total: int  #: In partitions.
     line: str
-    table: str = ""
+    table: str = ""  #: The table it is done for; empty where it is for several.
 
 
 Listener = Callable[[Progress], None]

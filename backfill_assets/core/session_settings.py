@@ -117,14 +117,10 @@ _JAVA_OF_ROWS = re.compile(r"-Duser\.(timezone|language|country|variant|region)\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongSetting:
-    """A setting of a session with another value than the required one.
-
-    Attributes:
-        expected: Its fixed value; None for one that must not be given.
-    """
+    """A setting of a session with another value than the required one."""
 
     name: str
-    expected: str | None
+    expected: str | None  #: Its fixed value; None for one that must not be given.
     found: str | None
 
     def __str__(self) -> str:

@@ -47,84 +47,62 @@ IS_CHECKOUT = (PROJECT_ROOT / "pyproject.toml").exists()
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of one process.
+    """The settings of one process."""
 
-    Attributes:
-        home: The folder for everything that the project writes, unless another setting overrides it (`BACKFILL_HOME`).
-        reference: The place of reference files (`BACKFILL_REFERENCE`), a folder or `s3://bucket/prefix`.
-        reference_archive: The place of the bytes of every reference that was ever used
-            (`BACKFILL_REFERENCE_ARCHIVE`); by default below `home`, or below `reference` when that is in a store.
-        lake: The place of the Delta tables (`BACKFILL_LAKE`), a folder or `s3://bucket/prefix`.
-        landing: The place of landed files (`BACKFILL_LANDING`), a folder or `s3://bucket/prefix`.
-        ledger_url: A SQLAlchemy URL (`BACKFILL_LEDGER_URL`).
-        dagster_url: The PostgreSQL database of Dagster's runs (`BACKFILL_DAGSTER_URL`), that of the ledger by default;
-            empty when they are in files below `home`.
-        domain: The module that holds `DOMAIN` (`BACKFILL_DOMAIN`); by default the example in a checkout, and empty for
-            an installed package.
-        first_day: The first partition of the daily tables (`BACKFILL_FIRST_DAY`).
-        user: Who is acting when `--by` is not given (`BACKFILL_USER`); empty when unknown.
-        chunk_partitions: The most output partitions of a chunk (`BACKFILL_CHUNK_PARTITIONS`).
-        chunk_rows: The most rows that a chunk is expected to have (`BACKFILL_CHUNK_ROWS`).
-        compare_in_spark_above: How many bytes of staged and accepted files together this process compares itself;
-            Spark's workers compare more (`BACKFILL_COMPARE_IN_SPARK_ABOVE`).
-        rollback_days: How long a replaced version can be restored (`BACKFILL_ROLLBACK_DAYS`).
-        reproduction_days: How long a published run can be rebuilt from its inputs (`BACKFILL_REPRODUCTION_DAYS`).
-        dagster_days: How long a finished run stays in Dagster's record that no page of an asset shows
-            (`BACKFILL_DAGSTER_DAYS`).
-        lease: How long a lease on work in progress lasts when its process does not renew it
-            (`BACKFILL_LEASE_SECONDS`).
-        clock_behind: How far the clock of a machine may be behind the last event of the ledger
-            (`BACKFILL_CLOCK_BEHIND_HOURS`).
-        spark_master: `local[*]`, a cluster's URL (`BACKFILL_SPARK_MASTER`).
-        spark_remote: A Spark Connect URL, instead of a master (`BACKFILL_SPARK_REMOTE`).
-        tariff: What computing costs, for `plan --max-cost`: how many cores are set aside (`BACKFILL_CORES`; by default
-            those of this machine), and the price of a core hour (`BACKFILL_CORE_HOUR_PRICE`, such as `0.05 EUR`).
-        spark_memory: The driver's heap (`BACKFILL_SPARK_MEMORY`).
-        spark_shuffle_partitions: (`BACKFILL_SPARK_SHUFFLE_PARTITIONS`).
-        spark_conf: Further Spark settings that only tune, as `key=value` separated by `;` (`BACKFILL_SPARK_CONF`).
-        desk_url: Where `backfill desk` is served for readers of Dagster's pages (`BACKFILL_DESK_URL`); empty when it
-            is not.
-        drop: What the sensor `drop` watches, with a folder per source (`BACKFILL_DROP`); None for none.
-        sensors: The sensors that may act (`BACKFILL_SENSORS`, names separated by commas); None for all. It
-            switches none on: that is done in Dagster.
-        live_at: When the schedule `live` takes the newest days on, every day, in UTC (`BACKFILL_LIVE_AT`).
-        image: The digest of the image of the container that this runs in, which is recorded with every run
-            (`BACKFILL_IMAGE_DIGEST`, or else `DAGSTER_CURRENT_IMAGE`); empty when there is none.
-        log: `json` for a line of JSON per step of a run on standard error (`BACKFILL_LOG`); else empty.
-        access: Endpoint and credentials of object stores, from the `AWS_*` variables that other programs read as well;
-            `BACKFILL_STORAGE_OPTIONS` overrides them and adds options of delta-rs, as `key=value` separated by `;`.
-    """
-
+    #: The folder for everything that the project writes, unless another setting overrides it (`BACKFILL_HOME`).
     home: Path
-    reference: Place
+    reference: Place  #: The place of reference files (`BACKFILL_REFERENCE`), a folder or `s3://bucket/prefix`.
+    #: The place of the bytes of every reference that was ever used (`BACKFILL_REFERENCE_ARCHIVE`); by default below
+    #: `home`, or below `reference` when that is in a store.
     reference_archive: Place
-    lake: Place
-    landing: Place
-    ledger_url: str
+    lake: Place  #: The place of the Delta tables (`BACKFILL_LAKE`), a folder or `s3://bucket/prefix`.
+    landing: Place  #: The place of landed files (`BACKFILL_LANDING`), a folder or `s3://bucket/prefix`.
+    ledger_url: str  #: A SQLAlchemy URL (`BACKFILL_LEDGER_URL`).
+    #: The PostgreSQL database of Dagster's runs (`BACKFILL_DAGSTER_URL`), that of the ledger by default; empty when
+    #: they are in files below `home`.
     dagster_url: str
+    #: The module that holds `DOMAIN` (`BACKFILL_DOMAIN`); by default the example in a checkout, and empty for an
+    #: installed package.
     domain: str
-    first_day: date
-    user: str
-    chunk_partitions: int
-    chunk_rows: int
+    first_day: date  #: The first partition of the daily tables (`BACKFILL_FIRST_DAY`).
+    user: str  #: Who is acting when `--by` is not given (`BACKFILL_USER`); empty when unknown.
+    chunk_partitions: int  #: The most output partitions of a chunk (`BACKFILL_CHUNK_PARTITIONS`).
+    chunk_rows: int  #: The most rows that a chunk is expected to have (`BACKFILL_CHUNK_ROWS`).
+    #: How many bytes of staged and accepted files together this process compares itself; Spark's workers compare more
+    #: (`BACKFILL_COMPARE_IN_SPARK_ABOVE`).
     compare_in_spark_above: int
-    rollback_days: int
-    reproduction_days: int
+    rollback_days: int  #: How long a replaced version can be restored (`BACKFILL_ROLLBACK_DAYS`).
+    reproduction_days: int  #: How long a published run can be rebuilt from its inputs (`BACKFILL_REPRODUCTION_DAYS`).
+    #: How long a finished run stays in Dagster's record that no page of an asset shows (`BACKFILL_DAGSTER_DAYS`).
     dagster_days: int
+    #: How long a lease on work in progress lasts when its process does not renew it (`BACKFILL_LEASE_SECONDS`).
     lease: timedelta
+    #: How far the clock of a machine may be behind the last event of the ledger (`BACKFILL_CLOCK_BEHIND_HOURS`).
     clock_behind: timedelta
-    spark_master: str
-    spark_remote: str
-    spark_memory: str
-    spark_shuffle_partitions: int
+    spark_master: str  #: `local[*]`, a cluster's URL (`BACKFILL_SPARK_MASTER`).
+    spark_remote: str  #: A Spark Connect URL, instead of a master (`BACKFILL_SPARK_REMOTE`).
+    spark_memory: str  #: The driver's heap (`BACKFILL_SPARK_MEMORY`).
+    spark_shuffle_partitions: int  #: (`BACKFILL_SPARK_SHUFFLE_PARTITIONS`).
+    #: What the sensor `drop` watches, with a folder per source (`BACKFILL_DROP`); None for none.
     drop: Place | None = None
+    #: The sensors that may act (`BACKFILL_SENSORS`, names separated by commas); None for all. It switches none on: that
+    #: is done in Dagster.
     sensors: frozenset[Sensor] | None = None
+    #: When the schedule `live` takes the newest days on, every day, in UTC (`BACKFILL_LIVE_AT`).
     live_at: time = DEFAULT_LIVE_AT
+    #: What computing costs, for `plan --max-cost`: how many cores are set aside (`BACKFILL_CORES`; by default those of
+    #: this machine), and the price of a core hour (`BACKFILL_CORE_HOUR_PRICE`, such as `0.05 EUR`).
     tariff: Tariff = ONE_CORE
+    #: The digest of the image of the container that this runs in, which is recorded with every run
+    #: (`BACKFILL_IMAGE_DIGEST`, or else `DAGSTER_CURRENT_IMAGE`); empty when there is none.
     image: str = ""
-    log: str = ""
+    log: str = ""  #: `json` for a line of JSON per step of a run on standard error (`BACKFILL_LOG`); else empty.
+    #: Where `backfill desk` is served for readers of Dagster's pages (`BACKFILL_DESK_URL`); empty when it is not.
     desk_url: str = ""
+    #: Further Spark settings that only tune, as `key=value` separated by `;` (`BACKFILL_SPARK_CONF`).
     spark_conf: Mapping[str, str] = field(default_factory=dict)
+    #: Endpoint and credentials of object stores, from the `AWS_*` variables that other programs read as well;
+    #: `BACKFILL_STORAGE_OPTIONS` overrides them and adds options of delta-rs, as `key=value` separated by `;`.
     access: StoreAccess = field(default_factory=StoreAccess)
 
     @property

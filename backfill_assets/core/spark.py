@@ -165,17 +165,11 @@ def _opened_on(server: SparkServer) -> RemoteSession:
 
 @dataclass(slots=True)
 class _Chosen:
-    """Where this process computes.
+    """Where this process computes."""
 
-    Attributes:
-        sessions: Its sessions on servers, by home.
-        servers: The processes of these servers, by home.
-        is_elsewhere: Whether it began without a server.
-    """
-
-    sessions: dict[Path, RemoteSession] = field(default_factory=dict)
-    servers: dict[Path, int] = field(default_factory=dict)
-    is_elsewhere: bool = False
+    sessions: dict[Path, RemoteSession] = field(default_factory=dict)  #: Its sessions on servers, by home.
+    servers: dict[Path, int] = field(default_factory=dict)  #: The processes of these servers, by home.
+    is_elsewhere: bool = False  #: Whether it began without a server.
 
 
 _chosen = _Chosen()

@@ -31,17 +31,11 @@ _OF_VALUE = re.compile(r"The value '(?P<value>.+?)' of the type \"STRING\"", re.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerError:
-    """An error of Python in a worker of Spark.
+    """An error of Python in a worker of Spark."""
 
-    Attributes:
-        kind: The class of the error.
-        said: The same with its message, which may quote values of rows, in one line.
-        places: The files and lines that it passed, innermost last.
-    """
-
-    kind: str
-    said: str
-    places: tuple[tuple[str, int], ...]
+    kind: str  #: The class of the error.
+    said: str  #: The same with its message, which may quote values of rows, in one line.
+    places: tuple[tuple[str, int], ...]  #: The files and lines that it passed, innermost last.
 
 
 def worker_error(error: Exception) -> WorkerError | None:

@@ -102,28 +102,17 @@ class DidNotStart(Retryable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkServer:
-    """A server that was started.
+    """A server that was started."""
 
-    Attributes:
-        name: Differs from that of every other server.
-        machine: Its process, `host:pid`; the number is 0 until it is known.
-        mark: What tells its process from any other that ever has this number; empty where the system does not say.
-        port: Where it listens on loopback.
-        token: Who has it may use the server.
-        since_at: When it was started.
-        versions: Of this project, PySpark and Python.
-        settings: The digest of the settings that it was started with.
-    """
-
-    name: str
+    name: str  #: Differs from that of every other server.
     home: str
-    machine: str
-    mark: str
-    port: int
-    token: str = field(repr=False)
-    since_at: datetime
-    versions: Mapping[str, str]
-    settings: str
+    machine: str  #: Its process, `host:pid`; the number is 0 until it is known.
+    mark: str  #: What tells its process from any other that ever has this number; empty where the system does not say.
+    port: int  #: Where it listens on loopback.
+    token: str = field(repr=False)  #: Who has it may use the server.
+    since_at: datetime  #: When it was started.
+    versions: Mapping[str, str]  #: Of this project, PySpark and Python.
+    settings: str  #: The digest of the settings that it was started with.
 
     @property
     def address(self) -> str:
@@ -146,15 +135,10 @@ class SparkServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a home says of its server.
+    """What a home says of its server."""
 
-    Attributes:
-        server: The server; None when the state cannot be read.
-        unfit: Why it is not used; None when it is.
-    """
-
-    server: SparkServer | None
-    unfit: Unfit | None
+    server: SparkServer | None  #: The server; None when the state cannot be read.
+    unfit: Unfit | None  #: Why it is not used; None when it is.
 
     @property
     def fit(self) -> SparkServer | None:

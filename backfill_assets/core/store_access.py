@@ -36,20 +36,14 @@ _PROVIDERS = "org.apache.hadoop.fs.s3a"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreAccess:
-    """How an object store is reached; what is empty is left to the libraries' own chains (roles, instance profiles).
+    """How an object store is reached; what is empty is left to the libraries' own chains (roles, instance profiles)."""
 
-    Attributes:
-        endpoint: The URL of the store; empty for Amazon's.
-        region: Empty for the libraries' default.
-        access_key: The id of a key; empty for none.
-        further: Options that only delta-rs knows.
-    """
-
-    endpoint: str = ""
-    region: str = ""
-    access_key: str = field(default="", repr=False)
+    endpoint: str = ""  #: The URL of the store; empty for Amazon's.
+    region: str = ""  #: Empty for the libraries' default.
+    access_key: str = field(default="", repr=False)  #: The id of a key; empty for none.
     secret_key: str = field(default="", repr=False)
     session_token: str = field(default="", repr=False)
+    #: Options that only delta-rs knows.
     further: Mapping[str, str] = field(default_factory=dict, repr=False, hash=False)
 
     @staticmethod

@@ -9,17 +9,11 @@ from decimal import Decimal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What something costs, or is expected to.
+    """What something costs, or is expected to."""
 
-    Attributes:
-        core_seconds: Seconds of all cores together.
-        amount: What these cost in money; null where a core hour has no price.
-        currency: Of the amount; may be empty.
-    """
-
-    core_seconds: float
-    amount: float | None
-    currency: str
+    core_seconds: float  #: Seconds of all cores together.
+    amount: float | None  #: What these cost in money; null where a core hour has no price.
+    currency: str  #: Of the amount; may be empty.
 
 
 def sum_of(costs: Sequence[Cost]) -> Cost:
@@ -34,17 +28,11 @@ def sum_of(costs: Sequence[Cost]) -> Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """What computing costs. Costs are core seconds of processor time, or money where a core hour has a price.
+    """What computing costs. Costs are core seconds of processor time, or money where a core hour has a price."""
 
-    Attributes:
-        cores: How many cores are set aside where processor time is not measured; see `core.processor_time`.
-        price: Of a core hour; None to count core seconds.
-        currency: Of the price, such as `EUR`; may be empty.
-    """
-
-    cores: int
-    price: Decimal | None = None
-    currency: str = ""
+    cores: int  #: How many cores are set aside where processor time is not measured; see `core.processor_time`.
+    price: Decimal | None = None  #: Of a core hour; None to count core seconds.
+    currency: str = ""  #: Of the price, such as `EUR`; may be empty.
 
     def cost(self, seconds: float) -> Decimal:
         """What so many seconds of one core cost."""

@@ -33,21 +33,13 @@ _scan = json.JSONDecoder().raw_decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedRecords:
-    """The records of captured files.
+    """The records of captured files."""
 
-    Attributes:
-        ws: Where the files are.
-        source: The source that they were captured for.
-        parts: The files, in the order of their positions.
-        headers: What the records of a file have besides their own headers.
-        is_live: Whether the topic was there before, so that its partitions may be others.
-    """
-
-    ws: Workspace
-    source: str
-    parts: tuple[ReplayPart, ...]
-    headers: Callable[[ReplayPart], Headers]
-    is_live: bool
+    ws: Workspace  #: Where the files are.
+    source: str  #: The source that they were captured for.
+    parts: tuple[ReplayPart, ...]  #: The files, in the order of their positions.
+    headers: Callable[[ReplayPart], Headers]  #: What the records of a file have besides their own headers.
+    is_live: bool  #: Whether the topic was there before, so that its partitions may be others.
 
     def __iter__(self) -> Iterator[Outgoing | None]:
         """The records; None for one that was captured twice, or is of one value with the one before it."""

@@ -56,35 +56,24 @@ _ENDS = (str(Operation.DELETE), str(Operation.TRUNCATE), UNKNOWN_SINCE)
 
 
 class Held(NamedTuple):
-    """A row, or a key that has none.
+    """A row, or a key that has none."""
 
-    Attributes:
-        key: The columns of the key.
-        row: By column, the value as JSON; None for a key that has no row.
-        day: The partition of the row, or the latest one that the key had a row in; None where that is not known.
-        at: When it happened; of a row with a date alone, and where that is not known, None.
-        import_id: What took the key away, if it was withdrawn.
-    """
-
-    key: Mapping[str, Any]
-    row: Mapping[str, str] | None
+    key: Mapping[str, Any]  #: The columns of the key.
+    row: Mapping[str, str] | None  #: By column, the value as JSON; None for a key that has no row.
+    #: The partition of the row, or the latest one that the key had a row in; None where that is not known.
     day: date | None
-    at: datetime | None
-    import_id: str | None
+    at: datetime | None  #: When it happened; of a row with a date alone, and where that is not known, None.
+    import_id: str | None  #: What took the key away, if it was withdrawn.
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeldRows:
-    """The rows and keys of the inputs of a replay.
-
-    Attributes:
-        period: Of a source, only rows whose event time is in it, and keys that had a version on its UTC dates; None for
-            all.
-    """
+    """The rows and keys of the inputs of a replay."""
 
     ws: Workspace
     table: SourceTable | DerivedTable
     parts: Sequence[ReplayPart]
+    #: Of a source, only rows whose event time is in it, and keys that had a version on its UTC dates; None for all.
     period: tuple[datetime, datetime] | None
 
     def __iter__(self) -> Iterator[Held]:

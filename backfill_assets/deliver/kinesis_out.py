@@ -56,15 +56,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A record of a request.
+    """A record of a request."""
 
-    Attributes:
-        key: Its partition key.
-        held: Its data.
-    """
-
-    key: str
-    held: bytes
+    key: str  #: Its partition key.
+    held: bytes  #: Its data.
 
     @property
     def size_bytes(self) -> int:
@@ -74,13 +69,9 @@ class Entry:
 
 @dataclass(slots=True)
 class Allowance:
-    """What may be sent to a shard now.
+    """What may be sent to a shard now."""
 
-    Attributes:
-        now: Seconds of a clock that never goes back.
-    """
-
-    now: Callable[[], float] = time.monotonic
+    now: Callable[[], float] = time.monotonic  #: Seconds of a clock that never goes back.
     _left: list[float] = field(default_factory=lambda: [(1 - _SHARE) * each for each in _A_SECOND])
     _at: float | None = None
 

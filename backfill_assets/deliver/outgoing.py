@@ -25,17 +25,13 @@ _OWN = ("x-replay-id", "x-run-id", "x-processing-mode", "x-transform-version", "
 
 @dataclass(slots=True, kw_only=True)
 class OutgoingRecords:
-    """The records of a replay.
+    """The records of a replay."""
 
-    Attributes:
-        ws: Where its inputs are.
-        left_out: How many captured records were left out, as far as they were read: they are of other times than were
-            asked for, were captured twice, or are of one value with the record before them.
-    """
-
-    ws: Workspace
+    ws: Workspace  #: Where its inputs are.
     replay: ReplayRecord
     table: SourceTable | DerivedTable
+    #: How many captured records were left out, as far as they were read: they are of other times than were asked for,
+    #: were captured twice, or are of one value with the record before them.
     left_out: int = 0
     _versions: dict[str, str] = field(default_factory=dict)
 

@@ -20,19 +20,13 @@ def milliseconds(at: datetime) -> int:
 
 
 class Outgoing(NamedTuple):
-    """A record as it is sent.
-
-    Attributes:
-        value: Its value; None deletes the key.
-        at: Its time, in milliseconds.
-        partition: The partition of a topic; -1 for the one of its key.
-    """
+    """A record as it is sent."""
 
     key: bytes | None
-    value: bytes | None
+    value: bytes | None  #: Its value; None deletes the key.
     headers: Headers
-    at: int
-    partition: int = -1
+    at: int  #: Its time, in milliseconds.
+    partition: int = -1  #: The partition of a topic; -1 for the one of its key.
 
     @property
     def size_bytes(self) -> int:
@@ -40,15 +34,10 @@ class Outgoing(NamedTuple):
 
 
 class Target(NamedTuple):
-    """A topic or a stream that is there.
+    """A topic or a stream that is there."""
 
-    Attributes:
-        identity: Tells it from any other, also from one that had its name before.
-        partitions: How many partitions or shards it has.
-    """
-
-    identity: str
-    partitions: int
+    identity: str  #: Tells it from any other, also from one that had its name before.
+    partitions: int  #: How many partitions or shards it has.
 
 
 class Sender(Protocol):

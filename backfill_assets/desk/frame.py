@@ -41,21 +41,14 @@ _NAVIGATION = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """Something to type or to choose in a form.
-
-    Attributes:
-        label: What it is called; an empty one hides the field, whose value is sent as it is.
-        options: What can be chosen; empty where anything can be typed.
-        every: What an empty choice is called; empty when something has to be chosen.
-        required: Whether something has to be typed.
-    """
+    """Something to type or to choose in a form."""
 
     name: str
-    label: str = ""
+    label: str = ""  #: What it is called; an empty one hides the field, whose value is sent as it is.
     value: str = ""
-    options: tuple[str, ...] = ()
-    every: str = ""
-    required: bool = False
+    options: tuple[str, ...] = ()  #: What can be chosen; empty where anything can be typed.
+    every: str = ""  #: What an empty choice is called; empty when something has to be chosen.
+    required: bool = False  #: Whether something has to be typed.
 
 
 def address_of(ref: Ref) -> str:

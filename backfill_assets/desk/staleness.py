@@ -21,31 +21,20 @@ _Basis = tuple[str, date, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownStaleness:
-    """What is known to be stale.
+    """What is known to be stale."""
 
-    Attributes:
-        tables: Table by table; empty while nothing is known.
-        as_of: When it was found out; None while nothing is known.
-        is_current: Whether nothing that it depends on has changed since.
-        problem: Why it could not be found out; None when it could.
-    """
-
-    tables: tuple[Staleness, ...] = ()
-    as_of: datetime | None = None
-    is_current: bool = False
-    problem: str | None = None
+    tables: tuple[Staleness, ...] = ()  #: Table by table; empty while nothing is known.
+    as_of: datetime | None = None  #: When it was found out; None while nothing is known.
+    is_current: bool = False  #: Whether nothing that it depends on has changed since.
+    problem: str | None = None  #: Why it could not be found out; None when it could.
 
 
 @dataclass(slots=True)
 class StalenessInBackground:
-    """The last known staleness, found out again when something has changed.
-
-    Attributes:
-        patience_s: How long a page waits for it.
-    """
+    """The last known staleness, found out again when something has changed."""
 
     ws: Workspace
-    patience_s: float
+    patience_s: float  #: How long a page waits for it.
     _worker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="staleness"))
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _known: tuple[_Basis | None, KnownStaleness] = (None, KnownStaleness())

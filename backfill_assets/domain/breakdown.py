@@ -27,7 +27,7 @@ _MOST_DAYS, _MOST_MONTHS = 36_525, 1_200
 class Breakdown:
     """What reviewers are shown of a derived table: its measures before and after, by month and business dimensions.
 
-    Attributes:
+    Args:
         by: The dimensions: columns with few values, such as a jurisdiction. The month of the partition is always one.
         measures: By name, a Spark SQL expression over one row: a condition counts the rows that meet it, a number is
             added up, such as `{"breached": "sla_state = 'BREACHED'", "amount": "amount"}`. `rows` is always one.
@@ -49,20 +49,13 @@ class Tolerance:
     """How much of a measure of accepted rows may be off before they have to be restated. Written with `tolerance(...)`.
 
     What is off is added up row by row, without its sign: 5 more in one row and 5 less in another are 10.
-
-    Attributes:
-        measure: A measure of the table's breakdown, or `rows`.
-        by: Dimensions of the breakdown by which it is compared; none for the whole month.
-        percent: How much may be off, in percent of the accepted value.
-        at_least: Less than this does not count, whatever its percentage.
-        owner: A group of `approvers.yaml`: a member of it may leave the accepted rows as they are.
     """
 
-    measure: str
-    by: tuple[str, ...] = ()
-    percent: Decimal
-    at_least: int = 0
-    owner: str
+    measure: str  #: A measure of the table's breakdown, or `rows`.
+    by: tuple[str, ...] = ()  #: Dimensions of the breakdown by which it is compared; none for the whole month.
+    percent: Decimal  #: How much may be off, in percent of the accepted value.
+    at_least: int = 0  #: Less than this does not count, whatever its percentage.
+    owner: str  #: A group of `approvers.yaml`: a member of it may leave the accepted rows as they are.
 
 
 def tolerance(

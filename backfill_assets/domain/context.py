@@ -19,31 +19,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformContext:
-    """The context of one call of a transform: no clock, no environment, nothing that differs for another run.
+    """The context of one call of a transform: no clock, no environment, nothing that differs for another run."""
 
-    Attributes:
-        run_id: The run for which it is called.
-        kind: Why history is computed.
-        mode: How the run may act.
-        transform_version: The registered release that was called.
-        output: The days from the first to the last output day of this call, half-open. Rows of other partitions than
-            `output_partitions` are dropped by the caller, so a transform may use the range to save work, never to
-            decide a value.
-        output_partitions: The output partitions, in order; a set may leave gaps between them.
-        input_days: Per argument, the first to the last input day that was read, warm-up included. Where the output
-            has gaps, only the windows of the output partitions were read.
-        references: The parsed reference values that the table declares, by name.
-        spark: For building small DataFrames from references; a transform reads nothing with it and runs no action.
-    """
-
-    run_id: str
-    kind: Kind
-    mode: Mode
-    transform_version: str
+    run_id: str  #: The run for which it is called.
+    kind: Kind  #: Why history is computed.
+    mode: Mode  #: How the run may act.
+    transform_version: str  #: The registered release that was called.
+    #: The days from the first to the last output day of this call, half-open. Rows of other partitions than
+    #: `output_partitions` are dropped by the caller, so a transform may use the range to save work, never to decide a
+    #: value.
     output: DayRange
-    output_partitions: tuple[date, ...]
+    output_partitions: tuple[date, ...]  #: The output partitions, in order; a set may leave gaps between them.
+    #: Per argument, the first to the last input day that was read, warm-up included. Where the output has gaps, only
+    #: the windows of the output partitions were read.
     input_days: Mapping[str, DayRange]
-    references: Mapping[str, Any]
+    references: Mapping[str, Any]  #: The parsed reference values that the table declares, by name.
+    #: For building small DataFrames from references; a transform reads nothing with it and runs no action.
     spark: SparkSession
 
     def frame(self, rows: Iterable[Sequence[Any]], schema: str) -> DataFrame:
@@ -60,26 +51,16 @@ class TransformContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateContext:
-    """The context of a gate on rows that fail, as its function is given it by the argument `ctx`.
+    """The context of a gate on rows that fail, as its function is given it by the argument `ctx`."""
 
-    Attributes:
-        output: The days from the first to the last partition that is measured, half-open.
-        output_partitions: The partitions that are measured: rows of others do not count.
-        grain: Whether a partition is a day or a month.
-        partition: The name of the partition column.
-        partition_columns: The name of the partition column of each frame, by the name of the frame.
-        key: The key of the table.
-        references: The parsed reference values that the gate names, by name.
-        spark: For building small DataFrames from references; a gate reads nothing with it and runs no action.
-    """
-
-    output: DayRange
-    output_partitions: tuple[date, ...]
-    grain: Grain
-    partition: str
-    partition_columns: Mapping[str, str]
-    key: tuple[str, ...]
-    references: Mapping[str, Any]
+    output: DayRange  #: The days from the first to the last partition that is measured, half-open.
+    output_partitions: tuple[date, ...]  #: The partitions that are measured: rows of others do not count.
+    grain: Grain  #: Whether a partition is a day or a month.
+    partition: str  #: The name of the partition column.
+    partition_columns: Mapping[str, str]  #: The name of the partition column of each frame, by the name of the frame.
+    key: tuple[str, ...]  #: The key of the table.
+    references: Mapping[str, Any]  #: The parsed reference values that the gate names, by name.
+    #: For building small DataFrames from references; a gate reads nothing with it and runs no action.
     spark: SparkSession
 
     def partition_of(self, day: Column) -> Column:

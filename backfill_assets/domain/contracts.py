@@ -41,7 +41,7 @@ _PYTHON_TYPES: Mapping[type[T.DataType], tuple[type, ...]] = {
 class Lift:
     """How a record of one contract version becomes a record of the next. Written with `lifts(...)`.
 
-    Attributes:
+    Args:
         renamed: Columns that have another name now, from the earlier name to the later.
         defaults: Values that columns added by the next version have in earlier records.
         dropped: Columns that the next version does not have any more.

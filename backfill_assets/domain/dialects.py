@@ -19,7 +19,7 @@ UNITS: tuple[Unit, ...] = ("s", "ms", "us", "ns", "d")
 class Csv:
     """Rows of values with something between them, such as those of a spreadsheet.
 
-    Attributes:
+    Args:
         delimiter: What is between two values, such as `;` or a tab; one or more characters.
         quote: What is around a value that holds a delimiter or a line break; empty where nothing is.
         escape: What is before a quote, or before itself, inside a quoted value, such as a backslash; empty where a
@@ -83,7 +83,7 @@ class Csv:
 class Json:
     """Documents of JSON that are no lines of one object each: arrays, an object with a list, objects in a row.
 
-    Attributes:
+    Args:
         records: Where a document has the list of its records, such as `features` or `result.items`; empty where each
             document is a record, or with `array` a list of records.
         array: Whether a document is the list of its records.
@@ -109,7 +109,7 @@ class Avro:
 class Xlsx:
     """Workbooks of a spreadsheet, of which a sheet is read.
 
-    Attributes:
+    Args:
         sheet: The name of the sheet; empty for the only one.
         skip: How many rows are before the header.
     """
@@ -142,7 +142,7 @@ class Canal:
     `envelope=Debezium(table="shop.orders", connector="mysql")`. Two changes of a key that are equal in what orders them
     are refused, unless the source declares `ties="arrival"`.
 
-    Attributes:
+    Args:
         by: What orders the messages: "gtid", the set of transactions (`canal.instance.gtidon`); "commitTs" of TiCDC
             (`enable-tidb-extension`); or "es", the second in which a statement began. A file in which `es` goes back is
             refused.
@@ -163,7 +163,7 @@ Dialect = Csv | Json | Avro | Xlsx | Maxwell | Canal
 class Epoch:
     """The form of times that are written as a number since 1970 began in UTC, such as `Epoch("ms")`.
 
-    Attributes:
+    Args:
         unit: What one is: "s", "ms", "us" or "ns"; "d" for days, of dates.
     """
 

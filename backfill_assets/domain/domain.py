@@ -43,7 +43,7 @@ class ReferenceValue(Protocol):
 class Reference:
     """A versioned reference document, kept as `<name>.yaml` in the reference folder.
 
-    Attributes:
+    Args:
         name: The file's stem, and the key under which transforms find the parsed value.
         parse: From the YAML document to the value transforms use. Raises `ValueError` with a sentence about what is
             wrong in the document; the loader adds the file's name.
@@ -66,7 +66,7 @@ class Reference:
 class Domain:
     """Everything that belongs together: tables and the references they use. Its module names it `DOMAIN`.
 
-    Attributes:
+    Args:
         name: A word for it, kept in manifests: lower-case letters, digits and _.
         package: The Python package whose modules make up the transforms' code; of each table, those that it reaches.
         sources: The source tables.

@@ -56,19 +56,12 @@ class Needs(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Over:
-    """An expression of SQL over the rows of a frame that a gate is given.
+    """An expression of SQL over the rows of a frame that a gate is given."""
 
-    Attributes:
-        frame: The name of the frame.
-        sql: The expression.
-        needs: What its values have to be; None for anything.
-        like: The column of the table that its values are compared with; empty for none.
-    """
-
-    frame: str
-    sql: str
-    needs: Needs | None = None
-    like: str = ""
+    frame: str  #: The name of the frame.
+    sql: str  #: The expression.
+    needs: Needs | None = None  #: What its values have to be; None for anything.
+    like: str = ""  #: The column of the table that its values are compared with; empty for none.
 
     def mistake(self, kind: DataType) -> str | None:
         """What is wrong with it when its values are of this type, without the gate; None if nothing is."""
@@ -80,66 +73,49 @@ class Over:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherTable:
-    """A table whose accepted rows a gate is given.
+    """A table whose accepted rows a gate is given."""
 
-    Attributes:
-        argument: By which name.
-        table: A source table or a derived table of the domain.
-        window: How far around the partitions that are measured.
-        changes: Whether the changelog is read, and not the current rows.
-        is_optional: Whether partitions that are not accepted are left out.
-    """
-
-    argument: str
-    table: Any
-    window: AnyWindow
-    changes: bool = False
-    is_optional: bool = False
+    argument: str  #: By which name.
+    table: Any  #: A source table or a derived table of the domain.
+    window: AnyWindow  #: How far around the partitions that are measured.
+    changes: bool = False  #: Whether the changelog is read, and not the current rows.
+    is_optional: bool = False  #: Whether partitions that are not accepted are left out.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failing:
-    """No row is returned by a function, or a query, of what it names. Written with `failing(...)`.
-
-    Attributes:
-        rows: The function; None for a query.
-        sql: The query; empty for a function.
-        reads: The other tables whose accepted rows it is given.
-        around: How far around the partitions it is given the accepted rows of its own table; None for not at all.
-        references: Names of the reference documents that the function finds in its context.
-        takes: What the function takes, by name; empty for a query, which names it itself.
-        over: What it is over: by the name of a frame, columns or expressions of SQL over its rows.
-        release: Of a gate of this project, such as `complete`, its kind and the release of its function, in place of
-            the code of an author; empty for any other.
-        then: Of a function that returns other rows than those that fail: what makes these of them, which takes the
-            context, the candidate and what was returned.
-        entries: Of a gate that asks what the entries of its first reference say, the name of their list in the file: in
-            a partition without an entry it measures nothing.
-        keeps: Whether an entry that another version of that reference lacks, or has otherwise, loosens the gate.
-        mistake: What is wrong with these entries: takes them with `partition`, `grain`, `key` and `schema` of the
-            table, and returns the number of an entry with what is wrong with it, or None.
-        undetermined: What of its rows depends on an order that nothing decides and does not matter, with the reasons.
-        place: The file and the line of its declaration.
-    """
+    """No row is returned by a function, or a query, of what it names. Written with `failing(...)`."""
 
     of_accepted: ClassVar[bool] = True
     name: str
     demands: str
-    rows: FailingFunction | None = None
-    sql: str = ""
-    reads: tuple[OtherTable, ...] = ()
+    rows: FailingFunction | None = None  #: The function; None for a query.
+    sql: str = ""  #: The query; empty for a function.
+    reads: tuple[OtherTable, ...] = ()  #: The other tables whose accepted rows it is given.
+    #: How far around the partitions it is given the accepted rows of its own table; None for not at all.
     around: AnyWindow | None = None
-    references: tuple[str, ...] = ()
-    takes: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()  #: Names of the reference documents that the function finds in its context.
+    takes: tuple[str, ...] = ()  #: What the function takes, by name; empty for a query, which names it itself.
+    #: What it is over: by the name of a frame, columns or expressions of SQL over its rows.
     over: tuple[Over, ...] = ()
+    #: Of a gate of this project, such as `complete`, its kind and the release of its function, in place of the code of
+    #: an author; empty for any other.
     release: str = ""
+    #: Of a function that returns other rows than those that fail: what makes these of them, which takes the context,
+    #: the candidate and what was returned.
     then: Callable[..., DataFrame] | None = None
+    #: Of a gate that asks what the entries of its first reference say, the name of their list in the file: in a
+    #: partition without an entry it measures nothing.
     entries: str = ""
+    #: Whether an entry that another version of that reference lacks, or has otherwise, loosens the gate.
     keeps: bool = False
+    #: What is wrong with these entries: takes them with `partition`, `grain`, `key` and `schema` of the table, and
+    #: returns the number of an entry with what is wrong with it, or None.
     mistake: Callable[..., tuple[int, str] | None] | None = None
+    #: What of its rows depends on an order that nothing decides and does not matter, with the reasons.
     undetermined: Mapping[str, str] = field(default_factory=dict)
     blocking: bool = True
-    place: str = field(init=False, default="", repr=False, compare=False)
+    place: str = field(init=False, default="", repr=False, compare=False)  #: The file and the line of its declaration.
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "place", place_of_declaration())

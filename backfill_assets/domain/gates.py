@@ -108,13 +108,10 @@ class _Gate:
 
     Every kind says, as `of_accepted`, whether it can be asked of accepted rows alone, as `check` does: without a
     candidate beside them. There is no default, so that a new kind is not left out by accident.
-
-    Attributes:
-        blocking: Whether a run that does not pass it cannot be published.
-        place: The file and the line of its declaration.
     """
 
-    blocking: bool = True
+    blocking: bool = True  #: Whether a run that does not pass it cannot be published.
+    #: The file and the line of its declaration.
     place: str = field(init=False, default_factory=place_of_declaration, repr=False, compare=False)
 
     @property
@@ -233,14 +230,12 @@ class ComparedWithAccepted(_Gate):
     """How the candidate differs from the accepted rows, per partition; with a limit, also a gate.
 
     Every table has this gate. Without a limit it always passes and only informs.
-
-    Attributes:
-        max_removed_percent: The most accepted keys, in percent of a partition's accepted rows, that may disappear.
-        max_changed_percent: The most accepted rows, in percent, that may be added, removed or changed.
     """
 
     of_accepted: ClassVar[bool] = False
+    #: The most accepted keys, in percent of a partition's accepted rows, that may disappear.
     max_removed_percent: int | None = None
+    #: The most accepted rows, in percent, that may be added, removed or changed.
     max_changed_percent: int | None = None
     name: str = "compared_with_accepted"
 
@@ -318,15 +313,13 @@ WARM_UP = "warm_up"
 class WarmUpProof(_Gate):
     """Partitions where rows are published with the least input are the same with more of it. Every derived table has
     this gate.
-
-    Attributes:
-        partitions: How many at each end of a run are computed again, and half as many on either side between chunks.
-            None for five days or one month. 0 opts out.
-        extra_days: With how many more days of each input on each side the ends are computed; None for seven.
     """
 
     of_accepted: ClassVar[bool] = False
+    #: How many at each end of a run are computed again, and half as many on either side between chunks. None for five
+    #: days or one month. 0 opts out.
     partitions: int | None = None
+    #: With how many more days of each input on each side the ends are computed; None for seven.
     extra_days: int | None = None
     name: str = WARM_UP
 
@@ -347,18 +340,13 @@ class Moved(_Gate):
     nothing: it demands a written comment of the approver. So does a sum that is not a finite number.
 
     Partitions without accepted rows do not count, because there is nothing that they could differ from.
-
-    Attributes:
-        measure: A measure of the table's breakdown, or `rows`.
-        by: The dimensions by which it is compared; none for the whole month.
-        percent: How much it may move, in percent of its accepted value.
-        at_least: Moves below this amount do not count, whatever their percentage: 2 cases are not twice as bad as 1.
     """
 
     of_accepted: ClassVar[bool] = False
-    measure: str
-    by: tuple[str, ...] = ()
-    percent: int
+    measure: str  #: A measure of the table's breakdown, or `rows`.
+    by: tuple[str, ...] = ()  #: The dimensions by which it is compared; none for the whole month.
+    percent: int  #: How much it may move, in percent of its accepted value.
+    #: Moves below this amount do not count, whatever their percentage: 2 cases are not twice as bad as 1.
     at_least: int = 0
     blocking: bool = False
     name: str = ""
@@ -387,31 +375,19 @@ Then = Literal["block", "comment", "warn"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usual(_Gate):
-    """A measure of each partition is about what it was in the accepted partitions before it. Written with `usual(...)`.
-
-    Attributes:
-        measure: A measure of the table's breakdown, or `rows`.
-        by: The dimensions by which it is compared; none for the whole partition.
-        days: How many days back it is compared; 0 where `months` says it.
-        months: How many months back it is compared; 0 where `days` says it.
-        same: Whether only the same weekdays are compared.
-        most: How many times the usual distance from the usual value it may be away from it.
-        then: What becomes of a run with a partition that is further away.
-        at_least: Distances from the usual value below this amount do not count.
-        fewest: With fewer accepted partitions than these to compare with, nothing is far from the usual.
-    """
+    """A measure of each partition is near those of the accepted partitions before it. Written with `usual(...)`."""
 
     of_accepted: ClassVar[bool] = False
 
-    measure: str
-    by: tuple[str, ...] = ()
-    days: int = 0
-    months: int = 0
-    same: Literal["weekday"] | None = None
-    most: float
-    then: Then = "comment"
-    at_least: int = 0
-    fewest: int
+    measure: str  #: A measure of the table's breakdown, or `rows`.
+    by: tuple[str, ...] = ()  #: The dimensions by which it is compared; none for the whole partition.
+    days: int = 0  #: How many days back it is compared; 0 where `months` says it.
+    months: int = 0  #: How many months back it is compared; 0 where `days` says it.
+    same: Literal["weekday"] | None = None  #: Whether only the same weekdays are compared.
+    most: float  #: How many times the usual distance from the usual value it may be away from it.
+    then: Then = "comment"  #: What becomes of a run with a partition that is further away.
+    at_least: int = 0  #: Distances from the usual value below this amount do not count.
+    fewest: int  #: With fewer accepted partitions than these to compare with, nothing is far from the usual.
     name: str = ""
 
     def __post_init__(self) -> None:

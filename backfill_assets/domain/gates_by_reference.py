@@ -37,17 +37,11 @@ _DIGITS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class KnownRows:
-    """Rows of a reference: known rows of a table, or totals of its groups.
+    """Rows of a reference: known rows of a table, or totals of its groups."""
 
-    Attributes:
-        version: The version of the file.
-        rows: Each by column, as a text or null.
-        entries: The name of their list in the file; empty where no file is known.
-    """
-
-    version: str
-    rows: tuple[Mapping[str, str | None], ...]
-    entries: str = ""
+    version: str  #: The version of the file.
+    rows: tuple[Mapping[str, str | None], ...]  #: Each by column, as a text or null.
+    entries: str = ""  #: The name of their list in the file; empty where no file is known.
 
     @cached_property
     def digests(self) -> tuple[str, ...]:

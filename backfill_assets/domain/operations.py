@@ -65,7 +65,7 @@ class Ties(StrEnum):
 class Operations:
     """How the records of a change feed name their operation. A value may be None: the feed does not have it.
 
-    Attributes:
+    Args:
         column: The string column that holds it.
         create: The value of a record that creates its key.
         update: Of one that changes it.

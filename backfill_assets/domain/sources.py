@@ -125,7 +125,7 @@ OF_A_SOURCE = {
 class SourceTable:
     """A bronze table, built from landed files; one partition per date of the event.
 
-    Attributes:
+    Args:
         name: `layer.table`.
         key: What identifies a record; the last version of a key wins.
         event_time: When something happened: a DATE, which is the partition as it is written, or a TIMESTAMP, whose UTC

@@ -60,17 +60,11 @@ Lineage = Literal["run", "full"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """A table as an input that is read in a way of its own. Written with `reads(...)`.
+    """A table as an input that is read in a way of its own. Written with `reads(...)`."""
 
-    Attributes:
-        table: What is read.
-        window: Its own window; None is the one that the derived table declares for all.
-        changes: Whether the changelog is read, not the current rows.
-    """
-
-    table: Table
-    window: DeclaredWindow | None
-    changes: bool = False
+    table: Table  #: What is read.
+    window: DeclaredWindow | None  #: Its own window; None is the one that the derived table declares for all.
+    changes: bool = False  #: Whether the changelog is read, not the current rows.
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,62 +172,45 @@ OF_A_DERIVED_TABLE = {
 
 @dataclass(frozen=True, kw_only=True)
 class DerivedTable:
-    """A table computed by a transform from other tables. Written with `@derived_table`.
+    """A table computed by a transform from other tables. Written with `@derived_table`."""
 
-    Attributes:
-        name: `layer.table`.
-        transform: The transform's name, kept in manifests and rows.
-        inputs: The tables it reads, by argument name of the transform.
-        window: How far around an output partition the inputs are read, or a function from the references to it.
-        windows: The windows of inputs that have one of their own, by argument.
-        changes: The arguments that are given the changelog of their table, not its current rows.
-        key: What identifies a row within a partition.
-        schema: The contract of what the transform returns, in order, the partition column included.
-        releases: The registered releases, the present one first.
-        references: Names of the reference documents it uses.
-        reference_window: How far around an output day facts of the references count, or a function from the references
-            to it. None is unknown: then a change of any day makes every partition stale.
-        breakdown: By which business dimensions its reviewers are shown what changes.
-        publish: How its rows become the content of partitions.
-        lineage: `run` when a row only names its run, `full` when it carries what `lineage.runs` says of the run.
-        state: The argument that is given the earlier state of the table itself; None for a table without state.
-        since: The day on which its state begins; None for the first day that tables can have.
-        every: After how many days since then it has a snapshot.
-        keep: Which accepted snapshots stay; None for all.
-        replay: Allows that its rows are replayed to topics or streams, and says to which.
-        phases: In which phases it is published when a person plans enough of it; None for as a whole.
-        tolerance: How far accepted rows may be off before they have to be restated; None for not at all.
-        undetermined: What in its rows depends on an order that nothing decides and does not matter, with the reasons.
-        place: The file and the line of its declaration.
-    """
-
-    name: str
-    transform: str
-    inputs: Mapping[str, SourceTable | DerivedTable]
+    name: str  #: `layer.table`.
+    transform: str  #: The transform's name, kept in manifests and rows.
+    inputs: Mapping[str, SourceTable | DerivedTable]  #: The tables it reads, by argument name of the transform.
+    #: How far around an output partition the inputs are read, or a function from the references to it.
     window: DeclaredWindow
-    key: tuple[str, ...]
+    key: tuple[str, ...]  #: What identifies a row within a partition.
     partition: Partitioning
-    schema: StructType
-    releases: tuple[Release, ...]
+    schema: StructType  #: The contract of what the transform returns, in order, the partition column included.
+    releases: tuple[Release, ...]  #: The registered releases, the present one first.
+    #: The windows of inputs that have one of their own, by argument.
     windows: Mapping[str, DeclaredWindow] = field(default_factory=dict)
+    #: The arguments that are given the changelog of their table, not its current rows.
     changes: frozenset[str] = frozenset()
-    references: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()  #: Names of the reference documents it uses.
+    #: How far around an output day facts of the references count, or a function from the references to it. None is
+    #: unknown: then a change of any day makes every partition stale.
     reference_window: Window | Callable[[References], Window] | None = None
     gates: tuple[Gate, ...] = ()
     policy: Policy = USUAL_POLICY
-    breakdown: Breakdown | None = None
-    publish: PublishMode = REPLACE
+    breakdown: Breakdown | None = None  #: By which business dimensions its reviewers are shown what changes.
+    publish: PublishMode = REPLACE  #: How its rows become the content of partitions.
+    #: `run` when a row only names its run, `full` when it carries what `lineage.runs` says of the run.
     lineage: Lineage = "run"
+    #: The argument that is given the earlier state of the table itself; None for a table without state.
     state: str | None = None
-    since: date | None = None
-    every: int = 1
-    keep: Kept | None = None
-    replay: DeclaredReplay | None = None
+    since: date | None = None  #: The day on which its state begins; None for the first day that tables can have.
+    every: int = 1  #: After how many days since then it has a snapshot.
+    keep: Kept | None = None  #: Which accepted snapshots stay; None for all.
+    replay: DeclaredReplay | None = None  #: Allows that its rows are replayed to topics or streams, and says to which.
+    #: In which phases it is published when a person plans enough of it; None for as a whole.
     phases: AskedPhases | None = None
+    #: How far accepted rows may be off before they have to be restated; None for not at all.
     tolerance: Tolerance | None = None
+    #: What in its rows depends on an order that nothing decides and does not matter, with the reasons.
     undetermined: Mapping[str, str] = field(default_factory=dict)
     description: str = ""
-    place: str = field(init=False, default="", repr=False, compare=False)
+    place: str = field(init=False, default="", repr=False, compare=False)  #: The file and the line of its declaration.
 
     def __post_init__(self) -> None:
         with checking(self):

@@ -20,18 +20,12 @@ from backfill_assets.core.places import Place
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileState:
-    """A file as its place describes it without reading it.
+    """A file as its place describes it without reading it."""
 
-    Attributes:
-        path: Relative to the place.
-        stamp: Differs after any write to the file; the store's ETag, or inode and change time of a local file.
-        changed_at: When an object of a store was written.
-    """
-
-    path: str
+    path: str  #: Relative to the place.
     size_bytes: int
-    stamp: str
-    changed_at: datetime | None = field(default=None, compare=False)
+    stamp: str  #: Differs after any write to the file; the store's ETag, or inode and change time of a local file.
+    changed_at: datetime | None = field(default=None, compare=False)  #: When an object of a store was written.
 
 
 @sentence

@@ -47,22 +47,15 @@ DIFFERENT = (ADDED, REMOVED, CHANGED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How rows are compared.
+    """How rows are compared."""
 
-    Attributes:
-        key: The columns that identify a row, the partition column first.
-        values: The other columns.
-        listed: Columns among them whose moves are counted, with their values as text.
-        telling: Columns among them whose difference makes a row one of another state.
-        is_ranked: Whether both sides have the column `AMOUNT`.
-        is_chosen: Whether both sides have the column `CHOSEN`; then only rows for which it holds on a side are given.
-    """
-
-    key: tuple[str, ...]
-    values: tuple[str, ...] = ()
+    key: tuple[str, ...]  #: The columns that identify a row, the partition column first.
+    values: tuple[str, ...] = ()  #: The other columns.
+    #: Columns among them whose moves are counted, with their values as text.
     listed: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    telling: tuple[str, ...] = ()
-    is_ranked: bool = False
+    telling: tuple[str, ...] = ()  #: Columns among them whose difference makes a row one of another state.
+    is_ranked: bool = False  #: Whether both sides have the column `AMOUNT`.
+    #: Whether both sides have the column `CHOSEN`; then only rows for which it holds on a side are given.
     is_chosen: bool = False
 
 

@@ -42,16 +42,13 @@ class RowsOfGate(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingRows:
-    """What was found of one gate.
+    """What was found of one gate."""
 
-    Attributes:
-        rows: How many rows fail it, by partition; partitions without any are absent.
-        lacking: By partition, a table that it reads there and the partitions of it that are not accepted.
-        unknown: The partitions of which its reference has no entry, so that it asks nothing there.
-    """
-
+    #: How many rows fail it, by partition; partitions without any are absent.
     rows: Mapping[date, int] = field(default_factory=dict)
+    #: By partition, a table that it reads there and the partitions of it that are not accepted.
     lacking: Mapping[date, tuple[str, tuple[date, ...]]] = field(default_factory=dict)
+    #: The partitions of which its reference has no entry, so that it asks nothing there.
     unknown: Collection[date] = ()
 
 

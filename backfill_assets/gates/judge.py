@@ -37,19 +37,12 @@ from backfill_assets.ledger.records import CandidatePartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateAgain:
-    """The first snapshot of a run, computed once more from one snapshot earlier than the run began with.
+    """The first snapshot of a run, computed once more from one snapshot earlier than the run began with."""
 
-    Attributes:
-        partition: The snapshot that was computed again.
-        snapshot: The accepted one that the run began with.
-        earlier: The accepted one before that, from which it was computed again; None for a cold start.
-        is_same: Whether the rows are those that were staged.
-    """
-
-    partition: date
-    snapshot: date
-    earlier: date | None
-    is_same: bool
+    partition: date  #: The snapshot that was computed again.
+    snapshot: date  #: The accepted one that the run began with.
+    earlier: date | None  #: The accepted one before that, from which it was computed again; None for a cold start.
+    is_same: bool  #: Whether the rows are those that were staged.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,34 +56,29 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What was found out about the partitions of a run; empty where it was not asked.
+    """What was found out about the partitions of a run; empty where it was not asked."""
 
-    Attributes:
-        measured: The measurements of the partitions that have rows on either side.
-        new: Partitions without an accepted version.
-        wrong_columns: The verdict on partitions whose files have other columns than declared, or cannot be read.
-        proven: The results of recomputing some partitions with another window; None without a proof.
-        cells: The breakdown of the staged and the accepted rows; empty for a table that declares none.
-        changes: How much of a tolerated measure the rows change.
-        merged: What the changes of a table that is fed by them are, by partition.
-        piloted: What the scope of a pilot has, by partition.
-        expiring: What speaks against letting a snapshot expire, by partition.
-        again: The first snapshot, computed from one snapshot earlier; None for a table without state, or a cold start.
-        failing: How many rows fail gates on rows that fail, by the names of the gates.
-        usual: By gate, whether each partition is as usual.
-    """
-
+    #: The measurements of the partitions that have rows on either side.
     measured: Mapping[date, Measured] = field(default_factory=dict)
-    new: Collection[date] = ()
+    new: Collection[date] = ()  #: Partitions without an accepted version.
+    #: The verdict on partitions whose files have other columns than declared, or cannot be read.
     wrong_columns: Mapping[date, Verdict] = field(default_factory=dict)
+    #: The results of recomputing some partitions with another window; None without a proof.
     proven: Sequence[Proven] | None = None
+    #: The breakdown of the staged and the accepted rows; empty for a table that declares none.
     cells: Sequence[BreakdownCell] = ()
-    changes: tuple[RowChanges, ...] = ()
+    changes: tuple[RowChanges, ...] = ()  #: How much of a tolerated measure the rows change.
+    #: What the changes of a table that is fed by them are, by partition.
     merged: Mapping[date, MergedPartition] = field(default_factory=dict)
+    #: What the scope of a pilot has, by partition.
     piloted: Mapping[date, PilotedPartition] = field(default_factory=dict)
+    #: What speaks against letting a snapshot expire, by partition.
     expiring: Mapping[date, ExpiringPartition] = field(default_factory=dict)
+    #: The first snapshot, computed from one snapshot earlier; None for a table without state, or a cold start.
     again: StateAgain | None = None
+    #: How many rows fail gates on rows that fail, by the names of the gates.
     failing: Mapping[str, FailingRows] = field(default_factory=dict)
+    #: By gate, whether each partition is as usual.
     usual: Mapping[str, Mapping[date, Verdict]] = field(default_factory=dict)
 
 

@@ -15,67 +15,54 @@ from backfill_assets.planning.windows import AnyWindow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByKey:
-    """The keys of one partition.
+    """The keys of one partition."""
 
-    Attributes:
-        accepted_rows: Rows in the accepted files.
-        surplus: Staged rows beyond the first of their key.
-        added, removed, changed, unchanged: Keys that only the candidate has, only the accepted rows have, both have
-            with different values, both have with the same.
-        changed_columns: Keys whose value in a column differs, by column; only columns that differ somewhere.
-        state_moves: From which listed value to which the keys that differ have moved; empty where nothing is accepted.
-    """
-
-    accepted_rows: int = 0
-    surplus: int = 0
+    accepted_rows: int = 0  #: Rows in the accepted files.
+    surplus: int = 0  #: Staged rows beyond the first of their key.
+    #: Keys that only the candidate has, only the accepted rows have, both have with different values, both have with
+    #: the same.
     added: int = 0
+    #: Keys that only the candidate has, only the accepted rows have, both have with different values, both have with
+    #: the same.
     removed: int = 0
+    #: Keys that only the candidate has, only the accepted rows have, both have with different values, both have with
+    #: the same.
     changed: int = 0
+    #: Keys that only the candidate has, only the accepted rows have, both have with different values, both have with
+    #: the same.
     unchanged: int = 0
+    #: Keys whose value in a column differs, by column; only columns that differ somewhere.
     changed_columns: Mapping[str, int] = field(default_factory=dict)
+    #: From which listed value to which the keys that differ have moved; empty where nothing is accepted.
     state_moves: tuple[StateMove, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured(ByKey):
-    """The measurements of one staged partition. Grain: one per partition.
-
-    Attributes:
-        rows: Rows in the staged files.
-        checksum: Order-independent content checksum of the staged business columns, including the row count.
-        accepted_checksum: The same of the accepted files, as they are now.
-        violations: Violating rows by gate.
-        cells: The breakdown of the staged rows, where it was measured.
-    """
+    """The measurements of one staged partition. Grain: one per partition."""
 
     partition: date
-    rows: int = 0
-    checksum: str = ""
-    accepted_checksum: str = ""
-    violations: Mapping[str, int] = field(default_factory=dict)
-    cells: tuple[PartitionCell, ...] = ()
+    rows: int = 0  #: Rows in the staged files.
+    checksum: str = ""  #: Order-independent content checksum of the staged business columns, including the row count.
+    accepted_checksum: str = ""  #: The same of the accepted files, as they are now.
+    violations: Mapping[str, int] = field(default_factory=dict)  #: Violating rows by gate.
+    cells: tuple[PartitionCell, ...] = ()  #: The breakdown of the staged rows, where it was measured.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proven:
-    """The result of recomputing some partitions of a run with another window.
+    """The result of recomputing some partitions of a run with another window."""
 
-    Attributes:
-        partitions: Those that were recomputed.
-        windows: The declared window of each input, by argument.
-        more: At the ends of the run, how many more days of each input were read, limited to accepted partitions; empty
-            for what chunks computed of their neighbours, by the declared windows of both.
-        again: The measurements, with the recomputed rows as the new side and the staged ones as the old; `surplus`
-            counts rows that share their key on either side. If rows were not compared it has no differences.
-        differing: The partitions whose content differs.
-        examples: Some of the rows that differ in the first such partition: `before` as staged, `after` as recomputed.
-    """
-
-    partitions: tuple[date, ...]
-    windows: Mapping[str, AnyWindow]
+    partitions: tuple[date, ...]  #: Those that were recomputed.
+    windows: Mapping[str, AnyWindow]  #: The declared window of each input, by argument.
+    #: At the ends of the run, how many more days of each input were read, limited to accepted partitions; empty for
+    #: what chunks computed of their neighbours, by the declared windows of both.
     more: tuple[MoreDays, ...] = ()
+    #: The measurements, with the recomputed rows as the new side and the staged ones as the old; `surplus` counts rows
+    #: that share their key on either side. If rows were not compared it has no differences.
     again: Mapping[date, Measured] = field(default_factory=dict)
-    differing: tuple[date, ...] = ()
+    differing: tuple[date, ...] = ()  #: The partitions whose content differs.
+    #: Some of the rows that differ in the first such partition: `before` as staged, `after` as recomputed.
     examples: tuple[SampledRow, ...] = ()
 
     @property
@@ -91,17 +78,11 @@ def equal_partitions(found: Mapping[date, Measured], before: Mapping[date, str])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PilotedPartition:
-    """One partition of a run over a scope.
+    """One partition of a run over a scope."""
 
-    Attributes:
-        scope: The scope, as a person named it.
-        rows: How many staged rows are in it.
-        others_differ: Whether the rows outside of it are not exactly the accepted ones.
-    """
-
-    scope: str
-    rows: int
-    others_differ: bool
+    scope: str  #: The scope, as a person named it.
+    rows: int  #: How many staged rows are in it.
+    others_differ: bool  #: Whether the rows outside of it are not exactly the accepted ones.
 
     @property
     def observed(self) -> Mapping[str, str | int | bool]:
@@ -124,15 +105,11 @@ def _ranges(days: Sequence[date]) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiringPartition:
-    """One snapshot that is to expire.
+    """One snapshot that is to expire."""
 
-    Attributes:
-        others: The snapshots, this one or others, that were planned to expire and would not now, or the reverse.
-        read_by: An open run that reads it; empty where there is none.
-    """
-
+    #: The snapshots, this one or others, that were planned to expire and would not now, or the reverse.
     others: tuple[date, ...] = ()
-    read_by: str = ""
+    read_by: str = ""  #: An open run that reads it; empty where there is none.
 
     @property
     def holds(self) -> bool:
@@ -151,29 +128,18 @@ class ExpiringPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergedPartition:
-    """The changes whose rows belong to one partition.
+    """The changes whose rows belong to one partition."""
 
-    Attributes:
-        changes: How many add or replace a row.
-        deletes: How many delete one.
-        undecided: How many lack a partition, a key, a version, or whether they delete.
-        twice: How many share their key with another change.
-        older: How many are older than the accepted row of their key.
-        taken_back: How many accepted rows have a key that no change names: what they came from was taken back.
-        are_kept: Whether the table keeps these.
-        elsewhere: Partitions that the run does not compute, and on which the rows of these keys depend.
-        others_differ: Whether rows of keys that no change names are not exactly those that stay.
-    """
-
-    changes: int = 0
-    deletes: int = 0
-    undecided: int = 0
-    twice: int = 0
-    older: int = 0
-    taken_back: int = 0
-    are_kept: bool = False
+    changes: int = 0  #: How many add or replace a row.
+    deletes: int = 0  #: How many delete one.
+    undecided: int = 0  #: How many lack a partition, a key, a version, or whether they delete.
+    twice: int = 0  #: How many share their key with another change.
+    older: int = 0  #: How many are older than the accepted row of their key.
+    taken_back: int = 0  #: How many accepted rows have a key that no change names: what they came from was taken back.
+    are_kept: bool = False  #: Whether the table keeps these.
+    #: Partitions that the run does not compute, and on which the rows of these keys depend.
     elsewhere: tuple[date, ...] = ()
-    others_differ: bool = False
+    others_differ: bool = False  #: Whether rows of keys that no change names are not exactly those that stay.
 
     @property
     def holds(self) -> bool:

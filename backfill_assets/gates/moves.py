@@ -19,23 +19,14 @@ COMPARISON = ComparedWithAccepted().name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moves:
-    """How new rows differ from the accepted rows that they were compared with, in rows.
+    """How new rows differ from the accepted rows that they were compared with, in rows."""
 
-    Attributes:
-        rows: New rows.
-        accepted_rows: Accepted rows.
-        added: New rows whose key is not accepted.
-        removed: Accepted rows whose key is not among the new ones.
-        changed: Rows of the same key with another value in some column.
-        unchanged: Rows that are equal.
-    """
-
-    rows: int
-    accepted_rows: int
-    added: int
-    removed: int
-    changed: int
-    unchanged: int
+    rows: int  #: New rows.
+    accepted_rows: int  #: Accepted rows.
+    added: int  #: New rows whose key is not accepted.
+    removed: int  #: Accepted rows whose key is not among the new ones.
+    changed: int  #: Rows of the same key with another value in some column.
+    unchanged: int  #: Rows that are equal.
 
     @property
     def differing(self) -> int:
@@ -83,19 +74,12 @@ MOST_PAIRS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateMove:
-    """How many rows that differ had one value and have another, or still have the same.
+    """How many rows that differ had one value and have another, or still have the same."""
 
-    Attributes:
-        column: The column.
-        before: Its accepted value; null for rows that are added.
-        after: Its new value; null for rows that are removed.
-        rows: How many rows.
-    """
-
-    column: str
-    before: str | None
-    after: str | None
-    rows: int
+    column: str  #: The column.
+    before: str | None  #: Its accepted value; null for rows that are added.
+    after: str | None  #: Its new value; null for rows that are removed.
+    rows: int  #: How many rows.
 
     @property
     def is_another_state(self) -> bool:

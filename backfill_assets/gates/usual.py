@@ -52,19 +52,12 @@ _NUMBERS = Context(prec=_DIGITS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """An accepted partition that one is compared with.
+    """An accepted partition that one is compared with."""
 
-    Attributes:
-        partition: The partition.
-        value: Its measure.
-        far: `low` or `high` where it was accepted although it was far from the usual; else empty.
-        by_person: Whether a person has approved it.
-    """
-
-    partition: date
-    value: float
-    far: str = ""
-    by_person: bool = False
+    partition: date  #: The partition.
+    value: float  #: Its measure.
+    far: str = ""  #: `low` or `high` where it was accepted although it was far from the usual; else empty.
+    by_person: bool = False  #: Whether a person has approved it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,19 +233,13 @@ def amounts_of(gate: Usual, rows: int, cells: Sequence[PartitionCell]) -> Amount
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What is known of the accepted partitions before those that are tested.
+    """What is known of the accepted partitions before those that are tested."""
 
-    Attributes:
-        before: With which partitions each tested one is compared.
-        amounts: The measure of those that are accepted.
-        far: Those that were accepted although they, or a group in them, were far, on which side.
-        by_person: Those that a person has approved.
-    """
-
-    before: Mapping[date, tuple[date, ...]]
-    amounts: Mapping[date, Amounts]
+    before: Mapping[date, tuple[date, ...]]  #: With which partitions each tested one is compared.
+    amounts: Mapping[date, Amounts]  #: The measure of those that are accepted.
+    #: Those that were accepted although they, or a group in them, were far, on which side.
     far: Mapping[tuple[date, Group], str] = field(default_factory=dict)
-    by_person: Collection[date] = ()
+    by_person: Collection[date] = ()  #: Those that a person has approved.
 
     def of(self, partition: date, group: Group) -> tuple[Past, ...]:
         """The accepted partitions with which a group of a tested one is compared."""

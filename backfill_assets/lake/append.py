@@ -41,16 +41,12 @@ _APPENDED = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendedTable:
-    """A table that only grows.
-
-    Attributes:
-        configuration: What it is created with, besides what every table has.
-    """
+    """A table that only grows."""
 
     name: str
     schema: pa.Schema
     partition_by: tuple[str, ...] = ()
-    configuration: Mapping[str, str] | None = None
+    configuration: Mapping[str, str] | None = None  #: What it is created with, besides what every table has.
 
     def append_once(self, lake: Lake, rows: list[dict[str, object]], *, app_id: str) -> None:
         """Appends rows, unless they were appended before.
@@ -198,12 +194,7 @@ VALIDATION_PARTITION = "partition"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRow:
-    """One gate result for queries. Key: run_id, partition, gate, file_set_digest, checked_version.
-
-    Attributes:
-        checked_version: The accepted version that a later check measured; null for what a run measured of its
-            candidate.
-    """
+    """One gate result for queries. Key: run_id, partition, gate, file_set_digest, checked_version."""
 
     partition: date
     run_id: str
@@ -214,6 +205,7 @@ class ValidationRow:
     observed: str
     file_set_digest: str
     transform_version: str
+    #: The accepted version that a later check measured; null for what a run measured of its candidate.
     checked_version: int | None = None
 
 

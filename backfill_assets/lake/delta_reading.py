@@ -72,15 +72,10 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """How the columns of a version are found in its files.
+    """How the columns of a version are found in its files."""
 
-    Attributes:
-        fields: The columns, with what Delta keeps about them.
-        by_id: Whether files have them by their ids, and not by names.
-    """
-
-    fields: Sequence[pa.Field]
-    by_id: bool
+    fields: Sequence[pa.Field]  #: The columns, with what Delta keeps about them.
+    by_id: bool  #: Whether files have them by their ids, and not by names.
 
     @classmethod
     def of(cls, table: DeltaTable) -> Columns:

@@ -114,13 +114,10 @@ def count_rows(lake: Lake, table: str, files: FileSet, values: Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundRows:
-    """Rows with some keys.
-
-    Attributes:
-        rows: The first of them, each with the path of its file, relative to the folder of the table.
-    """
+    """Rows with some keys."""
 
     count: int
+    #: The first of them, each with the path of its file, relative to the folder of the table.
     rows: tuple[tuple[str, Texts], ...]
 
 

@@ -84,14 +84,10 @@ def _of_many_folders(spark: SparkSession, paths: list[str], schema: StructType, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedFiles:
-    """The files of one partition, with what their footers say.
+    """The files of one partition, with what their footers say."""
 
-    Attributes:
-        fragments: The files, for Arrow; none of a partition without rows.
-        columns: The types of their columns by name, without the partition's; None when files differ in them.
-    """
-
-    fragments: tuple[ds.Fragment, ...] = ()
+    fragments: tuple[ds.Fragment, ...] = ()  #: The files, for Arrow; none of a partition without rows.
+    #: The types of their columns by name, without the partition's; None when files differ in them.
     columns: Mapping[str, pa.DataType] | None = None
 
 

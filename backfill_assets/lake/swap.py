@@ -50,55 +50,41 @@ _LOG_ENTRY = re.compile(r"_delta_log/([0-9]+)\.json")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """One partition's part in a swap.
+    """One partition's part in a swap."""
 
-    Attributes:
-        value: The partition value as text, such as `2006-07-01`.
-        expected: The files the table must hold for it now.
-    """
-
-    value: str
-    expected: FileSet = EMPTY_FILE_SET
+    value: str  #: The partition value as text, such as `2006-07-01`.
+    expected: FileSet = EMPTY_FILE_SET  #: The files the table must hold for it now.
     new: FileSet = EMPTY_FILE_SET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchanged:
-    """The files that a commit added and removed, by path.
-
-    Attributes:
-        others: The kinds of its other actions, such as `metaData`, without what every commit has.
-    """
+    """The files that a commit added and removed, by path."""
 
     added: frozenset[str]
     removed: frozenset[str]
+    #: The kinds of its other actions, such as `metaData`, without what every commit has.
     others: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwapOrder:
-    """The order for a swap.
-
-    Attributes:
-        publication_id: Kept in the commit, as metadata and as the application transaction.
-        run_id: Kept in the commit's metadata.
-        committed_at_ms: Milliseconds since 1970, for the actions' timestamps.
-        schema: The columns of the new files, which the table's schema follows in the same commit; None if it has them.
-        former: The columns of earlier contracts, which new files may lack; None where columns have no versions.
-        puts_back: The new files are those of earlier versions, which may have been published with other columns.
-        replaces_columns: The columns of the new files do not follow from those of the table, and all its files are
-            exchanged: it has these columns alone then.
-    """
+    """The order for a swap."""
 
     table: str
     partition_column: str
-    publication_id: str
-    run_id: str
+    publication_id: str  #: Kept in the commit, as metadata and as the application transaction.
+    run_id: str  #: Kept in the commit's metadata.
     exchanges: tuple[Exchange, ...]
-    committed_at_ms: int
+    committed_at_ms: int  #: Milliseconds since 1970, for the actions' timestamps.
+    #: The columns of the new files, which the table's schema follows in the same commit; None if it has them.
     schema: StructType | None = None
+    #: The columns of earlier contracts, which new files may lack; None where columns have no versions.
     former: frozenset[str] | None = None
+    #: The new files are those of earlier versions, which may have been published with other columns.
     puts_back: bool = False
+    #: The columns of the new files do not follow from those of the table, and all its files are exchanged: it has these
+    #: columns alone then.
     replaces_columns: bool = False
 
 

@@ -59,14 +59,10 @@ def in_one_line(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lake:
-    """The place of the Delta tables, one folder per `layer.table`.
+    """The place of the Delta tables, one folder per `layer.table`."""
 
-    Attributes:
-        root: Tables live in `<root>/<layer>/<table>`.
-        access: Endpoint and credentials, when the place is an object store.
-    """
-
-    root: Place
+    root: Place  #: Tables live in `<root>/<layer>/<table>`.
+    #: Endpoint and credentials, when the place is an object store.
     access: StoreAccess = field(default_factory=StoreAccess)
 
     def place(self, table: str) -> Place:

@@ -54,18 +54,12 @@ _COMMITTED_TYPE = pa.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Newest:
-    """The version of a table that a capture reads.
+    """The version of a table that a capture reads."""
 
-    Attributes:
-        version: Its number, which rises from version to version.
-        state: What is read, of a format whose tables can go back: such a state has another number then.
-        pinned: What else is known of it.
-        has_changes: Whether the changes that led to it can be read as operations.
-    """
-
-    version: int
-    pinned: Mapping[str, str]
-    has_changes: bool
+    version: int  #: Its number, which rises from version to version.
+    pinned: Mapping[str, str]  #: What else is known of it.
+    has_changes: bool  #: Whether the changes that led to it can be read as operations.
+    #: What is read, of a format whose tables can go back: such a state has another number then.
     state: int | None = None
 
 

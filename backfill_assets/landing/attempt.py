@@ -366,19 +366,13 @@ _NOTHING_ELSE = Account(files={}, moved_elsewhere={}, linked=(), keys={})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landed:
-    """The result of landing a file.
-
-    Attributes:
-        is_new: Whether something was landed, rather than ignored.
-        missing_columns: Columns of the contract that the file does not have; they are null.
-        puts_back: Whether the landed file was gone or damaged, and is there again.
-    """
+    """The result of landing a file."""
 
     record: ImportRecord
     days: tuple[date, ...]
-    is_new: bool
-    missing_columns: tuple[str, ...] = ()
-    puts_back: bool = False
+    is_new: bool  #: Whether something was landed, rather than ignored.
+    missing_columns: tuple[str, ...] = ()  #: Columns of the contract that the file does not have; they are null.
+    puts_back: bool = False  #: Whether the landed file was gone or damaged, and is there again.
 
 
 def landed_now(record: ImportRecord, found: Account, archived: Archived | None = None) -> Landed:
@@ -390,24 +384,18 @@ def landed_now(record: ImportRecord, found: Account, archived: Archived | None =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landing:
-    """What an attempt works with.
-
-    Attributes:
-        open_session: Opens the session that reads files: only when records are read, so that what is refused without
-            reading them is refused at once.
-        settings: Where the landing folder is, and the first day.
-        quarantine: Keeps rejected records.
-        lease: Names this attempt.
-    """
+    """What an attempt works with."""
 
     ledger: Ledger
+    #: Opens the session that reads files: only when records are read, so that what is refused without reading them is
+    #: refused at once.
     open_session: Callable[[], SparkSession]
-    settings: Settings
+    settings: Settings  #: Where the landing folder is, and the first day.
     source: SourceTable
     by: str
-    quarantine: Quarantine
+    quarantine: Quarantine  #: Keeps rejected records.
     reached: Reached
-    lease: LeaseTerms
+    lease: LeaseTerms  #: Names this attempt.
 
     @property
     def spark(self) -> SparkSession:

@@ -66,15 +66,10 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawRecords(ConformedRecords):
-    """The records of a source as its landed files have them.
+    """The records of a source as its landed files have them."""
 
-    Attributes:
-        settings: Where they are.
-        owner: Whose decoded files theirs are; Spark reads them until the owner removes them.
-    """
-
-    settings: Settings
-    owner: str
+    settings: Settings  #: Where they are.
+    owner: str  #: Whose decoded files theirs are; Spark reads them until the owner removes them.
 
     def read(self, imports: Sequence[ImportRecord], *, hashed: Collection[str] = ()) -> DataFrame:
         """Every record of these imports, judged again in the present version of the contract.

@@ -81,42 +81,29 @@ _Entry = tuple[str, str, date | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileAccount:
-    """What one landed file holds.
-
-    Attributes:
-        schema_versions: The distinct values of `schema_version`.
-        ignored_columns: Columns of its valid records that the contract does not know.
-        keyless: How many of its rejected records have no key that can be read.
-        taken_as_first: By column, of how many valid records the time is the first of two, without a declaration.
-        rejected_on: How many rejected records are of each day, where their event time can be read.
-    """
+    """What one landed file holds."""
 
     counts: ImportCounts
     days: tuple[ImportDay, ...]
-    schema_versions: tuple[int, ...]
-    ignored_columns: tuple[str, ...]
-    keyless: int = 0
+    schema_versions: tuple[int, ...]  #: The distinct values of `schema_version`.
+    ignored_columns: tuple[str, ...]  #: Columns of its valid records that the contract does not know.
+    keyless: int = 0  #: How many of its rejected records have no key that can be read.
+    #: By column, of how many valid records the time is the first of two, without a declaration.
     taken_as_first: Mapping[str, int] = field(default_factory=dict)
+    #: How many rejected records are of each day, where their event time can be read.
     rejected_on: Mapping[date, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What files that are landed together hold and do.
+    """What files that are landed together hold and do."""
 
-    Attributes:
-        files: By import.
-        moved_elsewhere: By earlier import, how many more of its records are accepted, duplicate and superseded now.
-        linked: Days whose rows follow from earlier imports that did not touch them before.
-        keys: By import, how many more keys are current, deleted and withdrawn since it arrived.
-        conformed: By import, the files with its judged records.
-    """
-
-    files: Mapping[str, FileAccount]
+    files: Mapping[str, FileAccount]  #: By import.
+    #: By earlier import, how many more of its records are accepted, duplicate and superseded now.
     moved_elsewhere: Mapping[str, ImportCounts]
-    linked: tuple[ImportDay, ...]
-    keys: Mapping[str, KeyCounts]
-    conformed: Mapping[str, FileSet] = field(default_factory=dict)
+    linked: tuple[ImportDay, ...]  #: Days whose rows follow from earlier imports that did not touch them before.
+    keys: Mapping[str, KeyCounts]  #: By import, how many more keys are current, deleted and withdrawn since it arrived.
+    conformed: Mapping[str, FileSet] = field(default_factory=dict)  #: By import, the files with its judged records.
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,16 +425,11 @@ def _ambiguous(found: DataFrame, source: SourceTable, ids: Sequence[str]) -> Tie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recount:
-    """What imports hold, counted again.
+    """What imports hold, counted again."""
 
-    Attributes:
-        counts: By import.
-        keys: What the keys of the source are.
-        unknown: How many keys are not known since a rejected record of an import, by that and the day of the key.
-    """
-
-    counts: Mapping[str, ImportCounts]
-    keys: KeyCounts
+    counts: Mapping[str, ImportCounts]  #: By import.
+    keys: KeyCounts  #: What the keys of the source are.
+    #: How many keys are not known since a rejected record of an import, by that and the day of the key.
     unknown: Mapping[tuple[str, date], int]
 
 

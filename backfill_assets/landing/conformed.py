@@ -223,15 +223,12 @@ def changes_of(landing: Files, record: ImportRecord) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConformedRecords:
-    """The conformed records of a source, read and written in a session.
-
-    Attributes:
-        segments: By folder, the segments of versions that the ledger recorded (`compacted`), with their digests.
-    """
+    """The conformed records of a source, read and written in a session."""
 
     spark: SparkSession
     landing: Files
     source: SourceTable
+    #: By folder, the segments of versions that the ledger recorded (`compacted`), with their digests.
     segments: Mapping[str, str] = field(default_factory=dict)
 
     def written(self, folder: str) -> FileSet:

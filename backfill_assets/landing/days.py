@@ -18,13 +18,10 @@ from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, Partit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """The days of bronze to build after files have landed.
-
-    Attributes:
-        asked: Days between the first and the last event of the source that no file and no person explains.
-    """
+    """The days of bronze to build after files have landed."""
 
     days: tuple[date, ...]
+    #: Days between the first and the last event of the source that no file and no person explains.
     asked: tuple[DayRange, ...]
 
 

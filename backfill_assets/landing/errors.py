@@ -187,19 +187,12 @@ class NotEmpty(OfTable, OfPartitions, errors.Refused):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedOf:
-    """Rejected records of a landed file that are, or may be, of days on which no file has others.
+    """Rejected records of a landed file that are, or may be, of days on which no file has others."""
 
-    Attributes:
-        import_id: The file.
-        records: How many records it has.
-        of_days: How many of its rejected records are of these days.
-        of_no_day: Of how many the day is not known.
-    """
-
-    import_id: str
-    records: int
-    of_days: int
-    of_no_day: int
+    import_id: str  #: The file.
+    records: int  #: How many records it has.
+    of_days: int  #: How many of its rejected records are of these days.
+    of_no_day: int  #: Of how many the day is not known.
 
 
 def records_rejected(found: Sequence[RejectedOf]) -> str:

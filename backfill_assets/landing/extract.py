@@ -79,23 +79,14 @@ from backfill_assets.planning.partitions import DayRange, Grain, Partitions, cou
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """How many keys of files are what; a key that they end, or that another version decides, is in none or unchanged.
+    """Counts of the keys of files; a key that they end, or that another version decides, is in none or unchanged."""
 
-    Attributes:
-        new: Keys that are not there now.
-        changed: Those with other values on the same day.
-        moved: Those that are on another day now.
-        unchanged: Those that stay as they are.
-        older: Those of which a record with a later position is there already, which decides them.
-        unknown: Those that are not known then, because their record is rejected.
-    """
-
-    new: int = 0
-    changed: int = 0
-    moved: int = 0
-    unchanged: int = 0
-    older: int = 0
-    unknown: int = 0
+    new: int = 0  #: Keys that are not there now.
+    changed: int = 0  #: Those with other values on the same day.
+    moved: int = 0  #: Those that are on another day now.
+    unchanged: int = 0  #: Those that stay as they are.
+    older: int = 0  #: Those of which a record with a later position is there already, which decides them.
+    unknown: int = 0  #: Those that are not known then, because their record is rejected.
 
 
 def _versions(work: Landing, imports: Sequence[ImportRecord]) -> DataFrame:
@@ -137,26 +128,18 @@ _DAY = "_local_day"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extract:
-    """What files are stated to be.
+    """What files are stated to be."""
 
-    Attributes:
-        days: They hold everything of these days, as clocks show them where the source is.
-        where: And of rows with these values only; empty for all rows of the days.
-        reason: Why they replace what landed before.
-        confirmed_by: Another person, who confirms that more is withdrawn than the source allows; None without one.
-        is_captured: Its files were captured, so that they cannot be looked at before they land.
-        read_at: When its files were asked for, before they were read: it is refused where others than those of
-            `before` have landed since; None where that does not matter.
-        before: The stored paths of files that were captured before them, and their own.
-    """
-
-    days: DayRange
-    where: Mapping[str, str]
-    reason: str
+    days: DayRange  #: They hold everything of these days, as clocks show them where the source is.
+    where: Mapping[str, str]  #: And of rows with these values only; empty for all rows of the days.
+    reason: str  #: Why they replace what landed before.
+    #: Another person, who confirms that more is withdrawn than the source allows; None without one.
     confirmed_by: str | None = None
-    is_captured: bool = False
+    is_captured: bool = False  #: Its files were captured, so that they cannot be looked at before they land.
+    #: When its files were asked for, before they were read: it is refused where others than those of `before` have
+    #: landed since; None where that does not matter.
     read_at: datetime | None = None
-    before: frozenset[str] = frozenset()
+    before: frozenset[str] = frozenset()  #: The stored paths of files that were captured before them, and their own.
 
     def scope(self, source: SourceTable) -> str:
         """The days, with their zone where the source has one, and the values of the rows."""
@@ -166,31 +149,20 @@ class Extract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawn:
-    """What an extract withdraws.
+    """What an extract withdraws."""
 
-    Attributes:
-        keys: How many keys that are current.
-        current: How many keys there are in its days and scope before it lands.
-        rejected: How many keys besides that are not current, of which records of its days and scope were rejected.
-        records: How many valid records its files have.
-        outside: How many of them are of other days, or not in the scope.
-        by_day: How many keys of each of these days, only of days that lose one.
-        sample: Some of the keys, as texts.
-        effect: What the keys that its files have are; null where it lands.
-        files: What becomes of the records of its files; null where it lands.
-        rebuilt: The UTC dates that would be built again; null where it lands.
-    """
-
-    keys: int = 0
-    current: int = 0
+    keys: int = 0  #: How many keys that are current.
+    current: int = 0  #: How many keys there are in its days and scope before it lands.
+    #: How many keys besides that are not current, of which records of its days and scope were rejected.
     rejected: int = 0
-    records: int = 0
-    outside: int = 0
+    records: int = 0  #: How many valid records its files have.
+    outside: int = 0  #: How many of them are of other days, or not in the scope.
+    #: How many keys of each of these days, only of days that lose one.
     by_day: Mapping[date, int] = field(default_factory=dict)
-    sample: tuple[Texts, ...] = ()
-    effect: Effect | None = None
-    files: ImportCounts | None = None
-    rebuilt: Partitions | None = None
+    sample: tuple[Texts, ...] = ()  #: Some of the keys, as texts.
+    effect: Effect | None = None  #: What the keys that its files have are; null where it lands.
+    files: ImportCounts | None = None  #: What becomes of the records of its files; null where it lands.
+    rebuilt: Partitions | None = None  #: The UTC dates that would be built again; null where it lands.
 
     @property
     def percent(self) -> float:
@@ -204,14 +176,11 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandedExtract:
-    """The result of landing an extract.
-
-    Attributes:
-        statement: The import that withdraws what they lack, with all days that have to be built again; it is not new
-            for the same extract with nothing landed or read anew since, which changes nothing.
-    """
+    """The result of landing an extract."""
 
     files: tuple[Landed, ...]
+    #: The import that withdraws what they lack, with all days that have to be built again; it is not new for the same
+    #: extract with nothing landed or read anew since, which changes nothing.
     statement: Landed
     withdrawn: Withdrawn
 

@@ -31,24 +31,15 @@ from backfill_assets.landing.record_rules import BROKEN, required_columns
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
-    """A landed file that was found to be readable.
+    """A landed file that was found to be readable."""
 
-    Attributes:
-        file: The file.
-        probe: The result of probing what is read of it.
-        record_count: How many records it has, where that is known from its source.
-        read_from: The decoded file that is read in its place, relative to the landing place; empty where it is read
-            itself.
-        kind: What the file that is read is.
-        puts_back: Whether it was not there with these bytes before.
-    """
-
-    file: LandedFile
-    probe: Probe
-    record_count: int | None
-    kind: FileKind
+    file: LandedFile  #: The file.
+    probe: Probe  #: The result of probing what is read of it.
+    record_count: int | None  #: How many records it has, where that is known from its source.
+    kind: FileKind  #: What the file that is read is.
+    #: The decoded file that is read in its place, relative to the landing place; empty where it is read itself.
     read_from: str = ""
-    puts_back: bool = False
+    puts_back: bool = False  #: Whether it was not there with these bytes before.
 
     @property
     def stored_path(self) -> str:
@@ -62,15 +53,11 @@ Place = Spot | Part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """Where a file has the columns of a version of its contract.
+    """Where a file has the columns of a version of its contract."""
 
-    Attributes:
-        places: By column of the contract that the file has, what of the file it is read from.
-        is_whole: Whether the file has every name that is declared of the version.
-    """
-
+    #: By column of the contract that the file has, what of the file it is read from.
     places: Mapping[str, Collection[Place]]
-    is_whole: bool = True
+    is_whole: bool = True  #: Whether the file has every name that is declared of the version.
 
     @property
     def used(self) -> frozenset[Place]:

@@ -51,20 +51,15 @@ _BLOCK, _ID = "_block", "_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """Records of one file that are in one version of the contract.
+    """Records of one file that are in one version of the contract."""
 
-    Attributes:
-        frame: Those of the contract's columns that the file has, and `_row`, `_broken`, `_ignored`, `_raw`.
-        times: Columns that a Parquet file has as dates or times, so that no declared form of texts is theirs.
-        is_csv: Whether they are rows of a CSV, so that its dialect says what their numbers and words are.
-        text: From `_raw` to the record's text. Only the text of rejected records is needed, so it is computed last.
-    """
-
-    frame: DataFrame
+    frame: DataFrame  #: Those of the contract's columns that the file has, and `_row`, `_broken`, `_ignored`, `_raw`.
+    #: From `_raw` to the record's text. Only the text of rejected records is needed, so it is computed last.
     text: Column
     version: int
+    #: Columns that a Parquet file has as dates or times, so that no declared form of texts is theirs.
     times: frozenset[str] = frozenset()
-    is_csv: bool = False
+    is_csv: bool = False  #: Whether they are rows of a CSV, so that its dialect says what their numbers and words are.
 
 
 _PARTITION_BITS = 33

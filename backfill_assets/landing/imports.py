@@ -273,13 +273,10 @@ FIRST = "1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContractVersions:
-    """The versions of a source's contract.
-
-    Attributes:
-        lifts: The digests of the code of those lifts that change values, by the version that they start from.
-    """
+    """The versions of a source's contract."""
 
     source: SourceTable
+    #: The digests of the code of those lifts that change values, by the version that they start from.
     lifts: Mapping[int, str]
 
     @property
@@ -348,37 +345,25 @@ def contracts_document(names: Mapping[str, str]) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotKnown:
-    """The keys of a source that are not known.
+    """The keys of a source that are not known."""
 
-    Attributes:
-        source: The source table.
-        policy: What its author declares of them: `block`, `keep` or `drop`.
-        keys: How many.
-        keyless: How many rejected records of the source have no key that can be read: any key may be theirs. Counted
-            for a source with operations, of which a record is more often about a key that is there.
-        days: The days of their last accepted versions.
-        imports: The files that hold the rejected records since which they are not known, in the order of arrival.
-    """
-
-    source: str
-    policy: str
-    keys: int
+    source: str  #: The source table.
+    policy: str  #: What its author declares of them: `block`, `keep` or `drop`.
+    keys: int  #: How many.
+    #: How many rejected records of the source have no key that can be read: any key may be theirs. Counted for a source
+    #: with operations, of which a record is more often about a key that is there.
     keyless: int = 0
-    days: Partitions
+    days: Partitions  #: The days of their last accepted versions.
+    #: The files that hold the rejected records since which they are not known, in the order of arrival.
     imports: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownSince:
-    """Keys that were not known when a run was planned, or since, and are known now: it has read what was there before.
+    """Keys that were not known when a run was planned, or since, and are known now: it has read what was there before."""
 
-    Attributes:
-        of: The keys, and those of their days that are not what the run has read.
-        unbuilt: Those of the days that are not built from what has landed.
-    """
-
-    of: KeysUnknown
-    unbuilt: tuple[date, ...]
+    of: KeysUnknown  #: The keys, and those of their days that are not what the run has read.
+    unbuilt: tuple[date, ...]  #: Those of the days that are not built from what has landed.
     manifest: Manifest
 
     @property

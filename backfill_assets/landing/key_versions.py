@@ -331,31 +331,20 @@ RecordSegment = Callable[[str, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A folder with the versions of some imports.
+    """A folder with the versions of some imports."""
 
-    Attributes:
-        path: The folder, relative to the landing place.
-        imports: The imports, with what names the conformed files of each.
-        files: The data files, with the sha256 of their bytes.
-    """
-
-    path: str
-    imports: Mapping[str, str]
-    files: tuple[DataFile, ...]
+    path: str  #: The folder, relative to the landing place.
+    imports: Mapping[str, str]  #: The imports, with what names the conformed files of each.
+    files: tuple[DataFile, ...]  #: The data files, with the sha256 of their bytes.
     rows: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """Where the versions of imports are read from.
+    """Where the versions of imports are read from."""
 
-    Attributes:
-        segments: Segments, with the imports that are read from each.
-        folders: The imports that are read from their conformed folders, in the order of arrival.
-    """
-
-    segments: tuple[tuple[Segment, frozenset[str]], ...]
-    folders: tuple[str, ...]
+    segments: tuple[tuple[Segment, frozenset[str]], ...]  #: Segments, with the imports that are read from each.
+    folders: tuple[str, ...]  #: The imports that are read from their conformed folders, in the order of arrival.
 
 
 def choose(segments: Sequence[Segment], wanted: Mapping[str, str]) -> Choice:

@@ -356,16 +356,11 @@ def ways(path: str) -> Iterator[tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """Lines of JSON whose members are looked up.
+    """Lines of JSON whose members are looked up."""
 
-    Attributes:
-        base: The column with the members of a line, as texts by name.
-        own: From such a text to the text of the member.
-        inner: By the names that lead to a member, the column with its members and that with its elements.
-    """
-
-    base: Column
-    own: Callable[[Column], Column]
+    base: Column  #: The column with the members of a line, as texts by name.
+    own: Callable[[Column], Column]  #: From such a text to the text of the member.
+    #: By the names that lead to a member, the column with its members and that with its elements.
     inner: Mapping[tuple[str, ...], tuple[Column, Column]]
 
     def value(self, part: str) -> Column:

@@ -195,18 +195,14 @@ _OF_LEAVES = ("UUID", "FLOAT16", "TIME")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhysicalColumn:
-    """One column of a Parquet file.
-
-    Attributes:
-        read_type: The type with which Spark has to read it. It differs where that reads something else than the value,
-            such as nanoseconds since the epoch as a number; see `as_values`.
-        in_int96: Whether it is, or has inside, timestamps in the earlier form.
-    """
+    """One column of a Parquet file."""
 
     name: str
     data_type: T.DataType
+    #: The type with which Spark has to read it. It differs where that reads something else than the value, such as
+    #: nanoseconds since the epoch as a number; see `as_values`.
     read_type: T.DataType
-    in_int96: bool = False
+    in_int96: bool = False  #: Whether it is, or has inside, timestamps in the earlier form.
 
 
 _Leaves = Iterator[pq.ColumnSchema]

@@ -85,37 +85,26 @@ _OF_EVENTS = ("payload", "op", "before", "after", "source", "status", "ts_ms")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """The result of probing a file.
+    """The result of probing a file."""
 
-    Attributes:
-        empty: Whether it has no record and no header.
-        valid_utf8: Whether every byte of a text file belongs to a UTF-8 character; always true for Parquet.
-        is_small: Whether it has so few lines of JSON that one task reads them sooner than several.
-        header: The columns of a CSV or a Parquet file, in order, as often as they are named.
-        line_end: What ends the rows of a CSV.
-        columns: The columns of a Parquet file that Spark can read.
-        ignored_columns: Columns of a CSV or Parquet file that the contract does not know, sorted. A JSONL file has no
-            header; its columns are found while it is read.
-        missing_columns: Columns of the contract that a CSV or Parquet file does not have, sorted: they are null.
-        version: The version of the contract that every record is in; None when each record, or the lines of the file,
-            have to be read for it.
-        passed_over: Of change events, what of the file is no change of a row, and how many lines are such a message.
-        several: How many messages of Maxwell or Canal are several records.
-        parts: How many records are one more of such a message.
-    """
-
-    empty: bool = False
-    valid_utf8: bool = True
-    is_small: bool = False
-    header: tuple[str, ...] = ()
-    line_end: str = "\n"
-    columns: tuple[PhysicalColumn, ...] = ()
+    empty: bool = False  #: Whether it has no record and no header.
+    valid_utf8: bool = True  #: Whether every byte of a text file belongs to a UTF-8 character; always true for Parquet.
+    is_small: bool = False  #: Whether it has so few lines of JSON that one task reads them sooner than several.
+    header: tuple[str, ...] = ()  #: The columns of a CSV or a Parquet file, in order, as often as they are named.
+    line_end: str = "\n"  #: What ends the rows of a CSV.
+    columns: tuple[PhysicalColumn, ...] = ()  #: The columns of a Parquet file that Spark can read.
+    #: Columns of a CSV or Parquet file that the contract does not know, sorted. A JSONL file has no header; its columns
+    #: are found while it is read.
     ignored_columns: tuple[str, ...] = ()
+    #: Columns of the contract that a CSV or Parquet file does not have, sorted: they are null.
     missing_columns: tuple[str, ...] = ()
+    #: The version of the contract that every record is in; None when each record, or the lines of the file, have to be
+    #: read for it.
     version: int | None = None
+    #: Of change events, what of the file is no change of a row, and how many lines are such a message.
     passed_over: tuple[tuple[str, int], ...] = ()
-    several: int = 0
-    parts: int = 0
+    several: int = 0  #: How many messages of Maxwell or Canal are several records.
+    parts: int = 0  #: How many records are one more of such a message.
 
 
 def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str, counted: bool = False) -> Probe:

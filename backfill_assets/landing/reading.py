@@ -30,33 +30,24 @@ JSON_OF_PARQUET = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a source states of all its files.
+    """What a source states of all its files."""
 
-    Attributes:
-        rounds: Digits that a type does not keep are rounded or cut off; otherwise they make a value no value.
-        timezone: The zone of times without an offset that the contract has as instants; empty where there are none.
-        repeated: Which of two a time is that clocks of the zone show twice: the `first`, the `second`, or none of them
-            (`reject`).
-        finite: Numbers are written as JSON, which has no others than finite ones.
-        forms: How the dates or times of the column are written, in the order in which that is tried; without any they
-            are written as in ISO 8601.
-        decimal: What is before the fraction of a number that is a text.
-        thousands: What is between groups of three digits of such a number; empty where nothing is.
-        true: Texts that stand for true.
-        false: Texts that stand for false.
-        csv: What the files are written in, where they are CSV: what of it may be declared otherwise is said of a value
-            that cannot be read.
-    """
-
+    #: Digits that a type does not keep are rounded or cut off; otherwise they make a value no value.
     rounds: bool = False
+    #: The zone of times without an offset that the contract has as instants; empty where there are none.
     timezone: str = ""
+    #: Which of two a time is that clocks of the zone show twice: the `first`, the `second`, or none of them (`reject`).
     repeated: str = FIRST
-    finite: bool = False
+    finite: bool = False  #: Numbers are written as JSON, which has no others than finite ones.
+    #: How the dates or times of the column are written, in the order in which that is tried; without any they are
+    #: written as in ISO 8601.
     forms: tuple[Reader, ...] = ()
-    decimal: str = "."
-    thousands: str = ""
-    true: tuple[str, ...] = ("true",)
-    false: tuple[str, ...] = ("false",)
+    decimal: str = "."  #: What is before the fraction of a number that is a text.
+    thousands: str = ""  #: What is between groups of three digits of such a number; empty where nothing is.
+    true: tuple[str, ...] = ("true",)  #: Texts that stand for true.
+    false: tuple[str, ...] = ("false",)  #: Texts that stand for false.
+    #: What the files are written in, where they are CSV: what of it may be declared otherwise is said of a value that
+    #: cannot be read.
     csv: Csv | None = None
 
     @property

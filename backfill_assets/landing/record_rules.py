@@ -141,14 +141,10 @@ FUTURE = "lies in the future"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The event times that a landed record can have.
-
-    Attributes:
-        judged_at: When the file was landed, or landed again; nothing can have happened after it.
-    """
+    """The event times that a landed record can have."""
 
     first_day: date
-    judged_at: datetime
+    judged_at: datetime  #: When the file was landed, or landed again; nothing can have happened after it.
 
 
 def required_columns(source: SourceTable) -> frozenset[str]:

@@ -56,15 +56,10 @@ _QUOTED = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """A statement before it is taken in.
+    """A statement before it is taken in."""
 
-    Attributes:
-        title: What it is, as lists of imports show it.
-        document: What it says, without who and why: equal statements have equal documents.
-    """
-
-    title: str
-    document: Mapping[str, object]
+    title: str  #: What it is, as lists of imports show it.
+    document: Mapping[str, object]  #: What it says, without who and why: equal statements have equal documents.
     reason: str
 
     def kept(self, work: Landing) -> LandedFile:

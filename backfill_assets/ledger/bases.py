@@ -55,16 +55,13 @@ RunPartition = tuple[str, str, date]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenanceIndex:
-    """The bases of accepted partitions.
+    """The bases of accepted partitions."""
 
-    Attributes:
-        bases: The last basis of every accepted partition, by table; each partition is in exactly one.
-        earlier: The other bases of some partitions of a table, read as they are asked for, inside the transaction.
-        digests: The accepted file sets of the tables and of what they read, by table and partition.
-    """
-
+    #: The last basis of every accepted partition, by table; each partition is in exactly one.
     bases: Mapping[str, tuple[Basis, ...]]
+    #: The other bases of some partitions of a table, read as they are asked for, inside the transaction.
     earlier: Callable[[str, Collection[date]], Iterator[Basis]]
+    #: The accepted file sets of the tables and of what they read, by table and partition.
     digests: Mapping[str, Mapping[date, str]]
 
 
@@ -105,18 +102,14 @@ class Stretch(Mapping[date, str]):
 
 @dataclass(slots=True)
 class Accepted:
-    """What is accepted of a table, and how a manifest that is planned now would write it down.
+    """What is accepted of a table, and how a manifest that is planned now would write it down."""
 
-    Attributes:
-        digests: By partition, in order; of rows that a repair put back in other files, those that they were accepted in
-            first: what was computed from these follows from them, too.
-        made_by: The runs that made the versions, by partition.
-        repaired: The digests of files that a repair wrote, with the digest of those that they stand for.
-    """
-
+    #: The digests of files that a repair wrote, with the digest of those that they stand for.
     repaired: Mapping[tuple[date, str], str] = field(default_factory=dict)
+    #: By partition, in order; of rows that a repair put back in other files, those that they were accepted in first:
+    #: what was computed from these follows from them, too.
     digests: dict[date, str] = field(default_factory=dict)
-    made_by: dict[date, str] = field(default_factory=dict)
+    made_by: dict[date, str] = field(default_factory=dict)  #: The runs that made the versions, by partition.
     _pins: list[str] = field(default_factory=list)
     _text: str = ""
     _places: dict[str, int] = field(default_factory=dict)

@@ -25,47 +25,26 @@ from backfill_assets.planning.policy import Policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureRecord:
-    """A period of a stream that was captured.
+    """A period of a stream that was captured."""
 
-    Attributes:
-        capture_id: `cap-` and a number.
-        source: The source table.
-        family: The family of the stream.
-        name: What people call the stream.
-        stream: Identifies it, such as the ids of cluster and topic.
-        period_from: The beginning of the period; null where it went on after the capture before.
-        period_to: Its end, not included; null for everything that was there.
-        is_live: Whether it took what was new, rather than a period that a person chose.
-        is_whole: Whether its files are everything that the source held: what they lack is withdrawn.
-        resolved_at: When the period was resolved to positions.
-        by: Who captured it.
-        reason: Why.
-        pinned: What the positions rest on, such as isolation level and retention.
-        spans: The positions, by partition.
-        policy: The policy of the source when it was asked for.
-        waits: Whether it may only be read with the approval of another person.
-        approved_by: Who approved it; null before, and where no approval is required.
-        approved_at: When.
-    """
-
-    capture_id: str
-    source: str
-    family: str
-    name: str
-    stream: str
-    period_from: datetime | None
-    period_to: datetime | None
-    is_live: bool
-    is_whole: bool
-    resolved_at: datetime
-    by: str
-    reason: str
-    pinned: Mapping[str, str]
-    spans: tuple[Resolved, ...]
-    policy: Policy
-    waits: bool = False
-    approved_by: str | None = None
-    approved_at: datetime | None = None
+    capture_id: str  #: `cap-` and a number.
+    source: str  #: The source table.
+    family: str  #: The family of the stream.
+    name: str  #: What people call the stream.
+    stream: str  #: Identifies it, such as the ids of cluster and topic.
+    period_from: datetime | None  #: The beginning of the period; null where it went on after the capture before.
+    period_to: datetime | None  #: Its end, not included; null for everything that was there.
+    is_live: bool  #: Whether it took what was new, rather than a period that a person chose.
+    is_whole: bool  #: Whether its files are everything that the source held: what they lack is withdrawn.
+    resolved_at: datetime  #: When the period was resolved to positions.
+    by: str  #: Who captured it.
+    reason: str  #: Why.
+    pinned: Mapping[str, str]  #: What the positions rest on, such as isolation level and retention.
+    spans: tuple[Resolved, ...]  #: The positions, by partition.
+    policy: Policy  #: The policy of the source when it was asked for.
+    waits: bool = False  #: Whether it may only be read with the approval of another person.
+    approved_by: str | None = None  #: Who approved it; null before, and where no approval is required.
+    approved_at: datetime | None = None  #: When.
 
     @property
     def is_scan(self) -> bool:
@@ -83,34 +62,19 @@ class CaptureRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedFile(Span):
-    """A file that holds positions of a stream.
+    """A file that holds positions of a stream."""
 
-    Attributes:
-        capture_id: The capture that wrote it.
-        number: Its number in that.
-        partition: The partition of the stream.
-        records: How many records it has.
-        first_at: The earliest time of a record; null without records.
-        last_at: The latest one.
-        sha256: Of its bytes.
-        stored_path: Relative to the landing place.
-        size_bytes: How large it is.
-        format: What it is written in.
-        compression: `gzip`, or empty.
-        captured_at: When it was durable.
-    """
-
-    capture_id: str
-    number: int
-    records: int
-    first_at: datetime | None
-    last_at: datetime | None
-    sha256: str
-    stored_path: str
-    size_bytes: int
-    format: str
-    compression: str
-    captured_at: datetime
+    capture_id: str  #: The capture that wrote it.
+    number: int  #: Its number in that.
+    records: int  #: How many records it has.
+    first_at: datetime | None  #: The earliest time of a record; null without records.
+    last_at: datetime | None  #: The latest one.
+    sha256: str  #: Of its bytes.
+    stored_path: str  #: Relative to the landing place.
+    size_bytes: int  #: How large it is.
+    format: str  #: What it is written in.
+    compression: str  #: `gzip`, or empty.
+    captured_at: datetime  #: When it was durable.
 
 
 def reached_by(files: Iterable[CapturedFile]) -> set[tuple[str, str, str]]:

@@ -37,35 +37,20 @@ Version = tuple[date, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedGate:
-    """What one gate found in one accepted version. Key: table, partition, version, gate.
+    """What one gate found in one accepted version. Key: table, partition, version, gate."""
 
-    Attributes:
-        table: The table.
-        partition: The partition.
-        version: The version that was measured.
-        gate: The name of the gate.
-        month: That of the partition, such as 202410.
-        run_id: The run that made the version.
-        term: The digest of everything by which the gate judged.
-        blocking: Whether its failure blocks a run.
-        passed: Whether it passed.
-        digest: The file set digest of exactly the files that were measured.
-        finding: What it found; with `observed` it is the verdict.
-        observed: Counts; never values of rows.
-    """
-
-    table: str
-    partition: date
-    version: int
-    gate: str
-    month: int
-    run_id: str
-    term: str
-    blocking: bool
-    passed: bool
-    digest: str
-    finding: Finding
-    observed: Mapping[str, Any]
+    table: str  #: The table.
+    partition: date  #: The partition.
+    version: int  #: The version that was measured.
+    gate: str  #: The name of the gate.
+    month: int  #: That of the partition, such as 202410.
+    run_id: str  #: The run that made the version.
+    term: str  #: The digest of everything by which the gate judged.
+    blocking: bool  #: Whether its failure blocks a run.
+    passed: bool  #: Whether it passed.
+    digest: str  #: The file set digest of exactly the files that were measured.
+    finding: Finding  #: What it found; with `observed` it is the verdict.
+    observed: Mapping[str, Any]  #: Counts; never values of rows.
 
     @staticmethod
     def of(result: GateResult, *, table: str, version: int, term: str) -> CheckedGate:

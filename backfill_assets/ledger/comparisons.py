@@ -16,33 +16,19 @@ from backfill_assets.ledger.schema import compared_days, compared_partitions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedPartition:
-    """One partition of a version, compared with the same partition of the table that readers are shown, by key.
+    """One partition of a version, compared with the same partition of the table that readers are shown, by key."""
 
-    Attributes:
-        table: The version.
-        partition: The partition.
-        with_table: The table that readers are shown.
-        version: The accepted partition version; 0 for none.
-        with_version: That of the other table; 0 for none.
-        agreed: Keys with the same values on both sides.
-        changed: Keys with other values.
-        only_here: Keys that only the version has.
-        only_there: Keys that only the table that readers are shown has.
-        explained: How many of the differing keys were expected to differ.
-        terms: The digest of what was expected to differ, and of the compared columns.
-    """
-
-    table: str
-    partition: date
-    with_table: str
-    version: int
-    with_version: int
-    agreed: int
-    changed: int
-    only_here: int
-    only_there: int
-    explained: int
-    terms: str
+    table: str  #: The version.
+    partition: date  #: The partition.
+    with_table: str  #: The table that readers are shown.
+    version: int  #: The accepted partition version; 0 for none.
+    with_version: int  #: That of the other table; 0 for none.
+    agreed: int  #: Keys with the same values on both sides.
+    changed: int  #: Keys with other values.
+    only_here: int  #: Keys that only the version has.
+    only_there: int  #: Keys that only the table that readers are shown has.
+    explained: int  #: How many of the differing keys were expected to differ.
+    terms: str  #: The digest of what was expected to differ, and of the compared columns.
 
     @property
     def differing(self) -> int:
@@ -57,29 +43,17 @@ class ComparedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedDay:
-    """What the comparison of all partitions of a version came to on a day.
+    """What the comparison of all partitions of a version came to on a day."""
 
-    Attributes:
-        table: The version.
-        compared_on: The day, in UTC.
-        with_table: The table that readers were shown.
-        compared_at: When it was compared last.
-        partition_count: How many partitions.
-        agreed: Keys with the same values on both sides.
-        differing: Other keys.
-        explained: How many of these were expected to differ.
-        is_clean: Whether no comparison of the day found a difference that was not expected.
-    """
-
-    table: str
-    compared_on: date
-    with_table: str
-    compared_at: datetime
-    partition_count: int
-    agreed: int
-    differing: int
-    explained: int
-    is_clean: bool
+    table: str  #: The version.
+    compared_on: date  #: The day, in UTC.
+    with_table: str  #: The table that readers were shown.
+    compared_at: datetime  #: When it was compared last.
+    partition_count: int  #: How many partitions.
+    agreed: int  #: Keys with the same values on both sides.
+    differing: int  #: Other keys.
+    explained: int  #: How many of these were expected to differ.
+    is_clean: bool  #: Whether no comparison of the day found a difference that was not expected.
 
 
 _partition, _day = read_as(ComparedPartition), read_as(ComparedDay)

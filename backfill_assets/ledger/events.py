@@ -92,15 +92,11 @@ def broken_links(entries: Iterable[EventRecord], head: ChainHead) -> Iterator[st
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One row's way from one state to another.
-
-    Attributes:
-        name: What it is called in a refusal, such as `run bf-1`.
-    """
+    """One row's way from one state to another."""
 
     table: Table
     key: Mapping[str, Any]
-    name: str
+    name: str  #: What it is called in a refusal, such as `run bf-1`.
     begins: State
     ends: State
 
@@ -142,16 +138,11 @@ class Event:
 
 
 class EventLog(Queries):
-    """The event chain at one writer's turn.
-
-    Attributes:
-        connection: The transaction's, for the aggregates that share it.
-        now: The instant at which everything in this transaction happens: never before that of the last event.
-    """
+    """The event chain at one writer's turn."""
 
     def __init__(self, connection: Connection, clock: LedgerClock, most_behind: timedelta) -> None:
         super().__init__(connection)
-        self.connection = connection
+        self.connection = connection  #: The transaction's, for the aggregates that share it.
         # On PostgreSQL this lock makes writers take turns; SQLite gave the turn when the transaction began.
         head = self._row(select(chain_head.c.sequence, chain_head.c.hash).with_for_update())
         if head is None:
@@ -159,6 +150,7 @@ class EventLog(Queries):
         self._head = ChainHead(sequence=head.sequence, hash=head.hash)
         self._digests = RowDigests(connection)
         last = self._row(select(events.c.at, events.c.actor).where(events.c.sequence == head.sequence))
+        #: The instant of everything in this transaction, which is never before that of the last event.
         self.now, self._shown = clock.present(None if last is None else last.at)
         if last is not None and last.at - self._shown > most_behind:
             raise ClockBehind(shown=self._shown, last=last.at, sequence=head.sequence, actor=last.actor)

@@ -19,115 +19,73 @@ Values = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampledRow:
-    """A row that moves.
+    """A row that moves."""
 
-    Attributes:
-        partition: The partition it is in.
-        key: The columns that identify it, the partition first, as text.
-        before: Its other columns as text in the accepted rows; null for an added row.
-        after: The same in the new rows; null for a removed row.
-        is_asked: Whether it is shown because a person asked for its key when the run was planned; then it may be equal
-            on both sides, or on none of them, and is counted in the first partition of the run.
-    """
-
-    partition: date
-    key: Values
-    before: Values | None
-    after: Values | None
+    partition: date  #: The partition it is in.
+    key: Values  #: The columns that identify it, the partition first, as text.
+    before: Values | None  #: Its other columns as text in the accepted rows; null for an added row.
+    after: Values | None  #: The same in the new rows; null for a removed row.
+    #: Whether it is shown because a person asked for its key when the run was planned; then it may be equal on both
+    #: sides, or on none of them, and is counted in the first partition of the run.
     is_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingKey:
-    """A row that fails a gate.
+    """A row that fails a gate."""
 
-    Attributes:
-        gate: The gate.
-        partition: The partition it is in.
-        key: The columns that identify it, the partition first, as text.
-        before: Its other columns as text, where the gate compares rows: as accepted, or as staged where the window is
-            proven; null without such a row.
-        after: The same as staged, or as computed again with more input.
-        expected: What the gate says that it expected, as text; null where it says nothing.
-        found: What the gate says that it found instead.
-    """
-
-    gate: str
-    partition: date
-    key: Values
+    gate: str  #: The gate.
+    partition: date  #: The partition it is in.
+    key: Values  #: The columns that identify it, the partition first, as text.
+    #: Its other columns as text, where the gate compares rows: as accepted, or as staged where the window is proven;
+    #: null without such a row.
     before: Values | None = None
-    after: Values | None = None
-    expected: str | None = None
-    found: str | None = None
+    after: Values | None = None  #: The same as staged, or as computed again with more input.
+    expected: str | None = None  #: What the gate says that it expected, as text; null where it says nothing.
+    found: str | None = None  #: What the gate says that it found instead.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakdownCell:
-    """The measures of one month and one combination of business dimensions, before and after.
+    """The measures of one month and one combination of business dimensions, before and after."""
 
-    Attributes:
-        month: Its first day.
-        is_new: Whether it counts the partitions without accepted rows, or those with.
-        by: The dimensions as text; empty when there were too many combinations of them.
-        before: The measures of the accepted rows by name, as text.
-        after: The same of the new rows.
-        differs: Whether any of these rows differ, even where the measures are the same.
-    """
-
-    month: date
-    is_new: bool
-    by: Values
-    before: Mapping[str, str]
-    after: Mapping[str, str]
-    differs: bool
+    month: date  #: Its first day.
+    is_new: bool  #: Whether it counts the partitions without accepted rows, or those with.
+    by: Values  #: The dimensions as text; empty when there were too many combinations of them.
+    before: Mapping[str, str]  #: The measures of the accepted rows by name, as text.
+    after: Mapping[str, str]  #: The same of the new rows.
+    differs: bool  #: Whether any of these rows differ, even where the measures are the same.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChanges:
     """How much of a measure differs in the rows of a month, each row by itself: what is more in one row makes up for
     nothing that is less in another.
-
-    Attributes:
-        month: Its first day.
-        by: The dimensions by which its tolerance compares it, as text.
-        amount: The sum of the changes without their signs, as text.
     """
 
-    month: date
+    month: date  #: Its first day.
     measure: str
-    by: Values
-    amount: str
+    by: Values  #: The dimensions by which its tolerance compares it, as text.
+    amount: str  #: The sum of the changes without their signs, as text.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCell:
-    """The measures of one partition and one combination of business dimensions.
+    """The measures of one partition and one combination of business dimensions."""
 
-    Attributes:
-        by: The dimensions as text; empty when there were too many combinations of them.
-        measures: The measures by name, as text.
-        content: The sums of the hashes of its rows, which tell apart cells of the same measures.
-    """
-
-    by: Values
-    measures: Mapping[str, str]
-    content: tuple[int, ...]
+    by: Values  #: The dimensions as text; empty when there were too many combinations of them.
+    measures: Mapping[str, str]  #: The measures by name, as text.
+    content: tuple[int, ...]  #: The sums of the hashes of its rows, which tell apart cells of the same measures.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCells:
-    """The breakdown of the staged files of one partition, kept for the comparison with what replaces them.
-
-    Attributes:
-        files: The digest of the files that were measured.
-        declared: The digest of the dimensions and measures.
-        cells: The cells; none of a partition without rows.
-    """
+    """The breakdown of the staged files of one partition, kept for the comparison with what replaces them."""
 
     partition: date
-    files: str
-    declared: str
-    cells: tuple[PartitionCell, ...]
+    files: str  #: The digest of the files that were measured.
+    declared: str  #: The digest of the dimensions and measures.
+    cells: tuple[PartitionCell, ...]  #: The cells; none of a partition without rows.
 
     def document(self) -> Mapping[str, Any]:
         return {
@@ -153,33 +111,20 @@ class PartitionCells:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsualPoint:
-    """A measure of one partition, or of one group in it, beside what is usual. Grain: gate, partition, group.
+    """A measure of one partition, or of one group in it, beside what is usual. Grain: gate, partition, group."""
 
-    Attributes:
-        gate: The gate.
-        partition: A partition of the run, or an accepted one before it.
-        by: The dimensions of the group as text; empty for the whole partition.
-        value: The measure, as text.
-        usual: The usual value; null of accepted partitions, and where too few are there to compare with.
-        low: The least that is not far from it, or null.
-        high: The most that is not far from it, or null.
-        far: `low` or `high` where it is far from the usual, or was accepted although it was; else empty.
-        compared: With how many accepted partitions it was compared.
-        is_tested: Whether it is a partition of the run.
-        stays: Whether the accepted rows that it would replace have the same measure.
-    """
-
-    gate: str
-    partition: date
-    by: Values
-    value: str
+    gate: str  #: The gate.
+    partition: date  #: A partition of the run, or an accepted one before it.
+    by: Values  #: The dimensions of the group as text; empty for the whole partition.
+    value: str  #: The measure, as text.
+    #: The usual value; null of accepted partitions, and where too few are there to compare with.
     usual: str | None = None
-    low: str | None = None
-    high: str | None = None
-    far: str = ""
-    compared: int = 0
-    is_tested: bool = False
-    stays: bool = False
+    low: str | None = None  #: The least that is not far from it, or null.
+    high: str | None = None  #: The most that is not far from it, or null.
+    far: str = ""  #: `low` or `high` where it is far from the usual, or was accepted although it was; else empty.
+    compared: int = 0  #: With how many accepted partitions it was compared.
+    is_tested: bool = False  #: Whether it is a partition of the run.
+    stays: bool = False  #: Whether the accepted rows that it would replace have the same measure.
 
 
 class Finding(StrEnum):
@@ -232,46 +177,30 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """What one gate found in one staged partition. Key: run_id, partition, gate.
+    """What one gate found in one staged partition. Key: run_id, partition, gate."""
 
-    Attributes:
-        run_id: The run.
-        partition: The partition.
-        gate: The name of the gate.
-        blocking: Whether its failure blocks.
-        passed: Whether it passed.
-        digest: The file set digest of exactly the files that were measured.
-        observed: Counts, as canonical values for people and machines; never values of rows, which are samples.
-        finding: What it found; with the counts in `observed` it is the verdict.
-    """
-
-    run_id: str
-    partition: date
-    gate: str
-    blocking: bool
-    passed: bool
-    digest: str
-    finding: Finding
+    run_id: str  #: The run.
+    partition: date  #: The partition.
+    gate: str  #: The name of the gate.
+    blocking: bool  #: Whether its failure blocks.
+    passed: bool  #: Whether it passed.
+    digest: str  #: The file set digest of exactly the files that were measured.
+    finding: Finding  #: What it found; with the counts in `observed` it is the verdict.
+    #: Counts, as canonical values for people and machines; never values of rows, which are samples.
     observed: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateReads:
-    """What a gate has read besides what its run pins. Key: run_id, gate.
+    """What a gate has read besides what its run pins. Key: run_id, gate."""
 
-    Attributes:
-        run_id: The run.
-        gate: The name of the gate.
-        inputs: The partitions of other tables, and of its own around those of the run, as they were when it was
-            measured: version 0 for one without an accepted version. One with a run is the candidate of that run of the
-            same set, with the digest of its files and the version that was accepted then.
-        references: The references that the run does not pin.
-    """
-
-    run_id: str
-    gate: str
+    run_id: str  #: The run.
+    gate: str  #: The name of the gate.
+    #: The partitions of other tables, and of its own around those of the run, as they were when it was measured:
+    #: version 0 for one without an accepted version. One with a run is the candidate of that run of the same set, with
+    #: the digest of its files and the version that was accepted then.
     inputs: tuple[PinnedInput, ...] = ()
-    references: tuple[PinnedReference, ...] = ()
+    references: tuple[PinnedReference, ...] = ()  #: The references that the run does not pin.
 
 
 PassedGate = tuple[date, str, str]

@@ -28,31 +28,19 @@ from backfill_assets.planning.partitions import DayRange, Grain, Partitions, day
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freeze:
-    """Partitions of a table over which runs wait.
+    """Partitions of a table over which runs wait."""
 
-    Attributes:
-        freeze_id: Names it.
-        table: The table.
-        grain: Whether a partition is a day or a month.
-        first: The first frozen partition.
-        last: The last one.
-        until: When it ends, unless a person ends it earlier.
-        only: The one run or set that may be published meanwhile; null where every run that a person ordered may.
-        by: Who froze them.
-        reason: Why.
-        since: From when on.
-    """
-
-    freeze_id: str
-    table: str
-    grain: Grain
-    first: date
-    last: date
-    until: datetime
+    freeze_id: str  #: Names it.
+    table: str  #: The table.
+    grain: Grain  #: Whether a partition is a day or a month.
+    first: date  #: The first frozen partition.
+    last: date  #: The last one.
+    until: datetime  #: When it ends, unless a person ends it earlier.
+    #: The one run or set that may be published meanwhile; null where every run that a person ordered may.
     only: str | None
-    by: str
-    reason: str
-    since: datetime
+    by: str  #: Who froze them.
+    reason: str  #: Why.
+    since: datetime  #: From when on.
 
     @property
     def partitions(self) -> Partitions:

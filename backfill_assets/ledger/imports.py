@@ -24,21 +24,13 @@ from backfill_assets.ledger.states import COUNTING, ImportState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportCounts:
-    """What became of a landed file's records: landed = accepted + duplicate + superseded + rejected.
+    """What became of a landed file's records: landed = accepted + duplicate + superseded + rejected."""
 
-    Attributes:
-        landed: How many records it holds.
-        accepted: How many of them decide what their key is: its last version, or its withdrawal.
-        duplicate: How many were there before with the same values.
-        superseded: How many do not decide it: another record does.
-        rejected: How many are in quarantine, each with its reason.
-    """
-
-    landed: int = 0
-    accepted: int = 0
-    duplicate: int = 0
-    superseded: int = 0
-    rejected: int = 0
+    landed: int = 0  #: How many records it holds.
+    accepted: int = 0  #: How many of them decide what their key is: its last version, or its withdrawal.
+    duplicate: int = 0  #: How many were there before with the same values.
+    superseded: int = 0  #: How many do not decide it: another record does.
+    rejected: int = 0  #: How many are in quarantine, each with its reason.
 
     @property
     def reconciles(self) -> bool:
@@ -55,16 +47,11 @@ class KeyCounts:
     """What keys are: of a source, how many there are; of an import, how many more there are since it landed.
 
     The sums over the imports of a source are its keys: ever accepted = current + deleted + withdrawn.
-
-    Attributes:
-        current: How many are current.
-        deleted: How many are deleted.
-        withdrawn: How many are withdrawn.
     """
 
-    current: int = 0
-    deleted: int = 0
-    withdrawn: int = 0
+    current: int = 0  #: How many are current.
+    deleted: int = 0  #: How many are deleted.
+    withdrawn: int = 0  #: How many are withdrawn.
 
     @property
     def ever(self) -> int:
@@ -79,50 +66,35 @@ class KeyCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportRecord(LandedFile):
-    """One landed file, or a statement.
+    """One landed file, or a statement."""
 
-    Attributes:
-        import_id: `imp-` and a number; ids sort by arrival.
-        state: How far it is.
-        arrival: Its position in the order of arrival, over all sources.
-        first_seen_at: When its landing began.
-        landed_at: When it had landed; null before.
-        landed_by: Who landed it.
-        on_duplicate: What was to be done if its content had landed before.
-        counts: What became of its records.
-        keys: How many more keys of the source are current, deleted and withdrawn since it landed.
-        schema_versions: The distinct values of `schema_version` in it, sorted; empty when it has no such column.
-        ignored_columns: Columns that the contract does not know, which were left out.
-        keyless: How many of its rejected records have no key that can be read: which keys they are of is not known.
-        note: What is to be known of its state; empty when there is nothing.
-        contract: The version of its source's contract in which its records are kept.
-        conformed: The files with its judged records, relative to the landing place, from which rows are computed; null
-            until it has landed.
-        judged_at: When its landing began, or began again: its records are judged by what was the present then.
-        taken_as_first: How many times of each column clocks have shown twice, which were taken as the first of the two.
-        reading: The digest of how its source was declared, its columns among it, and of the release that decodes, by
-            which its records were read; null before it has landed, and of files that earlier releases landed.
-        rejected_on: How many of its rejected records are of each day, where their event time can be read.
-    """
-
-    import_id: str
-    state: ImportState
-    arrival: int
-    first_seen_at: datetime
-    landed_at: datetime | None
-    landed_by: str
-    on_duplicate: str
-    counts: ImportCounts = ImportCounts()
+    import_id: str  #: `imp-` and a number; ids sort by arrival.
+    state: ImportState  #: How far it is.
+    arrival: int  #: Its position in the order of arrival, over all sources.
+    first_seen_at: datetime  #: When its landing began.
+    landed_at: datetime | None  #: When it had landed; null before.
+    landed_by: str  #: Who landed it.
+    on_duplicate: str  #: What was to be done if its content had landed before.
+    counts: ImportCounts = ImportCounts()  #: What became of its records.
+    #: How many more keys of the source are current, deleted and withdrawn since it landed.
     keys: KeyCounts = KeyCounts()
+    #: The distinct values of `schema_version` in it, sorted; empty when it has no such column.
     schema_versions: tuple[int, ...] = ()
-    ignored_columns: tuple[str, ...] = ()
-    note: str = ""
-    contract: int = 1
+    ignored_columns: tuple[str, ...] = ()  #: Columns that the contract does not know, which were left out.
+    note: str = ""  #: What is to be known of its state; empty when there is nothing.
+    contract: int = 1  #: The version of its source's contract in which its records are kept.
+    #: How many of its rejected records have no key that can be read: which keys they are of is not known.
     keyless: int = 0
+    #: The files with its judged records, relative to the landing place, from which rows are computed; null until it has
+    #: landed.
     conformed: FileSet | None = None
-    judged_at: datetime
+    judged_at: datetime  #: When its landing began, or began again: its records are judged by what was the present then.
+    #: How many times of each column clocks have shown twice, which were taken as the first of the two.
     taken_as_first: Mapping[str, int] = field(default_factory=dict)
+    #: The digest of how its source was declared, its columns among it, and of the release that decodes, by which its
+    #: records were read; null before it has landed, and of files that earlier releases landed.
     reading: str | None = None
+    #: How many of its rejected records are of each day, where their event time can be read.
     rejected_on: Mapping[date, int] = field(default_factory=dict)
 
     def days_late(self, day: date) -> int | None:
@@ -141,28 +113,18 @@ def sums_by_source(landed: Iterable[ImportRecord]) -> Mapping[str, tuple[int, Ke
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportDay:
-    """One UTC event date that a landed file touches. Key: import_id, event_date.
+    """One UTC event date that a landed file touches. Key: import_id, event_date."""
 
-    Attributes:
-        import_id: The landed file.
-        event_date: The day.
-        events: Valid records of that date in the file, before deciding which version of a key wins.
-        displaced: Versions of keys that other files have on that date and that end with one of this file on another
-            date.
-        deleted: Versions of keys that other files have on that date and that end with a delete of this file.
-        withdrawn: Keys whose last version, on that date, this statement withdraws.
-        restored: Keys whose last version, on that date, this statement restores.
-        unknown: Keys whose last accepted version is on that date, and of which this file has a newer record that was
-            rejected: what they are since then is not known.
-    """
-
-    import_id: str
-    event_date: date
-    events: int
+    import_id: str  #: The landed file.
+    event_date: date  #: The day.
+    events: int  #: Valid records of that date in the file, before deciding which version of a key wins.
+    #: Versions of keys that other files have on that date and that end with one of this file on another date.
     displaced: int = 0
-    deleted: int = 0
-    withdrawn: int = 0
-    restored: int = 0
+    deleted: int = 0  #: Versions of keys that other files have on that date and that end with a delete of this file.
+    withdrawn: int = 0  #: Keys whose last version, on that date, this statement withdraws.
+    restored: int = 0  #: Keys whose last version, on that date, this statement restores.
+    #: Keys whose last accepted version is on that date, and of which this file has a newer record that was rejected:
+    #: what they are since then is not known.
     unknown: int = 0
 
 

@@ -309,33 +309,22 @@ GAVE_UP, CLEARED = "gave_up", "cleared"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenUp:
-    """Something that a sensor gives up.
+    """Something that a sensor gives up."""
 
-    Attributes:
-        subject: The run, set, publication or file.
-        why: Why it failed, in words.
-        mark: What of the subject was tried, such as the size and time of a file: with another one it is tried again.
-            Of a run that the LIVE path leaves to a person: when a gate blocked it.
-        attempts: How many attempts the sensor has ever made.
-    """
-
-    subject: str
-    why: str
+    subject: str  #: The run, set, publication or file.
+    why: str  #: Why it failed, in words.
+    #: What of the subject was tried, such as the size and time of a file: with another one it is tried again. Of a run
+    #: that the LIVE path leaves to a person: when a gate blocked it.
     mark: str = ""
-    attempts: int = 0
+    attempts: int = 0  #: How many attempts the sensor has ever made.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StuckWork(GivenUp):
-    """Something that a sensor has given up.
+    """Something that a sensor has given up."""
 
-    Attributes:
-        sensor: Which one.
-        since_at: When it was given up.
-    """
-
-    sensor: Sensor
-    since_at: datetime
+    sensor: Sensor  #: Which one.
+    since_at: datetime  #: When it was given up.
 
 
 class StuckReads(Queries):

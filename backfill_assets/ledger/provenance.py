@@ -16,51 +16,33 @@ from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceProvenance:
-    """Of a partition of a source: the files it was built from.
+    """Of a partition of a source: the files it was built from."""
 
-    Attributes:
-        imports: Every landed file with events of it, as its id and sha256; empty where nothing has landed.
-        session: The digest of the session settings.
-    """
-
+    #: Every landed file with events of it, as its id and sha256; empty where nothing has landed.
     imports: tuple[tuple[str, str], ...]
-    session: str
+    session: str  #: The digest of the session settings.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DerivedProvenance:
-    """Of a partition of a derived table: the inputs, code and settings it was computed from.
+    """Of a partition of a derived table: the inputs, code and settings it was computed from."""
 
-    Attributes:
-        code: The digest of the code of its transform.
-        configuration: The digest of the configuration of its run.
-        inputs: The digest of the window that was read of each input, by table.
-        manifest: The digest of the manifest of its run.
-        references: The version and sha256 of every reference document that was read, by name.
-        session: The digest of the session settings.
-        transform: The transform.
-        transform_version: Its registered version.
-    """
-
-    code: str
-    configuration: str
-    inputs: Mapping[str, str]
-    manifest: str
+    code: str  #: The digest of the code of its transform.
+    configuration: str  #: The digest of the configuration of its run.
+    inputs: Mapping[str, str]  #: The digest of the window that was read of each input, by table.
+    manifest: str  #: The digest of the manifest of its run.
+    #: The version and sha256 of every reference document that was read, by name.
     references: Mapping[str, tuple[str, str]]
-    session: str
-    transform: str
-    transform_version: str
+    session: str  #: The digest of the session settings.
+    transform: str  #: The transform.
+    transform_version: str  #: Its registered version.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherProvenance:
-    """Any other document: an empty one where nothing was computed, or what another program wrote.
+    """Any other document: an empty one where nothing was computed, or what another program wrote."""
 
-    Attributes:
-        recorded: What is recorded, as JSON text.
-    """
-
-    recorded: str = "{}"
+    recorded: str = "{}"  #: What is recorded, as JSON text.
 
 
 Provenance = SourceProvenance | DerivedProvenance | OtherProvenance

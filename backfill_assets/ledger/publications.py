@@ -53,49 +53,31 @@ class StandingPublication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetToLedger:
-    """A table that a person set to what the ledger holds, after the lake or the ledger was restored from a backup.
+    """A table that a person set to what the ledger holds, after the lake or the ledger was restored from a backup."""
 
-    Attributes:
-        sequence: The event that recorded it.
-        table: The table.
-        log: What its log held that no publication had recorded; what was recorded behind `log.after` before counts no
-            more.
-        missing: The publications that the ledger has and the log does not.
-        lost_runs: The runs that the lake has and the ledger does not.
-        gone: The versions that no rollback can bring back, because their files are gone: partition and version.
-        by: Who accepted that.
-        reason: Why.
-    """
-
-    sequence: int
-    table: str
+    sequence: int  #: The event that recorded it.
+    table: str  #: The table.
+    #: What its log held that no publication had recorded; what was recorded behind `log.after` before counts no more.
     log: LogEvidence
-    missing: tuple[str, ...]
-    lost_runs: tuple[str, ...]
+    missing: tuple[str, ...]  #: The publications that the ledger has and the log does not.
+    lost_runs: tuple[str, ...]  #: The runs that the lake has and the ledger does not.
+    #: The versions that no rollback can bring back, because their files are gone: partition and version.
     gone: tuple[tuple[date, int], ...]
-    by: str
-    reason: str
+    by: str  #: Who accepted that.
+    reason: str  #: Why.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """How much a publication changes.
+    """How much a publication changes."""
 
-    Attributes:
-        partition_count: How many partitions it swaps.
-        new_empty_count: How many it records that had no rows before and have none after.
-        verified_count: How many it found equal and leaves as they are.
-        rows: How many rows it swaps in.
-        first: The first partition that it names; None for the rollback of a run that had swapped nothing.
-        last: The last one, or None.
-    """
-
-    partition_count: int = 0
-    new_empty_count: int = 0
-    verified_count: int = 0
-    rows: int = 0
+    partition_count: int = 0  #: How many partitions it swaps.
+    new_empty_count: int = 0  #: How many it records that had no rows before and have none after.
+    verified_count: int = 0  #: How many it found equal and leaves as they are.
+    rows: int = 0  #: How many rows it swaps in.
+    #: The first partition that it names; None for the rollback of a run that had swapped nothing.
     first: date | None = None
-    last: date | None = None
+    last: date | None = None  #: The last one, or None.
 
     @property
     def changes_nothing(self) -> bool:
@@ -107,19 +89,14 @@ NOTHING_CHANGED = Extent()
 
 
 class PublicationFilter(TypedDict, total=False):
-    """Which publications are meant; without any of these, all.
-
-    Attributes:
-        before: Only those that were begun before the event of this sequence.
-        limit: At most this many, the last begun ones.
-    """
+    """Which publications are meant; without any of these, all."""
 
     table: str
     run_id: str
-    before: int
+    before: int  #: Only those that were begun before the event of this sequence.
     after: int
     states: Collection[PublicationState]
-    limit: int
+    limit: int  #: At most this many, the last begun ones.
 
 
 class PublicationReads(Queries):

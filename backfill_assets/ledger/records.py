@@ -31,17 +31,11 @@ from backfill_assets.planning.sets import SetManifest, is_set
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalGrounds:
-    """Why the approver of a run may approve it.
+    """Why the approver of a run may approve it."""
 
-    Attributes:
-        groups: The approver's groups that count.
-        approvers_version: The version of `approvers.yaml` that lists these groups.
-        approvers_sha256: sha256 of that file.
-    """
-
-    groups: tuple[str, ...]
-    approvers_version: str
-    approvers_sha256: str
+    groups: tuple[str, ...]  #: The approver's groups that count.
+    approvers_version: str  #: The version of `approvers.yaml` that lists these groups.
+    approvers_sha256: str  #: sha256 of that file.
 
     @classmethod
     def parse(cls, payload: Mapping[str, Any]) -> Self | None:
@@ -64,80 +58,52 @@ class TableAct(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHeader:
-    """A run without its manifest: what it is, and how far.
-
-    Attributes:
-        kind, mode, because: As the manifest says.
-        sequence: The event that planned it: the order in which runs were planned.
-        first, last: Its first and last partition.
-        state: How far it is.
-        approval: APPROVED only while a valid approval of `manifest_digest` stands.
-        approved_by: Who gave it; None while DRAFT.
-        approved_at: When, or None.
-        updated_at: When its state changed last.
-        note: The reason for its present state, such as why it failed.
-        lease: The process that works on it, or did when it stopped; None when no process stages or gates it.
-    """
+    """A run without its manifest: what it is, and how far."""
 
     run_id: str
     table: str
-    kind: Kind
-    mode: Mode
-    because: CauseKind
-    first: date
-    last: date
-    sequence: int
+    kind: Kind  #: As the manifest says.
+    mode: Mode  #: As the manifest says.
+    because: CauseKind  #: As the manifest says.
+    first: date  #: Its first and last partition.
+    last: date  #: Its first and last partition.
+    sequence: int  #: The event that planned it: the order in which runs were planned.
     manifest_digest: str
-    state: RunState
-    approval: ApprovalState
-    approved_by: str | None
-    approved_at: datetime | None
-    updated_at: datetime
-    note: str = ""
+    state: RunState  #: How far it is.
+    approval: ApprovalState  #: APPROVED only while a valid approval of `manifest_digest` stands.
+    approved_by: str | None  #: Who gave it; None while DRAFT.
+    approved_at: datetime | None  #: When, or None.
+    updated_at: datetime  #: When its state changed last.
+    note: str = ""  #: The reason for its present state, such as why it failed.
+    #: The process that works on it, or did when it stopped; None when no process stages or gates it.
     lease: Lease | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord(RunHeader):
-    """A run with its manifest.
+    """A run with its manifest."""
 
-    Attributes:
-        manifest: Its contract.
-    """
-
-    manifest: Manifest
+    manifest: Manifest  #: Its contract.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRecord:
-    """One chunk of a run: partitions that are computed at once. Key: run_id, number.
+    """One chunk of a run: partitions that are computed at once. Key: run_id, number."""
 
-    Attributes:
-        run_id: The run.
-        number: Its place in the run, from 1.
-        partitions: The first days of its partitions.
-        state: How far it is.
-        input_rows: How many rows it read; None while it runs.
-        output_rows: How many rows it wrote, or None.
-        started_at: When it began.
-        finished_at: When it was done, or None.
-        attempt: Who computes it; only that attempt can finish it.
-        checksum: Order-independent content checksum of its rows, where it is a snapshot that the next chunk continues;
-            empty otherwise, and until it is done.
-        seam_checksum: The same of what was computed with it of its neighbours, for the proof of the window; empty where
-            that is nothing.
-    """
-
-    run_id: str
-    number: int
-    partitions: tuple[date, ...]
-    state: ChunkState
-    input_rows: int | None
-    output_rows: int | None
-    started_at: datetime
-    finished_at: datetime | None
-    attempt: str = ""
+    run_id: str  #: The run.
+    number: int  #: Its place in the run, from 1.
+    partitions: tuple[date, ...]  #: The first days of its partitions.
+    state: ChunkState  #: How far it is.
+    input_rows: int | None  #: How many rows it read; None while it runs.
+    output_rows: int | None  #: How many rows it wrote, or None.
+    started_at: datetime  #: When it began.
+    finished_at: datetime | None  #: When it was done, or None.
+    attempt: str = ""  #: Who computes it; only that attempt can finish it.
+    #: Order-independent content checksum of its rows, where it is a snapshot that the next chunk continues; empty
+    #: otherwise, and until it is done.
     checksum: str = ""
+    #: The same of what was computed with it of its neighbours, for the proof of the window; empty where that is
+    #: nothing.
     seam_checksum: str = ""
 
     @property
@@ -155,28 +121,21 @@ OTHER_COLUMNS = "other columns:"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidatePartition:
-    """One staged partition of a run. Key: run_id, partition.
-
-    Attributes:
-        checksum: The order-independent content checksum of its business columns; empty until it is gated.
-        compared_version: The accepted version that the gates compared it with; 0 when the partition had none; None
-            until it is gated.
-        compared_digest: The file set digest of that version.
-        compared_checksum: The content checksum of its files as the gates read them. Files that were tampered with or
-            damaged have another one than the ledger recorded when they were accepted. Where they cannot be read as they
-            were accepted, the recorded one behind `LOST` or `OTHER_COLUMNS`: it equals no checksum of rows.
-        provenance: What it was computed from.
-    """
+    """One staged partition of a run. Key: run_id, partition."""
 
     run_id: str
     partition: date
     files: FileSet
     rows: int
-    checksum: str = ""
+    checksum: str = ""  #: The order-independent content checksum of its business columns; empty until it is gated.
+    #: The accepted version that the gates compared it with; 0 when the partition had none; None until it is gated.
     compared_version: int | None = None
-    compared_digest: str | None = None
+    compared_digest: str | None = None  #: The file set digest of that version.
+    #: The content checksum of its files as the gates read them. Files that were tampered with or damaged have another
+    #: one than the ledger recorded when they were accepted. Where they cannot be read as they were accepted, the
+    #: recorded one behind `LOST` or `OTHER_COLUMNS`: it equals no checksum of rows.
     compared_checksum: str | None = None
-    provenance: Provenance = NOTHING_RECORDED
+    provenance: Provenance = NOTHING_RECORDED  #: What it was computed from.
 
     @property
     def replaces_lost(self) -> bool:
@@ -186,36 +145,23 @@ class CandidatePartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionVersion:
-    """One claim that was ever accepted. Key: table, partition, version.
-
-    Attributes:
-        version: Counts up with every publication that changes the partition.
-        state: Whether readers see it.
-        publication_id: The publication that made it visible.
-        files: Its files.
-        rows: How many rows it has.
-        checksum: The content checksum of its rows.
-        replaces: The version that was accepted before it; 0 when there was none. A rollback brings that one back.
-        delta_version: The table version whose commit made it visible.
-        accepted_at: When readers saw it first.
-        provenance: What it was computed from: landed files, or the digests of the inputs in its window.
-        removed_at: When retention removed its files; None while they are there.
-    """
+    """One claim that was ever accepted. Key: table, partition, version."""
 
     table: str
     partition: date
-    version: int
-    state: VersionState
+    version: int  #: Counts up with every publication that changes the partition.
+    state: VersionState  #: Whether readers see it.
     run_id: str
-    publication_id: str
-    files: FileSet
-    rows: int
-    checksum: str
-    replaces: int
-    delta_version: int
-    accepted_at: datetime
+    publication_id: str  #: The publication that made it visible.
+    files: FileSet  #: Its files.
+    rows: int  #: How many rows it has.
+    checksum: str  #: The content checksum of its rows.
+    replaces: int  #: The version that was accepted before it; 0 when there was none. A rollback brings that one back.
+    delta_version: int  #: The table version whose commit made it visible.
+    accepted_at: datetime  #: When readers saw it first.
+    #: What it was computed from: landed files, or the digests of the inputs in its window.
     provenance: Provenance = NOTHING_RECORDED
-    removed_at: datetime | None = None
+    removed_at: datetime | None = None  #: When retention removed its files; None while they are there.
 
 
 class Action(StrEnum):
@@ -227,70 +173,42 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChange:
-    """What a publication does to one partition.
-
-    Attributes:
-        expected_version: The version that must be the accepted one; 0 for none.
-        expected: Its files, which the table must hold for the partition.
-        new: The files that take their place.
-        rows: Rows in `new`.
-        checksum: Content checksum of `new`.
-        restores: For a rollback, the version that is accepted again; 0 for none. None for a publication.
-    """
+    """What a publication does to one partition."""
 
     partition: date
-    expected_version: int
-    expected: FileSet
-    new: FileSet
-    rows: int
-    checksum: str
+    expected_version: int  #: The version that must be the accepted one; 0 for none.
+    expected: FileSet  #: Its files, which the table must hold for the partition.
+    new: FileSet  #: The files that take their place.
+    rows: int  #: Rows in `new`.
+    checksum: str  #: Content checksum of `new`.
+    #: For a rollback, the version that is accepted again; 0 for none. None for a publication.
     restores: int | None = None
     provenance: Provenance = NOTHING_RECORDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiedPartition:
-    """A partition that a run computed again and found equal to the accepted version, which therefore stays.
-
-    Attributes:
-        version: The accepted version; 0 for a partition that has none and got no rows.
-        files: Its files, which the table must hold when the rest of the run is published.
-        provenance: What the equal rows were computed from this time.
-    """
+    """A partition that a run computed again and found equal to the accepted version, which therefore stays."""
 
     partition: date
-    version: int
-    files: FileSet
-    provenance: Provenance = NOTHING_RECORDED
+    version: int  #: The accepted version; 0 for a partition that has none and got no rows.
+    files: FileSet  #: Its files, which the table must hold when the rest of the run is published.
+    provenance: Provenance = NOTHING_RECORDED  #: What the equal rows were computed from this time.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """A time during which readers saw one version of a partition.
+    """A time during which readers saw one version of a partition."""
 
-    Attributes:
-        version: The version; 0 for none.
-        publication_id: The publication or rollback that began it.
-        since: When it began.
-        until: When it ended; null while it lasts.
-    """
-
-    version: int
-    publication_id: str
-    since: datetime
-    until: datetime | None
+    version: int  #: The version; 0 for none.
+    publication_id: str  #: The publication or rollback that began it.
+    since: datetime  #: When it began.
+    until: datetime | None  #: When it ended; null while it lasts.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationIntent:
-    """A swap that is about to be tried, as it is written to the ledger first.
-
-    Attributes:
-        verified: What was found equal and is not swapped.
-        undoes: For a rollback, the publication that it undoes.
-        lineage_digest: Of the row of `lineage.runs` that is there before its rows become visible; empty for a rollback,
-            and for a publication that swaps nothing.
-    """
+    """A swap that is about to be tried, as it is written to the ledger first."""
 
     publication_id: str
     run_id: str
@@ -299,8 +217,10 @@ class PublicationIntent:
     by: str
     reason: str
     changes: tuple[PartitionChange, ...]
-    undoes: str | None = None
-    verified: tuple[VerifiedPartition, ...] = ()
+    undoes: str | None = None  #: For a rollback, the publication that it undoes.
+    verified: tuple[VerifiedPartition, ...] = ()  #: What was found equal and is not swapped.
+    #: Of the row of `lineage.runs` that is there before its rows become visible; empty for a rollback, and for a
+    #: publication that swaps nothing.
     lineage_digest: str = ""
 
     @property
@@ -311,53 +231,34 @@ class PublicationIntent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationRecord(PublicationIntent):
-    """A swap that was intended, and what became of it.
-
-    Attributes:
-        log: What the log of the table contained when it had landed; null before, and where nothing was swapped.
-    """
+    """A swap that was intended, and what became of it."""
 
     state: PublicationState
     started_at: datetime
     finished_at: datetime | None
     delta_version: int | None
+    #: What the log of the table contained when it had landed; null before, and where nothing was swapped.
     log: LogEvidence | None = None
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationHeader:
-    """A swap that was intended, without the partitions that it changes.
+    """A swap that was intended, without the partitions that it changes."""
 
-    Attributes:
-        publication_id: Names it.
-        run_id: The run whose rows it made visible, or took back.
-        table: The table that it changed.
-        action: What it does.
-        by: The person who asked for it.
-        reason: Why.
-        undoes: For a rollback, the publication that it undoes.
-        sequence: The event that began it: the order in which publications were begun.
-        state: How far it is.
-        started_at: When it was intended.
-        finished_at: When the ledger knew its outcome, or null.
-        delta_version: The version of the table that it made; null while it is not known.
-        note: What is to be known of its state; empty when there is nothing.
-    """
-
-    publication_id: str
-    run_id: str
-    table: str
-    action: Action
-    by: str
-    reason: str
-    undoes: str | None
-    sequence: int
-    state: PublicationState
-    started_at: datetime
-    finished_at: datetime | None
-    delta_version: int | None
-    note: str = ""
+    publication_id: str  #: Names it.
+    run_id: str  #: The run whose rows it made visible, or took back.
+    table: str  #: The table that it changed.
+    action: Action  #: What it does.
+    by: str  #: The person who asked for it.
+    reason: str  #: Why.
+    undoes: str | None  #: For a rollback, the publication that it undoes.
+    sequence: int  #: The event that began it: the order in which publications were begun.
+    state: PublicationState  #: How far it is.
+    started_at: datetime  #: When it was intended.
+    finished_at: datetime | None  #: When the ledger knew its outcome, or null.
+    delta_version: int | None  #: The version of the table that it made; null while it is not known.
+    note: str = ""  #: What is to be known of its state; empty when there is nothing.
 
     @property
     def at(self) -> datetime:
@@ -367,15 +268,10 @@ class PublicationHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackOrder:
-    """A rollback that takes dependents along, noted before the first of them is undone.
+    """A rollback that takes dependents along, noted before the first of them is undone."""
 
-    Attributes:
-        of: The run or set that is rolled back, after its dependents.
-        dependents: Runs, in the order in which they are undone.
-    """
-
-    of: str
-    dependents: tuple[str, ...]
+    of: str  #: The run or set that is rolled back, after its dependents.
+    dependents: tuple[str, ...]  #: Runs, in the order in which they are undone.
     by: str
     reason: str
 
@@ -386,34 +282,19 @@ class RollbackOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRecord:
-    """A restatement set: its document, how far its publication is, and the runs that belong to it, in order.
-
-    Attributes:
-        manifest: What was agreed.
-        digest: The sha256 of the document: what an approval of the set approves.
-        state: How far it is.
-        updated_at: When its state changed last.
-        note: The reason for its present state; empty when there is none.
-    """
+    """A restatement set: its document, how far its publication is, and the runs that belong to it, in order."""
 
     set_id: str
-    manifest: SetManifest
-    digest: str
-    state: SetState
-    updated_at: datetime
-    note: str = ""
+    manifest: SetManifest  #: What was agreed.
+    digest: str  #: The sha256 of the document: what an approval of the set approves.
+    state: SetState  #: How far it is.
+    updated_at: datetime  #: When its state changed last.
+    note: str = ""  #: The reason for its present state; empty when there is none.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxEntry:
-    """A publication that dependents should follow. `sequence` only grows.
-
-    Attributes:
-        delivered_at: When every follow-up that it asks for was planned.
-        withdrawn_at: When its publication was undone, or a person cancelled what it asks for.
-        attempts: How many plans of its follow-ups have failed.
-        note: Why the last plan failed, or why it was withdrawn.
-    """
+    """A publication that dependents should follow. `sequence` only grows."""
 
     sequence: int
     publication_id: str
@@ -421,10 +302,10 @@ class OutboxEntry:
     table: str
     partitions: tuple[date, ...]
     created_at: datetime
-    delivered_at: datetime | None
-    withdrawn_at: datetime | None = None
-    attempts: int = 0
-    note: str = ""
+    delivered_at: datetime | None  #: When every follow-up that it asks for was planned.
+    withdrawn_at: datetime | None = None  #: When its publication was undone, or a person cancelled what it asks for.
+    attempts: int = 0  #: How many plans of its follow-ups have failed.
+    note: str = ""  #: Why the last plan failed, or why it was withdrawn.
 
     @property
     def is_open(self) -> bool:
@@ -433,11 +314,7 @@ class OutboxEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecord:
-    """One entry of the hash chain: `hash = sha256(previous_hash + canonical JSON of the entry)`.
-
-    Attributes:
-        digests: By table and entity, the digest of its rows before and after what happened (`row_digests`).
-    """
+    """One entry of the hash chain: `hash = sha256(previous_hash + canonical JSON of the entry)`."""
 
     sequence: int
     at: datetime
@@ -448,6 +325,7 @@ class EventRecord:
     from_state: str
     to_state: str
     payload: Mapping[str, Any]
+    #: By table and entity, the digest of its rows before and after what happened (`row_digests`).
     digests: Mapping[str, Mapping[str, Sequence[str]]]
     previous_hash: str
     hash: str
@@ -466,101 +344,59 @@ class PartKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayPart:
-    """One input of a replay, which never changes.
+    """One input of a replay, which never changes."""
 
-    Attributes:
-        kind: What it is.
-        name: The path of the file relative to the landing place, or the first day of the partition.
-        digest: The sha256 of the file; of a partition, the digest of its file set; of keys, their checksum.
-        records: How many records it has that are sent.
-        size_bytes: How large its files are.
-        stream: Of a captured file, what people call its stream; else empty.
-        stream_partition: Of a captured file, the partition of its stream; else empty.
-        version: Of a partition, its version. Of keys that landed, the arrival of the last import that counts; of those
-            that a run took away, 0.
-        replaces: Of a partition that a run published, the version before it, whose keys that are gone are deleted in
-            the topic; else 0.
-    """
-
-    kind: PartKind
-    name: str
-    digest: str
-    records: int
-    size_bytes: int
-    stream: str = ""
-    stream_partition: str = ""
+    kind: PartKind  #: What it is.
+    name: str  #: The path of the file relative to the landing place, or the first day of the partition.
+    digest: str  #: The sha256 of the file; of a partition, the digest of its file set; of keys, their checksum.
+    records: int  #: How many records it has that are sent.
+    size_bytes: int  #: How large its files are.
+    stream: str = ""  #: Of a captured file, what people call its stream; else empty.
+    stream_partition: str = ""  #: Of a captured file, the partition of its stream; else empty.
+    #: Of a partition, its version. Of keys that landed, the arrival of the last import that counts; of those that a run
+    #: took away, 0.
     version: int = 0
+    #: Of a partition that a run published, the version before it, whose keys that are gone are deleted in the topic;
+    #: else 0.
     replaces: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRecord:
-    """Something that is sent to a topic or a stream again.
+    """Something that is sent to a topic or a stream again."""
 
-    Attributes:
-        replay_id: `rep-` and a number.
-        subject: What was asked for: a run, or a table.
-        table: The table.
-        period_from: Only records from then on; null for all.
-        period_to: Only records before; null for all.
-        parts: The inputs, in the order in which they are sent.
-        family: What it is sent to: `kafka` for a topic, `kinesis` for a stream.
-        stream: The id of the cluster of the topic; of a stream, where it is.
-        target: The topic or the stream.
-        mark: What a target that was created for it carries, and its transactions are called by.
-        stream_partitions: How many partitions the topic, or shards the stream, has.
-        is_live: Whether the topic was there before, so that another person has to approve it.
-        identity: The id of the target; null before it is known to be there.
-        contract: Names the columns that its rows are sent with; empty where captured records are sent.
-        state: How far it is.
-        sent: How many records were sent; null before all are.
-        left_out: How many captured records were left out, of other times, captured twice, or of one value with another;
-            null before all are sent.
-        failure: Why it failed; null for one that did not.
-        ends: The position behind the last record, by partition or shard, when all were sent.
-        by: Who asked for it.
-        reason: Why.
-        asked_at: When.
-        policy: The policy of the table when it was asked for.
-        approved_by: Who approved it; null before, and where no approval is required.
-        approved_at: When.
-        sender: Of a stream, which process may write to it; null before one did.
-        progress: Of a stream, how many records are in it for certain; null before any was sent.
-        sent_at: When all were sent.
-        closed_by: Who ended it.
-        closed_at: When.
-    """
-
-    replay_id: str
-    subject: str
-    table: str
-    period_from: datetime | None
-    period_to: datetime | None
-    parts: tuple[ReplayPart, ...]
-    family: str
-    stream: str
-    target: str
-    mark: str
-    stream_partitions: int
-    is_live: bool
-    identity: str | None
-    contract: str
-    state: ReplayState
-    sent: int | None
+    replay_id: str  #: `rep-` and a number.
+    subject: str  #: What was asked for: a run, or a table.
+    table: str  #: The table.
+    period_from: datetime | None  #: Only records from then on; null for all.
+    period_to: datetime | None  #: Only records before; null for all.
+    parts: tuple[ReplayPart, ...]  #: The inputs, in the order in which they are sent.
+    family: str  #: What it is sent to: `kafka` for a topic, `kinesis` for a stream.
+    stream: str  #: The id of the cluster of the topic; of a stream, where it is.
+    target: str  #: The topic or the stream.
+    mark: str  #: What a target that was created for it carries, and its transactions are called by.
+    stream_partitions: int  #: How many partitions the topic, or shards the stream, has.
+    is_live: bool  #: Whether the topic was there before, so that another person has to approve it.
+    identity: str | None  #: The id of the target; null before it is known to be there.
+    contract: str  #: Names the columns that its rows are sent with; empty where captured records are sent.
+    state: ReplayState  #: How far it is.
+    sent: int | None  #: How many records were sent; null before all are.
+    #: How many captured records were left out, of other times, captured twice, or of one value with another; null
+    #: before all are sent.
     left_out: int | None
-    failure: str | None
-    ends: Mapping[str, str]
-    by: str
-    reason: str
-    asked_at: datetime
-    policy: Policy
-    approved_by: str | None = None
-    approved_at: datetime | None = None
-    sender: str | None = None
-    progress: int | None = None
-    sent_at: datetime | None = None
-    closed_by: str | None = None
-    closed_at: datetime | None = None
+    failure: str | None  #: Why it failed; null for one that did not.
+    ends: Mapping[str, str]  #: The position behind the last record, by partition or shard, when all were sent.
+    by: str  #: Who asked for it.
+    reason: str  #: Why.
+    asked_at: datetime  #: When.
+    policy: Policy  #: The policy of the table when it was asked for.
+    approved_by: str | None = None  #: Who approved it; null before, and where no approval is required.
+    approved_at: datetime | None = None  #: When.
+    sender: str | None = None  #: Of a stream, which process may write to it; null before one did.
+    progress: int | None = None  #: Of a stream, how many records are in it for certain; null before any was sent.
+    sent_at: datetime | None = None  #: When all were sent.
+    closed_by: str | None = None  #: Who ended it.
+    closed_at: datetime | None = None  #: When.
 
     @property
     def waits(self) -> bool:

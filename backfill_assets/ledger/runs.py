@@ -44,30 +44,21 @@ from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode, Pinne
 
 
 class RunFilter(TypedDict, total=False):
-    """Which runs are meant; without any of these, all.
-
-    Attributes:
-        after: Only those that were planned after the event of this sequence.
-        before: Only those that were planned before the event of this sequence.
-        person: Only those on which this person acted, whether by an event of the run, of its set, or of a publication
-            of it. Upper and lower case make no difference.
-        above: Only those of a higher priority than this.
-        over: Only those whose first and last partition leave room for one of these.
-        follows: Only those whose manifest names this publication as one that they follow.
-        limit: At most this many, the last planned ones.
-    """
+    """Which runs are meant; without any of these, all."""
 
     table: str
     states: Collection[RunState]
     modes: Collection[Mode]
     because: CauseKind
-    after: int
-    before: int
+    after: int  #: Only those that were planned after the event of this sequence.
+    before: int  #: Only those that were planned before the event of this sequence.
+    #: Only those on which this person acted, whether by an event of the run, of its set, or of a publication of it.
+    #: Upper and lower case make no difference.
     person: str
-    above: int
-    over: Sequence[date]
-    follows: str
-    limit: int
+    above: int  #: Only those of a higher priority than this.
+    over: Sequence[date]  #: Only those whose first and last partition leave room for one of these.
+    follows: str  #: Only those whose manifest names this publication as one that they follow.
+    limit: int  #: At most this many, the last planned ones.
 
 
 class RunReads(Queries):
@@ -361,14 +352,11 @@ Leaves = Mapping[str, ApprovalGrounds]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancellation:
-    """A person's decision against a run or a set.
-
-    Attributes:
-        leaves: By run, on which grounds the person may leave the accepted rows as they are, although it found others.
-    """
+    """A person's decision against a run or a set."""
 
     by: str
     reason: str
+    #: By run, on which grounds the person may leave the accepted rows as they are, although it found others.
     leaves: Leaves = field(default_factory=dict)
 
     @staticmethod

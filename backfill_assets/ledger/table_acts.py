@@ -29,43 +29,24 @@ _ASKED = "act_asked"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActRecord:
-    """An act on a version of a table.
+    """An act on a version of a table."""
 
-    Attributes:
-        act_id: `act-` and a number.
-        act: What is done.
-        name: The table whose readers it concerns.
-        table: The version: the one that is kept up to date, that readers are shown, or that is given up.
-        from_table: Of a cut-over, the table that readers were shown when it was asked for; empty otherwise.
-        state: How far it is.
-        by: Who asked for it.
-        asked_at: When.
-        reason: Why.
-        policy: The policy of the name when it was asked for.
-        waits: Whether it is only done with the approval of another person.
-        approved_by: Who approved it; null before, and where no approval is required.
-        approved_at: When.
-        done_at: When it was done.
-        done_sequence: The event that did it.
-        undone_at: When readers were shown the earlier table again.
-    """
-
-    act_id: str
-    act: TableAct
-    name: str
-    table: str
-    from_table: str
-    state: ActState
-    by: str
-    asked_at: datetime
-    reason: str
-    policy: Policy
-    waits: bool
-    approved_by: str | None = None
-    approved_at: datetime | None = None
-    done_at: datetime | None = None
-    done_sequence: int | None = None
-    undone_at: datetime | None = None
+    act_id: str  #: `act-` and a number.
+    act: TableAct  #: What is done.
+    name: str  #: The table whose readers it concerns.
+    table: str  #: The version: the one that is kept up to date, that readers are shown, or that is given up.
+    from_table: str  #: Of a cut-over, the table that readers were shown when it was asked for; empty otherwise.
+    state: ActState  #: How far it is.
+    by: str  #: Who asked for it.
+    asked_at: datetime  #: When.
+    reason: str  #: Why.
+    policy: Policy  #: The policy of the name when it was asked for.
+    waits: bool  #: Whether it is only done with the approval of another person.
+    approved_by: str | None = None  #: Who approved it; null before, and where no approval is required.
+    approved_at: datetime | None = None  #: When.
+    done_at: datetime | None = None  #: When it was done.
+    done_sequence: int | None = None  #: The event that did it.
+    undone_at: datetime | None = None  #: When readers were shown the earlier table again.
 
 
 _act = read_as(ActRecord)
@@ -73,16 +54,11 @@ _act = read_as(ActRecord)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownPeriod:
-    """A time during which the readers of a name were shown one table.
+    """A time during which the readers of a name were shown one table."""
 
-    Attributes:
-        since: When it began; null from the beginning.
-        until: When it ended; null while it lasts.
-        by: The cut-over that holds during it; null where none does, and readers are shown the table of that name.
-    """
-
-    since: datetime | None
-    until: datetime | None
+    since: datetime | None  #: When it began; null from the beginning.
+    until: datetime | None  #: When it ended; null while it lasts.
+    #: The cut-over that holds during it; null where none does, and readers are shown the table of that name.
     by: ActRecord | None
 
 

@@ -38,55 +38,37 @@ from backfill_assets.ledger.write_publications import PublicationWrites
 
 
 class ReadTransaction:
-    """One state of the ledger.
-
-    Attributes:
-        runs: What was agreed, and how far it is.
-        leases: Which process works on what.
-        candidates: What was staged and measured for a run, and what its approver has to comment on.
-        checks: What gates found in accepted rows later, and with which gates these were measured.
-        samples: Values of rows that reviewers are shown.
-        publications: Swaps that were intended, and what became of them.
-        versions: What readers see, and saw before.
-        bases: What accepted partitions were computed from.
-        outbox: What publications ask of dependents, and which runs follow it.
-        sets: Runs that were agreed together.
-        stuck: Work that sensors have given up.
-        freezes: Partitions over which runs wait.
-        captures: Periods of streams that were captured, and the files that hold them.
-        replays: What was sent to topics again.
-        imports: Landed files.
-        agreements: Under which declaration the rows of a table were last agreed to.
-        acts: Which tables the readers of names are shown, and which versions are kept up to date.
-        comparisons: How versions of a table differ from the one that readers are shown.
-        events: Events, as a chain, and whether that is as it was written.
-        row_checks: Whether the rows are as the events left them.
-        views: Runs and publications as other programs read them.
-    """
+    """One state of the ledger."""
 
     def __init__(self, connection: Connection, clock: LedgerClock) -> None:
         self._clock = clock
-        self.runs = RunReads(connection)
-        self.leases = LeaseReads(connection)
+        self.runs = RunReads(connection)  #: What was agreed, and how far it is.
+        self.leases = LeaseReads(connection)  #: Which process works on what.
+        #: What was staged and measured for a run, and what its approver has to comment on.
         self.candidates = CandidateReads(connection)
+        #: What gates found in accepted rows later, and with which gates these were measured.
         self.checks = CheckReads(connection)
-        self.samples = SampleReads(connection)
-        self.publications = PublicationReads(connection)
-        self.versions = VersionReads(connection)
-        self.bases = BasisReads(connection)
-        self.outbox = OutboxReads(connection)
-        self.sets = SetReads(connection)
-        self.stuck = StuckReads(connection)
-        self.freezes = FreezeReads(connection)
+        self.samples = SampleReads(connection)  #: Values of rows that reviewers are shown.
+        self.publications = PublicationReads(connection)  #: Swaps that were intended, and what became of them.
+        self.versions = VersionReads(connection)  #: What readers see, and saw before.
+        self.bases = BasisReads(connection)  #: What accepted partitions were computed from.
+        self.outbox = OutboxReads(connection)  #: What publications ask of dependents, and which runs follow it.
+        self.sets = SetReads(connection)  #: Runs that were agreed together.
+        self.stuck = StuckReads(connection)  #: Work that sensors have given up.
+        self.freezes = FreezeReads(connection)  #: Partitions over which runs wait.
+        #: Periods of streams that were captured, and the files that hold them.
         self.captures = CaptureReads(connection)
-        self.replays = ReplayReads(connection)
-        self.imports = ImportReads(connection)
+        self.replays = ReplayReads(connection)  #: What was sent to topics again.
+        self.imports = ImportReads(connection)  #: Landed files.
+        #: Which tables the readers of names are shown, and which versions are kept up to date.
         self.acts = TableActReads(connection)
+        #: Under which declaration the rows of a table were last agreed to.
         self.agreements = AgreementReads(connection)
+        #: How versions of a table differ from the one that readers are shown.
         self.comparisons = ComparisonReads(connection)
-        self.events = EventReads(connection)
-        self.row_checks = RowChecks(connection)
-        self.views = ViewReads(connection)
+        self.events = EventReads(connection)  #: Events, as a chain, and whether that is as it was written.
+        self.row_checks = RowChecks(connection)  #: Whether the rows are as the events left them.
+        self.views = ViewReads(connection)  #: Runs and publications as other programs read them.
 
     @cached_property
     def now(self) -> datetime:
@@ -95,12 +77,7 @@ class ReadTransaction:
 
 
 class WriteTransaction(ReadTransaction):
-    """The one writer at its turn, who can ask on the way.
-
-    Attributes:
-        approvals: Who agreed to a run's manifest, and to an act, a capture or a replay.
-        turns: Which process lands files of which source.
-    """
+    """The one writer at its turn, who can ask on the way."""
 
     runs: RunWrites
     candidates: CandidateWrites
@@ -124,7 +101,7 @@ class WriteTransaction(ReadTransaction):
         log = EventLog(connection, clock, most_behind)
         self.now = log.now  # the instant at which everything in the transaction happens
         self.runs = RunWrites(log)
-        self.approvals = ApprovalWrites(log)
+        self.approvals = ApprovalWrites(log)  #: Who agreed to a run's manifest, and to an act, a capture or a replay.
         self.candidates = CandidateWrites(log)
         self.checks = CheckWrites(log)
         self.samples = SampleWrites(log)
@@ -139,6 +116,6 @@ class WriteTransaction(ReadTransaction):
         self.imports = ImportWrites(log)
         self.acts = TableActWrites(log)
         self.comparisons = ComparisonWrites(log)
-        self.turns = TurnWrites(log)
+        self.turns = TurnWrites(log)  #: Which process lands files of which source.
         self.events = EventWrites(log)
         self.require_recorded = log.require_recorded

@@ -20,15 +20,10 @@ _PID = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
-    """What a sensor knows of its attempts.
+    """What a sensor knows of its attempts."""
 
-    Attributes:
-        made: How many of its Dagster runs have ended.
-        counted: How many of these since a person let it try again.
-    """
-
-    made: int
-    counted: int
+    made: int  #: How many of its Dagster runs have ended.
+    counted: int  #: How many of these since a person let it try again.
 
 
 def attempts_of(

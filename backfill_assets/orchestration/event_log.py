@@ -104,19 +104,14 @@ NEVER_ABSENT = frozenset({"error_info"})
 
 @dataclass(kw_only=True)
 class _Batch:
-    """What one thread has stored and not committed.
+    """What one thread has stored and not committed."""
 
-    Attributes:
-        is_gathered: It is committed soon, and not where a caller has said.
-        commits: Ends with a commit per database, or without one after an error.
-        connections: By database.
-        latest: The last event of an asset and type, with its id.
-    """
-
-    is_gathered: bool
+    is_gathered: bool  #: It is committed soon, and not where a caller has said.
     since: float = field(default_factory=time.monotonic)
+    #: Ends with a commit per database, or without one after an error.
     commits: ExitStack = field(default_factory=ExitStack)
-    connections: dict[str, Any] = field(default_factory=dict)
+    connections: dict[str, Any] = field(default_factory=dict)  #: By database.
+    #: The last event of an asset and type, with its id.
     latest: dict[Any, tuple[EventLogEntry, int]] = field(default_factory=dict)
 
 

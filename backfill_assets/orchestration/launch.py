@@ -34,16 +34,11 @@ SILENT = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DagsterOutcome:
-    """The result of a run that this process executed.
+    """The result of a run that this process executed."""
 
-    Attributes:
-        dagster_run_id: For links into the UI.
-        succeeded: Whether every step did.
-        error: What stopped it, as the operations raised it; None when it succeeded, or a gate blocked.
-    """
-
-    dagster_run_id: str
-    succeeded: bool
+    dagster_run_id: str  #: For links into the UI.
+    succeeded: bool  #: Whether every step did.
+    #: What stopped it, as the operations raised it; None when it succeeded, or a gate blocked.
     error: BackfillError | None
 
 

@@ -158,16 +158,11 @@ class _Launch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One of the entries of a job, of which a launch fills in exactly one.
-
-    Attributes:
-        config: What is typed.
-        act: What is done then.
-    """
+    """One of the entries of a job, of which a launch fills in exactly one."""
 
     description: str
-    config: Mapping[str, Field]
-    act: Callable[[_Launch], None]
+    config: Mapping[str, Field]  #: What is typed.
+    act: Callable[[_Launch], None]  #: What is done then.
 
 
 def _job(name: str, description: str, entries: Mapping[str, Entry], *, pool: str | None = None) -> JobDefinition:

@@ -41,17 +41,12 @@ LEFT_OPEN = {"by", "reason"}
 
 @dataclass(frozen=True, slots=True)
 class Launchpad:
-    """A launchpad, filled in.
-
-    Attributes:
-        chosen: Which entry of the job.
-        about: What the entry is about, for a reader.
-        entries: Its values by name; None where a person has to fill one in.
-    """
+    """A launchpad, filled in."""
 
     job: str
-    chosen: str
-    about: str
+    chosen: str  #: Which entry of the job.
+    about: str  #: What the entry is about, for a reader.
+    #: Its values by name; None where a person has to fill one in.
     entries: Mapping[str, str | bool | Sequence[Mapping[str, str]] | Sequence[str] | None]
 
     @property

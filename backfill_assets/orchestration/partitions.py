@@ -45,18 +45,12 @@ GAPS_AHEAD = timedelta(days=2 * 365)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedDays:
-    """The days whose partitions pages of Dagster show.
-
-    Attributes:
-        last: The last one; None for today, as it comes, and the days beyond it.
-        beyond: For how many days after today there are events.
-        asked_on: The day on which this was asked; without it, the first one.
-    """
+    """The days whose partitions pages of Dagster show."""
 
     first: date
-    last: date | None = None
-    beyond: timedelta = timedelta(0)
-    asked_on: date | None = None
+    last: date | None = None  #: The last one; None for today, as it comes, and the days beyond it.
+    beyond: timedelta = timedelta(0)  #: For how many days after today there are events.
+    asked_on: date | None = None  #: The day on which this was asked; without it, the first one.
 
     def with_all(self, days: DayRange | None) -> OfferedDays:
         """The same and these: those of a run, which may be none that pages show."""

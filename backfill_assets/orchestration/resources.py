@@ -49,22 +49,16 @@ class Perform(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """The session of the assets of one Dagster run.
-
-    Attributes:
-        progress: Notified of each step, in addition to the run's log.
-        acts_as: On whose behalf this process executes a run; empty where Dagster's daemon or a person launched it.
-        errors: The errors of the application, in order, for the caller of a run in this process.
-        perform: Executes parts of a run, or gives what another thread has executed.
-        executes: Whether its assets execute parts themselves.
-    """
+    """The session of the assets of one Dagster run."""
 
     workspace: Workspace
-    progress: Listener = no_listener
+    progress: Listener = no_listener  #: Notified of each step, in addition to the run's log.
+    #: On whose behalf this process executes a run; empty where Dagster's daemon or a person launched it.
     acts_as: str = ""
+    #: The errors of the application, in order, for the caller of a run in this process.
     errors: list[BackfillError] = field(default_factory=list)
-    perform: Perform = execute
-    executes: bool = True
+    perform: Perform = execute  #: Executes parts of a run, or gives what another thread has executed.
+    executes: bool = True  #: Whether its assets execute parts themselves.
 
 
 def session_of(

@@ -63,27 +63,18 @@ DIED = "its process stopped"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SensorJob:
-    """Work that the ledger asks for.
-
-    Attributes:
-        description: What both do.
-        nothing: What a tick says when nothing is asked for.
-        asked: What the ledger asks for now.
-        every_s: The seconds between two ticks.
-        uses_spark: Whether it waits for the pool of what uses Spark.
-        freezes: Whether what it does waits for freezes, so that a tick names them.
-    """
+    """Work that the ledger asks for."""
 
     sensor: Sensor
     job: str
-    description: str
-    nothing: str
-    asked: Callable[[Workspace], Sequence[str]]
+    description: str  #: What both do.
+    nothing: str  #: What a tick says when nothing is asked for.
+    asked: Callable[[Workspace], Sequence[str]]  #: What the ledger asks for now.
     does: Callable[[Workspace, Acting, str], str]
     by: str
-    every_s: int = 30
-    uses_spark: bool = False
-    freezes: bool = False
+    every_s: int = 30  #: The seconds between two ticks.
+    uses_spark: bool = False  #: Whether it waits for the pool of what uses Spark.
+    freezes: bool = False  #: Whether what it does waits for freezes, so that a tick names them.
 
 
 def _publish(ws: Workspace, acting: Acting, subject: str) -> str:

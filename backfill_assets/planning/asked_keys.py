@@ -15,30 +15,19 @@ MOST_KEYS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedKeys:
-    """What a manifest has of the keys that were asked for.
+    """What a manifest has of the keys that were asked for."""
 
-    Attributes:
-        count: How many they are.
-        digest: sha256 over a random number, which is kept with the keys, and the keys.
-    """
-
-    count: int
-    digest: str
+    count: int  #: How many they are.
+    digest: str  #: sha256 over a random number, which is kept with the keys, and the keys.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedKeys:
-    """Keys of rows.
+    """Keys of rows."""
 
-    Attributes:
-        columns: Columns of the key.
-        keys: Values of these columns, as text.
-        salt: A random number, which is erased with the keys: without it, their digest proves no guess.
-    """
-
-    columns: tuple[str, ...]
-    keys: tuple[tuple[str, ...], ...]
-    salt: str
+    columns: tuple[str, ...]  #: Columns of the key.
+    keys: tuple[tuple[str, ...], ...]  #: Values of these columns, as text.
+    salt: str  #: A random number, which is erased with the keys: without it, their digest proves no guess.
 
     @property
     def pinned(self) -> PinnedKeys:

@@ -15,16 +15,13 @@ from backfill_assets.planning.partitions import Grain, Partitions
 class AskedReferences:
     """The references that a request asks for.
 
-    Attributes:
-        semantics: Which truth it asks for.
-        named: With CORRECTED: names of references, each with a version, the beginning of a sha256, or a file. The
-            present versions count for all others.
-
     Raises:
         Refused: CORRECTED without a name, names without CORRECTED, or a name that is given twice.
     """
 
-    semantics: ReferenceSemantics = ReferenceSemantics.CURRENT
+    semantics: ReferenceSemantics = ReferenceSemantics.CURRENT  #: Which truth it asks for.
+    #: With CORRECTED: names of references, each with a version, the beginning of a sha256, or a file. The present
+    #: versions count for all others.
     named: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:

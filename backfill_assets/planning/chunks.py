@@ -18,20 +18,14 @@ from backfill_assets.planning.partitions import Grain, next_partition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A part of the run that is computed in one call of the transform. Numbers begin at 1.
+    """A part of the run that is computed in one call of the transform. Numbers begin at 1."""
 
-    Attributes:
-        number: Its place.
-        grain: Whether a partition is a day or a month.
-        partitions: What it stages.
-        before: The last partitions of its neighbours before it that it computes once more, in order.
-        after: The first partitions of its neighbours after it that it computes once more, in order.
-    """
-
-    number: int
-    grain: Grain
-    partitions: tuple[date, ...]
+    number: int  #: Its place.
+    grain: Grain  #: Whether a partition is a day or a month.
+    partitions: tuple[date, ...]  #: What it stages.
+    #: The last partitions of its neighbours before it that it computes once more, in order.
     before: tuple[date, ...] = ()
+    #: The first partitions of its neighbours after it that it computes once more, in order.
     after: tuple[date, ...] = ()
 
     @property

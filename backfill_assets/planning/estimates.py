@@ -20,24 +20,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRun:
-    """What a run of the table took. Grain: one per run whose gates have ended.
-
-    Attributes:
-        chunks: In how many it was computed.
-        staging_seconds: How long these took together, waiting between them left out.
-        gating_seconds: How long its gates took.
-        staging_core_seconds: The processor time of its chunks; None where it was not measured, as in runs of releases
-            that paid for cores by the time on the wall.
-        gating_core_seconds: That of its gates, or None.
-    """
+    """What a run of the table took. Grain: one per run whose gates have ended."""
 
     rows: int
     partitions: int
-    chunks: int
-    staging_seconds: float
-    gating_seconds: float
+    chunks: int  #: In how many it was computed.
+    staging_seconds: float  #: How long these took together, waiting between them left out.
+    gating_seconds: float  #: How long its gates took.
+    #: The processor time of its chunks; None where it was not measured, as in runs of releases that paid for cores by
+    #: the time on the wall.
     staging_core_seconds: float | None = None
-    gating_core_seconds: float | None = None
+    gating_core_seconds: float | None = None  #: That of its gates, or None.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,23 +94,14 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a run is expected to write.
+    """What a run is expected to write."""
 
-    Attributes:
-        rows: By output partition.
-        size_bytes: Of all data files; None when no rows of the table are known.
-        seconds: To stage it and to evaluate its gates; None when there is no earlier run.
-        core_seconds: Of processor time, for the same; None when no earlier run was measured.
-        based_on: Where the numbers come from.
-        runs: Of how many earlier runs the pace is known.
-    """
-
-    rows: Mapping[date, int]
-    size_bytes: int | None
-    seconds: float | None
-    based_on: Basis
-    runs: int = 0
-    core_seconds: float | None = None
+    rows: Mapping[date, int]  #: By output partition.
+    size_bytes: int | None  #: Of all data files; None when no rows of the table are known.
+    seconds: float | None  #: To stage it and to evaluate its gates; None when there is no earlier run.
+    based_on: Basis  #: Where the numbers come from.
+    runs: int = 0  #: Of how many earlier runs the pace is known.
+    core_seconds: float | None = None  #: Of processor time, for the same; None when no earlier run was measured.
 
     @property
     def total_rows(self) -> int:

@@ -17,35 +17,21 @@ from backfill_assets.planning.partitions import DayRange, TablePartitions, days_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted(TablePartitions):
-    """What one publication still asks of one dependent.
+    """What one publication still asks of one dependent."""
 
-    Attributes:
-        publication_id: The publication.
-        source: The table that it changed.
-        table: The dependent.
-        partitions: What can be computed now and for which no run is planned yet.
-        waiting: What cannot, because input partitions that it needs have no accepted version.
-        frozen: What could, and waits until the freeze of it ends.
-    """
-
-    publication_id: str
-    source: str
-    waiting: tuple[date, ...] = ()
-    frozen: tuple[date, ...] = ()
+    partitions: tuple[date, ...]  #: What can be computed now and for which no run is planned yet.
+    publication_id: str  #: The publication.
+    source: str  #: The table that it changed.
+    waiting: tuple[date, ...] = ()  #: What cannot, because input partitions that it needs have no accepted version.
+    frozen: tuple[date, ...] = ()  #: What could, and waits until the freeze of it ends.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowUp(TablePartitions):
-    """One run that is asked for.
+    """One run that is asked for; its partitions are consecutive, because a Dagster run names a range."""
 
-    Attributes:
-        publications: Those that ask for some of its partitions, in the order of the outbox.
-        sources: The tables that they changed, each once.
-        partitions: Consecutive, because a Dagster run names a range.
-    """
-
-    publications: tuple[str, ...]
-    sources: tuple[str, ...]
+    publications: tuple[str, ...]  #: Those that ask for some of its partitions, in the order of the outbox.
+    sources: tuple[str, ...]  #: The tables that they changed, each once.
 
     @property
     def days(self) -> DayRange:

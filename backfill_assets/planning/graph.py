@@ -35,38 +35,31 @@ from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, SinceFirstDay
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableInput:
-    """One input of a derived table: the argument's name, the table it is bound to, and the window.
-
-    Attributes:
-        contract: The version of its contract that a source is read in, as `landing.contracts` names it; empty for the
-            first one, and for derived tables.
-    """
+    """One input of a derived table: the argument's name, the table it is bound to, and the window."""
 
     argument: str
     table: str
     window: AnyWindow = SAME_DAYS
+    #: The version of its contract that a source is read in, as `landing.contracts` names it; empty for the first one,
+    #: and for derived tables.
     contract: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableNode:
-    """A table as the planner sees it. A table without inputs is a source table.
-
-    Attributes:
-        publish: How its rows become the content of partitions.
-        stretches: The stretches of days that have a snapshot; None where every day, or month, has a partition.
-        beyond: For how many days after the present one it can have partitions: those of events that are ahead of the
-            clock or planned, and of the dates that begin before the day of UTC.
-        is_beside: Whether it stands beside the version of a table that readers are shown. Nothing follows from it to
-            other runs: sets, proposals and follow-ups leave it out, and the LIVE path keeps it up to date.
-    """
+    """A table as the planner sees it. A table without inputs is a source table."""
 
     name: str
     grain: Grain
     inputs: tuple[TableInput, ...] = ()
-    publish: PublishMode = REPLACE
+    publish: PublishMode = REPLACE  #: How its rows become the content of partitions.
+    #: For how many days after the present one it can have partitions: those of events that are ahead of the clock or
+    #: planned, and of the dates that begin before the day of UTC.
     beyond: timedelta = timedelta(0)
+    #: Whether it stands beside the version of a table that readers are shown. Nothing follows from it to other runs:
+    #: sets, proposals and follow-ups leave it out, and the LIVE path keeps it up to date.
     is_beside: bool = False
+    #: The stretches of days that have a snapshot; None where every day, or month, has a partition.
     stretches: Stretches | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -124,15 +117,10 @@ class TableNode:
 
 @dataclass(frozen=True, kw_only=True)
 class Graph:
-    """Every table of a domain, by name, inputs before dependents, and the days that tables can have.
+    """Every table of a domain, by name, inputs before dependents, and the days that tables can have."""
 
-    Attributes:
-        tables: In topological order.
-        first_day: The first day any table has a partition for.
-    """
-
-    tables: Mapping[str, TableNode]
-    first_day: date
+    tables: Mapping[str, TableNode]  #: In topological order.
+    first_day: date  #: The first day any table has a partition for.
 
     def table(self, name: str) -> TableNode:
         """The table of that name.

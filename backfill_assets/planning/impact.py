@@ -37,21 +37,14 @@ def lacks(missing: Iterable[TablePartitions]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuild(TablePartitions):
-    """The partitions of one table that have to be built again.
+    """The partitions of one table that have to be built again."""
 
-    Attributes:
-        table: The table.
-        grain: Whether a partition is a day or a month.
-        partitions: Which ones.
-        because: The changing inputs by table: changed partitions, or those of an earlier rebuild. Empty for partitions
-            that only the caller named.
-        only_read: What they read and this impact does not build, by table: warm-up, look-ahead, and changed partitions.
-        new: Those of the partitions that have no accepted version yet.
-    """
-
+    #: The changing inputs by table: changed partitions, or those of an earlier rebuild. Empty for partitions that only
+    #: the caller named.
     because: tuple[TablePartitions, ...] = ()
+    #: What they read and this impact does not build, by table: warm-up, look-ahead, and changed partitions.
     only_read: tuple[TablePartitions, ...] = ()
-    new: tuple[date, ...] = ()
+    new: tuple[date, ...] = ()  #: Those of the partitions that have no accepted version yet.
 
 
 def impact(

@@ -19,7 +19,7 @@ class Kept:
 
     A snapshot that has expired does not become one that stays when newer ones are accepted.
 
-    Attributes:
+    Args:
         days: Snapshots that end at most so many days before the newest one stay.
         then: Of earlier ones the last accepted one of each calendar `month`, `quarter` or `year` stays.
 

@@ -26,14 +26,10 @@ _EARLIEST, _LATEST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzin
 
 @dataclass(frozen=True, slots=True)
 class LocalDays:
-    """The days of a zone.
+    """The days of a zone."""
 
-    Attributes:
-        zone: Where clocks show them.
-        are_dates: Records have a date and no time, which is their day and their partition whatever a clock shows.
-    """
-
-    zone: str = "UTC"
+    zone: str = "UTC"  #: Where clocks show them.
+    #: Records have a date and no time, which is their day and their partition whatever a clock shows.
     are_dates: bool = False
 
     def instants(self, days: DayRange) -> tuple[datetime, datetime]:

@@ -56,110 +56,77 @@ MERGED_WITH = "accepted rows"
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredTerms:
-    """What the declaration of a table contributes to a manifest.
+    """What the declaration of a table contributes to a manifest."""
 
-    Attributes:
-        domain: The domain that declares it.
-        partition_column: The column of its partitions.
-        transform: The transform that computes its partitions.
-        transform_version: The registered version of that transform.
-        code_digest: sha256 over the code of that transform.
-        session_digest: The Spark settings that decide what rows mean.
-        code_modules: What the code digest is over.
-        code_archive: sha256 of the list of these modules in the archive; empty for the code of this project.
-        notes: What the author of that version tells reviewers.
-        versions: Of this project, PySpark and Python where the run was planned.
-        references: The versions of the reference documents that it reads.
-        gates: What is measured before it may be published.
-        limits: The bounds of the run; null is no limit.
-        policy: Whose approval publication asks for, as declared when the run was planned.
-        name_policy: Of a version of a table, the policy of the table whose readers may be shown it; None otherwise.
-        safeguards: What else the table declares that its author may not loosen alone.
-        columns: How the columns that readers see change with its publication, as it was when the run was planned.
-        inexact: The additions of floating-point numbers that its code shows.
-    """
-
-    domain: str
-    partition_column: str
-    transform: str
-    transform_version: str
-    code_digest: str
-    session_digest: str
-    code_modules: tuple[str, ...] = ()
-    code_archive: str = ""
-    notes: str = ""
+    domain: str  #: The domain that declares it.
+    partition_column: str  #: The column of its partitions.
+    transform: str  #: The transform that computes its partitions.
+    transform_version: str  #: The registered version of that transform.
+    code_digest: str  #: sha256 over the code of that transform.
+    session_digest: str  #: The Spark settings that decide what rows mean.
+    code_modules: tuple[str, ...] = ()  #: What the code digest is over.
+    code_archive: str = ""  #: sha256 of the list of these modules in the archive; empty for the code of this project.
+    notes: str = ""  #: What the author of that version tells reviewers.
+    #: Of this project, PySpark and Python where the run was planned.
     versions: Mapping[str, str] = field(default_factory=dict)
-    references: tuple[PinnedReference, ...] = ()
-    gates: tuple[GateTerm, ...] = ()
-    limits: Limits
-    policy: Policy
+    references: tuple[PinnedReference, ...] = ()  #: The versions of the reference documents that it reads.
+    gates: tuple[GateTerm, ...] = ()  #: What is measured before it may be published.
+    limits: Limits  #: The bounds of the run; null is no limit.
+    policy: Policy  #: Whose approval publication asks for, as declared when the run was planned.
+    #: Of a version of a table, the policy of the table whose readers may be shown it; None otherwise.
     name_policy: Policy | None = None
-    safeguards: tuple[Safeguard, ...] = ()
+    safeguards: tuple[Safeguard, ...] = ()  #: What else the table declares that its author may not loosen alone.
+    #: How the columns that readers see change with its publication, as it was when the run was planned.
     columns: tuple[ColumnChange, ...] = ()
-    inexact: tuple[InexactSum, ...] = ()
+    inexact: tuple[InexactSum, ...] = ()  #: The additions of floating-point numbers that its code shows.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Manifest(DeclaredTerms):
-    """The contract of one run over one table.
+    """The contract of one run over one table."""
 
-    Attributes:
-        run_id: Names the run everywhere: ledger, file paths, lineage columns, Dagster tags.
-        kind: Why the partitions are computed.
-        mode: What may become of them.
-        reason: Why, in the requester's words.
-        requested_by: The requester.
-        requested_at: When, aware UTC.
-        table: The table whose partitions it computes.
-        grain: Whether a partition is a day or a month.
-        partitions: The output partitions, in order; nothing else may change.
-        publish: How its rows become the content of the partitions, as declared when the run was planned.
-        imports: For a source table, the ids of the landed files it is built from; empty for derived tables.
-        inputs: For a derived table, the exact input versions, warm-up included.
-        base: The accepted versions of its own table that it reads: those that it merges changes with, or the snapshot
-            that it begins with and the one before it. None where it reads none. Of an expiry, all accepted snapshots:
-            those of its partitions expire, the others stay.
-        keep: Of an expiry, which snapshots its table keeps; None for all other runs.
-        settled: Accepted snapshots that are kept where the one before them turns out to be equal.
-        configuration: What else steers the transform (the window, for example), canonical values only.
-        supersedes: The runs whose accepted rows are replaced where they differ, as it was when the run was planned.
-        changed: What the accepted rows of its partitions were computed from and is not what it is computed from, as it
-            was when the run was planned: why they can differ.
-        cause: What made the run exist. Only the ledger makes one a follow-up (`OutboxWrites.add_follow_up`).
-        chunks: How many partitions each chunk has, in order; they add up to all partitions. Empty for source tables,
-            whose chunks all have the size of the limit.
-        proof: What the warm-up gate computes again; None for source tables and tables that opted out.
-        member_of: The restatement set that the run is part of.
-        declared_empty: For a source table, days on which nothing happened, as the requester states.
-        shown: The keys whose rows its report shows, because a person asked for them; None where none were asked for.
-        unknown: Keys of its sources that were not known when it was planned, where publication waits for them: what it
-            reads of their days is what was there before.
-    """
-
-    run_id: str
-    kind: Kind
-    mode: Mode
-    reason: str
-    requested_by: str
-    requested_at: datetime
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
+    run_id: str  #: Names the run everywhere: ledger, file paths, lineage columns, Dagster tags.
+    kind: Kind  #: Why the partitions are computed.
+    mode: Mode  #: What may become of them.
+    reason: str  #: Why, in the requester's words.
+    requested_by: str  #: The requester.
+    requested_at: datetime  #: When, aware UTC.
+    table: str  #: The table whose partitions it computes.
+    grain: Grain  #: Whether a partition is a day or a month.
+    partitions: tuple[date, ...]  #: The output partitions, in order; nothing else may change.
+    #: What else steers the transform (the window, for example), canonical values only.
     configuration: Mapping[str, Any]
-    inputs: tuple[PinnedInput, ...] = ()
+    inputs: tuple[PinnedInput, ...] = ()  #: For a derived table, the exact input versions, warm-up included.
+    #: For a source table, the ids of the landed files it is built from; empty for derived tables.
     imports: tuple[str, ...] = ()
+    #: How its rows become the content of the partitions, as declared when the run was planned.
     publish: PublishMode = REPLACE
+    #: The accepted versions of its own table that it reads: those that it merges changes with, or the snapshot that it
+    #: begins with and the one before it. None where it reads none. Of an expiry, all accepted snapshots: those of its
+    #: partitions expire, the others stay.
     base: PinnedInput | None = None
-    keep: Kept | None = None
+    keep: Kept | None = None  #: Of an expiry, which snapshots its table keeps; None for all other runs.
+    #: Accepted snapshots that are kept where the one before them turns out to be equal.
     settled: tuple[SettledSnapshot, ...] = ()
+    #: The runs whose accepted rows are replaced where they differ, as it was when the run was planned.
     supersedes: tuple[str, ...] = ()
+    #: What the accepted rows of its partitions were computed from and is not what it is computed from, as it was when
+    #: the run was planned: why they can differ.
     changed: tuple[Reason, ...] = ()
+    #: What made the run exist. Only the ledger makes one a follow-up (`OutboxWrites.add_follow_up`).
     cause: RunCause = A_PERSON
+    #: How many partitions each chunk has, in order; they add up to all partitions. Empty for source tables, whose
+    #: chunks all have the size of the limit.
     chunks: tuple[int, ...] = ()
+    #: What the warm-up gate computes again; None for source tables and tables that opted out.
     proof: Proof | None = None
-    member_of: str | None = None
+    member_of: str | None = None  #: The restatement set that the run is part of.
+    #: For a source table, days on which nothing happened, as the requester states.
     declared_empty: tuple[date, ...] = ()
+    #: The keys whose rows its report shows, because a person asked for them; None where none were asked for.
     shown: PinnedKeys | None = None
+    #: Keys of its sources that were not known when it was planned, where publication waits for them: what it reads of
+    #: their days is what was there before.
     unknown: tuple[KeysUnknown, ...] = ()
 
     @cached_property

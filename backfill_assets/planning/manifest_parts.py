@@ -51,31 +51,20 @@ class CauseKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class InexactSum:
-    """An addition of floating-point numbers: its last digits depend on the order in which Spark adds rows.
+    """An addition of floating-point numbers: its last digits depend on the order in which Spark adds rows."""
 
-    Attributes:
-        file: The module of the author that adds, below the folder of the package.
-        line: The line.
-        function: What adds, such as `sum`.
-        columns: What is added.
-    """
-
-    file: str
-    line: int
-    function: str
-    columns: tuple[str, ...]
+    file: str  #: The module of the author that adds, below the folder of the package.
+    line: int  #: The line.
+    function: str  #: What adds, such as `sum`.
+    columns: tuple[str, ...]  #: What is added.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCause:
-    """What made a run exist, which decides which policy of its table counts.
+    """What made a run exist, which decides which policy of its table counts."""
 
-    Attributes:
-        kind: A request by a person, a follow-up that the ledger's outbox asked for, or a landed file.
-        publications: The publications that a follow-up follows, in the order of the outbox; empty for the other kinds.
-    """
-
-    kind: CauseKind
+    kind: CauseKind  #: A request by a person, a follow-up that the ledger's outbox asked for, or a landed file.
+    #: The publications that a follow-up follows, in the order of the outbox; empty for the other kinds.
     publications: tuple[str, ...] = ()
 
 
@@ -94,32 +83,20 @@ NOT_BY_KIND = frozenset({Kind.LIVE, Kind.EXPIRY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedPartition:
-    """One input partition as it was when the run was planned.
+    """One input partition as it was when the run was planned."""
 
-    Attributes:
-        partition: Its first day.
-        version: The partition version in the ledger; 0 when another run of the same set stages it.
-        digest: The digest of its file set; empty when another run of the same set stages it.
-        from_run: The run of the same set whose candidate is read; None for an accepted version.
-    """
-
-    partition: date
-    version: int
-    digest: str
-    from_run: str | None = None
+    partition: date  #: Its first day.
+    version: int  #: The partition version in the ledger; 0 when another run of the same set stages it.
+    digest: str  #: The digest of its file set; empty when another run of the same set stages it.
+    from_run: str | None = None  #: The run of the same set whose candidate is read; None for an accepted version.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledSnapshot:
-    """An accepted snapshot that is kept where the snapshot before it in the run turns out to be equal.
+    """An accepted snapshot that is kept where the snapshot before it in the run turns out to be equal."""
 
-    Attributes:
-        pin: The snapshot.
-        after: The accepted snapshot before it, since which nothing has changed.
-    """
-
-    pin: PinnedPartition
-    after: PinnedPartition
+    pin: PinnedPartition  #: The snapshot.
+    after: PinnedPartition  #: The accepted snapshot before it, since which nothing has changed.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,17 +110,11 @@ class PinnedInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysUnknown:
-    """Keys of a source that were not known when a run was planned, of days that it reads.
+    """Keys of a source that were not known when a run was planned, of days that it reads."""
 
-    Attributes:
-        table: The source table.
-        keys: How many.
-        days: The days of their last accepted versions.
-    """
-
-    table: str
-    keys: int
-    days: tuple[date, ...]
+    table: str  #: The source table.
+    keys: int  #: How many.
+    days: tuple[date, ...]  #: The days of their last accepted versions.
 
 
 class ReferenceSemantics(StrEnum):
@@ -161,19 +132,12 @@ class ReferenceSemantics(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedReference:
-    """A reference document.
+    """A reference document."""
 
-    Attributes:
-        name: Its name.
-        version: Its declared version.
-        sha256: Of its bytes.
-        semantics: Why this version.
-    """
-
-    name: str
-    version: str
-    sha256: str
-    semantics: ReferenceSemantics = ReferenceSemantics.CURRENT
+    name: str  #: Its name.
+    version: str  #: Its declared version.
+    sha256: str  #: Of its bytes.
+    semantics: ReferenceSemantics = ReferenceSemantics.CURRENT  #: Why this version.
 
     @property
     def is_chosen(self) -> bool:
@@ -198,20 +162,13 @@ def semantics_of(references: Iterable[PinnedReference]) -> ReferenceSemantics | 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateInput:
-    """A table whose accepted rows a gate reads, in a window around the partitions of its run.
+    """A table whose accepted rows a gate reads, in a window around the partitions of its run."""
 
-    Attributes:
-        argument: By which name the gate is given them.
-        table: The table; that of the run itself for the partitions around it.
-        window: How far around a partition of the run it reads.
-        changes: Whether it reads the changelog of a source, and not the current rows.
-        is_optional: Whether partitions that are not accepted are left out; else the gate does not pass without them.
-    """
-
-    argument: str
-    table: str
-    window: AnyWindow
-    changes: bool = False
+    argument: str  #: By which name the gate is given them.
+    table: str  #: The table; that of the run itself for the partitions around it.
+    window: AnyWindow  #: How far around a partition of the run it reads.
+    changes: bool = False  #: Whether it reads the changelog of a source, and not the current rows.
+    #: Whether partitions that are not accepted are left out; else the gate does not pass without them.
     is_optional: bool = False
 
     @property
@@ -234,24 +191,16 @@ class GateInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateTerm:
-    """A gate as agreed.
+    """A gate as agreed."""
 
-    Attributes:
-        name: Its name.
-        demands: What it asks for, in words.
-        blocking: Whether its failure blocks publication; else it only informs.
-        code: The digest of the author's code that measures it, or of a query; the kind and release of a gate of this
-            project; empty for a gate that its words say.
-        reads: The tables whose accepted rows it reads.
-        references: The references that it names.
-    """
-
-    name: str
-    demands: str
-    blocking: bool
+    name: str  #: Its name.
+    demands: str  #: What it asks for, in words.
+    blocking: bool  #: Whether its failure blocks publication; else it only informs.
+    #: The digest of the author's code that measures it, or of a query; the kind and release of a gate of this project;
+    #: empty for a gate that its words say.
     code: str = ""
-    reads: tuple[GateInput, ...] = ()
-    references: tuple[str, ...] = ()
+    reads: tuple[GateInput, ...] = ()  #: The tables whose accepted rows it reads.
+    references: tuple[str, ...] = ()  #: The references that it names.
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -272,39 +221,24 @@ class GateTerm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of the run. None is no limit.
+    """Bounds of the run. None is no limit."""
 
-    Attributes:
-        chunk_partitions: The most output partitions that one call computes, in parallel.
-        chunk_rows: The most rows that a chunk is expected to have; a single partition may have more.
-        max_rows: The most staged rows; more of them stop the run before its gates.
-        rows_per_minute: Staging waits between chunks so that no more rows than this are written per minute.
-        pause_s: Seconds between one chunk and the next.
-        max_cost: What its requester allows it to cost; what costs more stops before its next chunk.
-        priority: Publication of open runs of a lower one over the same partitions waits for this run.
-    """
-
-    chunk_partitions: int
-    chunk_rows: int | None = None
-    max_rows: int | None = None
+    chunk_partitions: int  #: The most output partitions that one call computes, in parallel.
+    chunk_rows: int | None = None  #: The most rows that a chunk is expected to have; a single partition may have more.
+    max_rows: int | None = None  #: The most staged rows; more of them stop the run before its gates.
+    #: Staging waits between chunks so that no more rows than this are written per minute.
     rows_per_minute: int | None = None
-    pause_s: int = 0
-    max_cost: Cost | None = None
-    priority: int = 0
+    pause_s: int = 0  #: Seconds between one chunk and the next.
+    max_cost: Cost | None = None  #: What its requester allows it to cost; what costs more stops before its next chunk.
+    priority: int = 0  #: Publication of open runs of a lower one over the same partitions waits for this run.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What is computed once more to prove the window: partitions at the ends of the run and of its chunks.
+    """What is computed once more to prove the window: partitions at the ends of the run and of its chunks."""
 
-    Attributes:
-        beside: How many partitions of its neighbours a chunk computes as well on either side, at most.
-        partitions: Those at the ends of the run, with longer windows.
-        more: By how many more days than its own window each input is read for these, if they are there.
-        inputs: The input partitions of the longer windows that the run itself does not read.
-    """
-
-    beside: int
-    partitions: tuple[date, ...]
+    beside: int  #: How many partitions of its neighbours a chunk computes as well on either side, at most.
+    partitions: tuple[date, ...]  #: Those at the ends of the run, with longer windows.
+    #: By how many more days than its own window each input is read for these, if they are there.
     more: tuple[MoreDays, ...]
-    inputs: tuple[PinnedInput, ...]
+    inputs: tuple[PinnedInput, ...]  #: The input partitions of the longer windows that the run itself does not read.

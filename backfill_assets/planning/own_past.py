@@ -18,20 +18,16 @@ from backfill_assets.planning.partitions import Grain, days_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPast:
-    """What is known of the accepted snapshots of a table.
+    """What is known of the accepted snapshots of a table."""
 
-    Attributes:
-        stale: The reasons why snapshots are not up to date, by partition.
-        settled: Accepted snapshots that are stale only because earlier ones may be, with the accepted one before each:
-            from an equal one they are the same.
-        expired: The reasons why snapshots that have expired are not there, by partition.
-        code_digest, references: With which code and references this is so. For a run with others, none is valid.
-    """
-
-    stale: Mapping[date, str]
+    stale: Mapping[date, str]  #: The reasons why snapshots are not up to date, by partition.
+    #: Accepted snapshots that are stale only because earlier ones may be, with the accepted one before each: from an
+    #: equal one they are the same.
     settled: Mapping[date, date] = field(default_factory=dict)
+    #: The reasons why snapshots that have expired are not there, by partition.
     expired: Mapping[date, str] = field(default_factory=dict)
-    code_digest: str = ""
+    code_digest: str = ""  #: With which code and references this is so. For a run with others, none is valid.
+    #: With which code and references this is so. For a run with others, none is valid.
     references: tuple[PinnedReference, ...] = ()
 
     def for_run(self, code_digest: str, references: tuple[PinnedReference, ...], accepted: Iterable[date]) -> OwnPast:
@@ -47,16 +43,12 @@ NO_PAST = OwnPast(stale={})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begins:
-    """Where a run over snapshots begins.
+    """Where a run over snapshots begins."""
 
-    Attributes:
-        snapshots: The accepted snapshots that it pins: the one that it begins with, and before it, where there is one,
-            the one from which that is proven. Empty for a cold start from the first day.
-        skipped: Snapshots between the one it begins with and its first partition, accepted before or now, with the
-            reasons.
-    """
-
+    #: The accepted snapshots that it pins: the one that it begins with, and before it, where there is one, the one from
+    #: which that is proven. Empty for a cold start from the first day.
     snapshots: tuple[date, ...] = ()
+    #: Snapshots between the one it begins with and its first partition, accepted before or now, with the reasons.
     skipped: tuple[tuple[date, str], ...] = ()
 
 

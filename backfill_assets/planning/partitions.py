@@ -361,14 +361,10 @@ def describe_ranges(grain: Grain, partitions: Iterable[date], *, most: int = _MO
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """Some partitions of a table, in order; as text they are ranges and a count, as `describe` gives them.
-
-    Attributes:
-        days: Their first days, in order.
-    """
+    """Some partitions of a table, in order; as text they are ranges and a count, as `describe` gives them."""
 
     grain: Grain
-    days: tuple[date, ...]
+    days: tuple[date, ...]  #: Their first days, in order.
 
     @staticmethod
     def of(grain: Grain, days: Iterable[date]) -> Partitions:
@@ -406,17 +402,11 @@ class OfPartitions(BackfillError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePartitions:
-    """Some partitions of a table, in order.
+    """Some partitions of a table, in order."""
 
-    Attributes:
-        table: The table.
-        grain: Whether a partition is a day or a month.
-        partitions: Which ones.
-    """
-
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
+    table: str  #: The table.
+    grain: Grain  #: Whether a partition is a day or a month.
+    partitions: tuple[date, ...]  #: Which ones.
 
     def __str__(self) -> str:
         return f"{self.table} {describe(self.grain, self.partitions)}"

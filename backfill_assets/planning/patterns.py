@@ -29,19 +29,14 @@ _TOKENS = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|(.)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Letters of a pattern: the part of a time that they name, how it is written, and what a text of it is.
-
-    Attributes:
-        width: How many digits it has; 0 where that is open.
-        century: What a year of two digits begins with.
-    """
+    """Letters of a pattern: the part of a time that they name, how it is written, and what a text of it is."""
 
     of: str
     regex: str
     write: Callable[[datetime], str]
     read: Callable[[str], int] = int
-    width: int = 0
-    century: str = ""
+    width: int = 0  #: How many digits it has; 0 where that is open.
+    century: str = ""  #: What a year of two digits begins with.
 
     @property
     def is_number(self) -> bool:
@@ -157,15 +152,10 @@ class NoPattern(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A form of dates or times without parts that can be missing.
+    """A form of dates or times without parts that can be missing."""
 
-    Attributes:
-        text: As it is declared.
-        parts: What it is made of, in order: fields, and texts between them.
-    """
-
-    text: str
-    parts: tuple[Field | str, ...]
+    text: str  #: As it is declared.
+    parts: tuple[Field | str, ...]  #: What it is made of, in order: fields, and texts between them.
 
     @property
     def fields(self) -> tuple[Field, ...]:

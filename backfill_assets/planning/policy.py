@@ -15,19 +15,12 @@ APPROVERS = "approvers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Which runs need a person's approval before they are published, and whose.
+    """Which runs need a person's approval before they are published, and whose."""
 
-    Attributes:
-        live: Runs of kind LIVE.
-        backfill: Every other run that a person asked for.
-        follow: Runs that follow an approved publication of an input.
-        approvers: Groups of `approvers.yaml`, a member of which has to approve. Without groups any person but the
-            requester may.
-    """
-
-    live: Rule = "auto"
-    backfill: Rule = "approve"
-    follow: Rule = "auto"
+    live: Rule = "auto"  #: Runs of kind LIVE.
+    backfill: Rule = "approve"  #: Every other run that a person asked for.
+    follow: Rule = "auto"  #: Runs that follow an approved publication of an input.
+    #: Groups of `approvers.yaml`, a member of which has to approve. Without groups any person but the requester may.
     approvers: tuple[str, ...] = ()
 
     def rule(self, cause: Cause) -> Rule:
@@ -55,21 +48,16 @@ SOURCE_POLICY = Policy(backfill="auto")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """The approval that publication of a run requires.
+    """The approval that publication of a run requires."""
 
-    Attributes:
-        policy: The cause whose rule is `auto`, so that no person has to approve; None when one has to.
-        groups: The approver must be a member of at least one group in each of these.
-        loosened: What was declared more strictly when rows were last agreed to; the approver agrees to that as well.
-        unsure: Of these, what was changed and may be looser or stricter, such as a gate whose code was edited.
-        comment_on: The gates that the approver has to comment on, and no standing approval has.
-    """
-
+    #: The cause whose rule is `auto`, so that no person has to approve; None when one has to.
     policy: Cause | None = None
-    groups: tuple[tuple[str, ...], ...] = ()
+    groups: tuple[tuple[str, ...], ...] = ()  #: The approver must be a member of at least one group in each of these.
+    #: What was declared more strictly when rows were last agreed to; the approver agrees to that as well.
     loosened: tuple[str, ...] = ()
+    #: Of these, what was changed and may be looser or stricter, such as a gate whose code was edited.
     unsure: tuple[str, ...] = ()
-    comment_on: tuple[str, ...] = ()
+    comment_on: tuple[str, ...] = ()  #: The gates that the approver has to comment on, and no standing approval has.
 
 
 A_PERSON = Demand()

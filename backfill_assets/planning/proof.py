@@ -30,15 +30,10 @@ EXTRA_DAYS = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofTerms:
-    """What a table's declaration requires of the proof.
+    """What a table's declaration requires of the proof."""
 
-    Attributes:
-        partitions: How many partitions at each end of the run are computed once more.
-        extra_days: How many more days on each side of each input.
-    """
-
-    partitions: int
-    extra_days: int | None = None
+    partitions: int  #: How many partitions at each end of the run are computed once more.
+    extra_days: int | None = None  #: How many more days on each side of each input.
 
 
 def plan_proof(
@@ -111,19 +106,12 @@ def longer_reads(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Around:
-    """What consecutive partitions read of one input.
+    """What consecutive partitions read of one input."""
 
-    Attributes:
-        days: Those of the longer window.
-        declared: The partitions of the declared window.
-        earlier: Those of the longer window before it, the nearest first.
-        later: Those after it.
-    """
-
-    days: DayRange
-    declared: tuple[date, ...]
-    earlier: tuple[date, ...]
-    later: tuple[date, ...]
+    days: DayRange  #: Those of the longer window.
+    declared: tuple[date, ...]  #: The partitions of the declared window.
+    earlier: tuple[date, ...]  #: Those of the longer window before it, the nearest first.
+    later: tuple[date, ...]  #: Those after it.
 
     @property
     def every(self) -> tuple[date, ...]:

@@ -65,24 +65,19 @@ def closure_of(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenDraft:
-    """A proposal that was neither approved nor begun, so that a newer one may replace it.
-
-    Attributes:
-        days: The changed days that it restates.
-        is_current: Whether it still reads and replaces what is accepted now.
-    """
+    """A proposal that was neither approved nor begun, so that a newer one may replace it."""
 
     set_id: str
-    days: frozenset[SourceDay]
+    days: frozenset[SourceDay]  #: The changed days that it restates.
     area: Area
-    is_current: bool
+    is_current: bool  #: Whether it still reads and replaces what is accepted now.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
     """What keeps its partitions: an open plan, or an obstacle to any plan.
 
-    Attributes:
+    Args:
         name: The run or the set; for an obstacle, what it is.
         area: Its partitions.
     """
@@ -93,24 +88,18 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of every changed day: each is in exactly one of these.
+    """What becomes of every changed day: each is in exactly one of these."""
 
-    Attributes:
-        proposed: Restated by new drafts, one each: days are in one as far as tables connect them, whether through what
-            they rebuild or because keys moved between them.
-        stays: Restated by a draft that is open already, by set.
-        automatic: Restated by policy, as a follow-up.
-        waits: Not proposed, because it reaches partitions that others keep, or is one decision with days that do; with
-            the names of what keeps them.
-        together: Those of the waiting days that reach no such partition themselves.
-        replaced: Drafts that are cancelled, because the new one has their days or nothing is left of them.
-    """
-
+    #: Restated by new drafts, one each: days are in one as far as tables connect them, whether through what they
+    #: rebuild or because keys moved between them.
     proposed: tuple[frozenset[SourceDay], ...]
-    stays: Mapping[str, frozenset[SourceDay]]
-    automatic: frozenset[SourceDay]
+    stays: Mapping[str, frozenset[SourceDay]]  #: Restated by a draft that is open already, by set.
+    automatic: frozenset[SourceDay]  #: Restated by policy, as a follow-up.
+    #: Not proposed, because it reaches partitions that others keep, or is one decision with days that do; with the
+    #: names of what keeps them.
     waits: Mapping[SourceDay, tuple[str, ...]]
-    together: frozenset[SourceDay] = frozenset()
+    together: frozenset[SourceDay] = frozenset()  #: Those of the waiting days that reach no such partition themselves.
+    #: Drafts that are cancelled, because the new one has their days or nothing is left of them.
     replaced: tuple[str, ...]
 
 

@@ -33,15 +33,10 @@ class Older(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The rows that a pilot changes.
+    """The rows that a pilot changes."""
 
-    Attributes:
-        where: Columns with the value that a row has in each of them, as text.
-        is_rest: Whether it is all other rows instead.
-    """
-
-    where: tuple[tuple[str, str], ...]
-    is_rest: bool = False
+    where: tuple[tuple[str, str], ...]  #: Columns with the value that a row has in each of them, as text.
+    is_rest: bool = False  #: Whether it is all other rows instead.
 
     @property
     def outside(self) -> Scope:
@@ -55,35 +50,26 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishMode:
-    """How a run's rows become the content of its partitions.
+    """How a run's rows become the content of its partitions."""
 
-    Attributes:
-        kind: Replaced as a whole, only added where no version was ever accepted, or merged by key.
-        on: With MERGE: what identifies a row in the table.
-        deletes: With MERGE: the column of changes that is true for a delete; it is no column of the table.
-        version: With MERGE: the column that orders the versions of a key.
-        older: With MERGE and a version: what becomes of older changes.
-        keys_move: With MERGE: whether a key can move to another partition, because `on` has no partition column.
-        keeps_withdrawn: With MERGE: whether accepted rows stay whose key no change names any more.
-        scope: With PILOT: the rows that change; all others stay as accepted. No table declares it: a plan does.
-        of: With VERSIONED: the table that it is a version of.
-        differs: With VERSIONED: columns whose values are expected to differ from the other version.
-        explained: With VERSIONED: a condition in SQL; rows that fulfil it on both sides are expected to differ.
-        clean_days: With VERSIONED: on how many days in a row both have to agree before readers are cut over.
-    """
-
+    #: Replaced as a whole, only added where no version was ever accepted, or merged by key.
     kind: PublishKind = PublishKind.REPLACE
-    on: tuple[str, ...] = ()
+    on: tuple[str, ...] = ()  #: With MERGE: what identifies a row in the table.
+    #: With MERGE: the column of changes that is true for a delete; it is no column of the table.
     deletes: str | None = None
-    version: str | None = None
-    older: Older = Older.REFUSE
+    version: str | None = None  #: With MERGE: the column that orders the versions of a key.
+    older: Older = Older.REFUSE  #: With MERGE and a version: what becomes of older changes.
+    #: With MERGE: whether a key can move to another partition, because `on` has no partition column.
     keys_move: bool = False
-    keeps_withdrawn: bool = False
+    keeps_withdrawn: bool = False  #: With MERGE: whether accepted rows stay whose key no change names any more.
+    #: With PILOT: the rows that change; all others stay as accepted. No table declares it: a plan does.
     scope: Scope | None = None
-    of: str = ""
+    of: str = ""  #: With VERSIONED: the table that it is a version of.
+    #: With VERSIONED: columns whose values are expected to differ from the other version.
     differs: tuple[str, ...] = ()
+    #: With VERSIONED: a condition in SQL; rows that fulfil it on both sides are expected to differ.
     explained: str = ""
-    clean_days: int = 0
+    clean_days: int = 0  #: With VERSIONED: on how many days in a row both have to agree before readers are cut over.
 
     @property
     def only_adds(self) -> bool:

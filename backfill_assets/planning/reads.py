@@ -12,32 +12,20 @@ from backfill_assets.planning.partitions import DayRange, Grain, TablePartitions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads(TablePartitions):
-    """What one call of a transform reads of one input.
+    """What one call of a transform reads of one input."""
 
-    Attributes:
-        argument: The argument of the transform.
-        table: The input.
-        partitions: Every partition in the window.
-        days: From the first to the last day that the transform may look at, warm-up and look-ahead included.
-    """
-
-    argument: str
-    days: DayRange
+    partitions: tuple[date, ...]  #: Every partition in the window.
+    argument: str  #: The argument of the transform.
+    days: DayRange  #: From the first to the last day that the transform may look at, warm-up and look-ahead included.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreDays:
-    """How many more days than its window one input is read: those that exist, even if the proof asks for more.
+    """How many more days than its window one input is read: those that exist, even if the proof asks for more."""
 
-    Attributes:
-        argument: The argument of the transform.
-        back: Days before the window.
-        ahead: Days after it.
-    """
-
-    argument: str
-    back: int
-    ahead: int
+    argument: str  #: The argument of the transform.
+    back: int  #: Days before the window.
+    ahead: int  #: Days after it.
 
 
 def reads_of(node: TableNode, graph: Graph, partitions: Sequence[date]) -> tuple[Reads, ...]:

@@ -30,32 +30,25 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """One reason why a range of partitions is stale.
+    """One reason why a range of partitions is stale."""
 
-    Attributes:
-        cause: What changed. CODE_CHANGED: the code, while the version is the same, an error to be confirmed;
-            SESSION_CHANGED: the Spark settings that a later release fixes; PILOTED: the last run computed only some of
-            the rows; REFERENCE_KEPT: a person chose the version of a reference; DIFFERENCE_ACCEPTED: an owner
-            left the rows as they are, although a run found others.
-        name: The input table, the reference, the version whose code changed, or the rows of a pilot; empty for the
-            other causes.
-        was: The version, digest or setting then.
-        now: The same now.
-        days: The input days that changed and that the range reads, or the days whose facts changed; None if the cause
-            has no days, or any day may be affected.
-        files: For a source table, the landed files that the range was built without.
-        semantics: Of a reference whose version was chosen: which truth it gives.
-        run_id: The run for which it was chosen, the pilot, the run whose difference was accepted, or the run of the
-            same set that computes the input days again.
-    """
-
+    #: What changed. CODE_CHANGED: the code, while the version is the same, an error to be confirmed; SESSION_CHANGED:
+    #: the Spark settings that a later release fixes; PILOTED: the last run computed only some of the rows;
+    #: REFERENCE_KEPT: a person chose the version of a reference; DIFFERENCE_ACCEPTED: an owner left the rows as they
+    #: are, although a run found others.
     cause: Cause
+    #: The input table, the reference, the version whose code changed, or the rows of a pilot; empty for the other
+    #: causes.
     name: str = ""
-    was: str = ""
-    now: str = ""
+    was: str = ""  #: The version, digest or setting then.
+    now: str = ""  #: The same now.
+    #: The input days that changed and that the range reads, or the days whose facts changed; None if the cause has no
+    #: days, or any day may be affected.
     days: tuple[DayRange, ...] | None = None
-    files: tuple[str, ...] = ()
-    semantics: ReferenceSemantics | None = None
+    files: tuple[str, ...] = ()  #: For a source table, the landed files that the range was built without.
+    semantics: ReferenceSemantics | None = None  #: Of a reference whose version was chosen: which truth it gives.
+    #: The run for which it was chosen, the pilot, the run whose difference was accepted, or the run of the same set
+    #: that computes the input days again.
     run_id: str = ""
 
     @staticmethod
@@ -78,21 +71,13 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedReference:
-    """A reference that has changed since a run was planned with it.
+    """A reference that has changed since a run was planned with it."""
 
-    Attributes:
-        table: The table of the run.
-        name: The reference.
-        was: The version that the run was planned with.
-        now: The present version; the same where it has other content under it.
-        partitions: The partitions of the run that it can change.
-    """
-
-    table: str
-    name: str
-    was: str
-    now: str
-    partitions: Partitions
+    table: str  #: The table of the run.
+    name: str  #: The reference.
+    was: str  #: The version that the run was planned with.
+    now: str  #: The present version; the same where it has other content under it.
+    partitions: Partitions  #: The partitions of the run that it can change.
 
 
 _PRESSING = {cause: place for place, cause in enumerate(Cause)}

@@ -76,110 +76,71 @@ NO_LIMITS_ASKED = AskedLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """The request for a run.
-
-    Attributes:
-        days: The output days, in one range or several; a monthly table takes every month they touch.
-        partitions: Only these partitions of the days, possibly with gaps between them; None for all.
-        kind: None chooses RESTATEMENT where accepted rows would be replaced, BACKFILL otherwise.
-        limits: Bounds that differ from the usual ones.
-        member_of: The restatement set that the run is part of.
-        references: With which versions of its references the run is to be computed.
-        partial: Whether only those of the days are planned whose inputs are there, where others lack some.
-        max_cost: The most that it may be expected to cost; None for no limit.
-        scope: The rows that a pilot changes; None for whole partitions.
-        shown: The keys whose rows the report of the run shows; None for none.
-    """
+    """The request for a run."""
 
     table: str
-    days: Days
+    days: Days  #: The output days, in one range or several; a monthly table takes every month they touch.
     reason: str
     by: str
+    #: Only these partitions of the days, possibly with gaps between them; None for all.
     partitions: tuple[date, ...] | None = None
-    kind: Kind | None = None
+    kind: Kind | None = None  #: None chooses RESTATEMENT where accepted rows would be replaced, BACKFILL otherwise.
     mode: Mode = Mode.BACKFILL
     transform_version: str | None = None
-    limits: AskedLimits = NO_LIMITS_ASKED
-    member_of: str | None = None
-    references: AskedReferences = THE_PRESENT
-    partial: bool = False
-    max_cost: Decimal | None = None
-    scope: Scope | None = None
-    shown: AskedKeys | None = None
+    limits: AskedLimits = NO_LIMITS_ASKED  #: Bounds that differ from the usual ones.
+    member_of: str | None = None  #: The restatement set that the run is part of.
+    references: AskedReferences = THE_PRESENT  #: With which versions of its references the run is to be computed.
+    partial: bool = False  #: Whether only those of the days are planned whose inputs are there, where others lack some.
+    max_cost: Decimal | None = None  #: The most that it may be expected to cost; None for no limit.
+    scope: Scope | None = None  #: The rows that a pilot changes; None for whole partitions.
+    shown: AskedKeys | None = None  #: The keys whose rows the report of the run shows; None for none.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terms(DeclaredTerms):
-    """The terms of a table's declaration.
+    """The terms of a table's declaration."""
 
-    Attributes:
-        proof: What the warm-up gate computes again; None for source tables and tables that opted out.
-    """
-
+    #: What the warm-up gate computes again; None for source tables and tables that opted out.
     proof: ProofTerms | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedInput(TablePartitions):
-    """What a run reads of one input.
+    """What a run reads of one input."""
 
-    Attributes:
-        argument: The argument of the transform.
-        table: The input.
-        window: How far around an output partition the transform looks.
-        partitions: Every partition in the windows, warm-up and look-ahead included.
-        warm_up: Those outside the output days: read, not published.
-        staged: Those that an earlier run of the same set stages; they are read from its candidate.
-        missing: Those without an accepted version, which no earlier run of the set stages either.
-        rows: The rows that are read: accepted ones, and those that earlier runs of the set are expected to stage.
-        files: The number of files of the accepted versions; candidates of the set are not counted.
-        size_bytes: The size of these files.
-    """
-
-    argument: str
-    window: AnyWindow
-    warm_up: tuple[date, ...]
-    missing: tuple[date, ...]
-    staged: tuple[date, ...]
-    rows: int
-    files: int
-    size_bytes: int
+    partitions: tuple[date, ...]  #: Every partition in the windows, warm-up and look-ahead included.
+    argument: str  #: The argument of the transform.
+    window: AnyWindow  #: How far around an output partition the transform looks.
+    warm_up: tuple[date, ...]  #: Those outside the output days: read, not published.
+    missing: tuple[date, ...]  #: Those without an accepted version, which no earlier run of the set stages either.
+    staged: tuple[date, ...]  #: Those that an earlier run of the same set stages; they are read from its candidate.
+    rows: int  #: The rows that are read: accepted ones, and those that earlier runs of the set are expected to stage.
+    files: int  #: The number of files of the accepted versions; candidates of the set are not counted.
+    size_bytes: int  #: The size of these files.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A manifest with what a person needs to see before approving it.
+    """A manifest with what a person needs to see before approving it."""
 
-    Attributes:
-        manifest: The contract that an approver approves.
-        inputs: What it reads, input by input; empty for landed files.
-        replaced_partitions: How many of its partitions have rows that readers see now.
-        replaced_rows: How many rows these have.
-        dependents: What its publication would make stale.
-        conflicts: Runs over some of the same partitions that could still be published.
-        estimate: What it is expected to write and take.
-        skipped: Snapshots that a run over snapshots does not begin with, with the reasons.
-        left_out: Partitions that were asked for and are not planned, because an input is not there.
-        lacks: The input partitions that these read and that do not exist, by input.
-        days: The days that were asked for, where no partitions were named.
-        first_missing: What has to be there before the input partitions that are missing can be built.
-        held: Of inputs that lack some partition, and of what has to be there first, every accepted one.
-        expired: Of these inputs, the snapshots that have expired.
-    """
-
-    manifest: Manifest
-    inputs: tuple[PlannedInput, ...]
-    replaced_partitions: int
-    replaced_rows: int
-    dependents: tuple[TablePartitions, ...]
-    conflicts: tuple[str, ...]
-    estimate: Estimate
+    manifest: Manifest  #: The contract that an approver approves.
+    inputs: tuple[PlannedInput, ...]  #: What it reads, input by input; empty for landed files.
+    replaced_partitions: int  #: How many of its partitions have rows that readers see now.
+    replaced_rows: int  #: How many rows these have.
+    dependents: tuple[TablePartitions, ...]  #: What its publication would make stale.
+    conflicts: tuple[str, ...]  #: Runs over some of the same partitions that could still be published.
+    estimate: Estimate  #: What it is expected to write and take.
+    #: Snapshots that a run over snapshots does not begin with, with the reasons.
     skipped: tuple[tuple[date, str], ...] = ()
+    #: Partitions that were asked for and are not planned, because an input is not there.
     left_out: tuple[date, ...] = ()
-    lacks: tuple[TablePartitions, ...] = ()
-    days: Days | None = None
+    lacks: tuple[TablePartitions, ...] = ()  #: The input partitions that these read and that do not exist, by input.
+    days: Days | None = None  #: The days that were asked for, where no partitions were named.
+    #: What has to be there before the input partitions that are missing can be built.
     first_missing: tuple[TablePartitions, ...] = ()
+    #: Of inputs that lack some partition, and of what has to be there first, every accepted one.
     held: Mapping[str, Partitions] = field(default_factory=dict)
+    #: Of these inputs, the snapshots that have expired.
     expired: Mapping[str, Mapping[date, Expired]] = field(default_factory=dict)
 
     @property

@@ -18,37 +18,28 @@ from backfill_assets.planning.stages import Stage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRequest:
-    """The request for a restatement set.
-
-    Attributes:
-        because: Days of tables that have changed or were found wrong; everything that depends on them is rebuilt.
-        stale: Whether everything stale is rebuilt, with everything that depends on it.
-        with_dependents: Whether `days` of `table` are rebuilt, stale or not, with everything that depends on them.
-        table: With `stale`: only this table and what depends on it.
-        days: With `stale`: only these days of the stale tables, including days that were never built. One range of
-            them or several.
-        partial: Whether less than the named days is planned as well, where some of them cannot be or are left out.
-        name: The display name of the set; None to derive one.
-        references: With which versions of their references the runs are to be computed.
-        max_cost: The most that all runs together may be expected to cost; None for no limit.
-        called: The cause in words, where it is too long to be spelled out; None to do so.
-    """
+    """The request for a restatement set."""
 
     reason: str
     by: str
+    #: Days of tables that have changed or were found wrong; everything that depends on them is rebuilt.
     because: tuple[tuple[str, DayRange], ...] = ()
-    stale: bool = False
+    stale: bool = False  #: Whether everything stale is rebuilt, with everything that depends on it.
+    #: Whether `days` of `table` are rebuilt, stale or not, with everything that depends on them.
     with_dependents: bool = False
-    table: str | None = None
+    table: str | None = None  #: With `stale`: only this table and what depends on it.
+    #: With `stale`: only these days of the stale tables, including days that were never built. One range of them or
+    #: several.
     days: Days | None = None
-    name: str | None = None
-    called: str | None = None
+    name: str | None = None  #: The display name of the set; None to derive one.
+    called: str | None = None  #: The cause in words, where it is too long to be spelled out; None to do so.
     mode: Mode = Mode.BACKFILL
     limits: AskedLimits = NO_LIMITS_ASKED
     changed_code: bool = False
+    #: Whether less than the named days is planned as well, where some of them cannot be or are left out.
     partial: bool = False
-    references: AskedReferences = THE_PRESENT
-    max_cost: Decimal | None = None
+    references: AskedReferences = THE_PRESENT  #: With which versions of their references the runs are to be computed.
+    max_cost: Decimal | None = None  #: The most that all runs together may be expected to cost; None for no limit.
 
     @property
     def cause(self) -> str:
@@ -78,35 +69,23 @@ class WhyLeftOut(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut(TablePartitions):
-    """Partitions of a table that a plan does not build.
+    """Partitions of a table that a plan does not build."""
 
-    Attributes:
-        table: The table.
-        grain: Whether a partition is a day or a month.
-        partitions: Which ones.
-        why: Why they are left out.
-        missing: With INCOMPLETE and INPUT_EXPIRED: the input partitions that they read and that do not exist, by input.
-        is_asked: Whether the request asked for them; otherwise they are stale, or were never built, besides.
-        of_code: With STALE: whether only the code changed for some of them, under the same version.
-        rejecting: With `missing`: by source, the landed files with rejected records that are, or may be, of these days.
-    """
-
-    why: WhyLeftOut
+    why: WhyLeftOut  #: Why they are left out.
+    #: With INCOMPLETE and INPUT_EXPIRED: the input partitions that they read and that do not exist, by input.
     missing: tuple[TablePartitions, ...] = ()
+    #: Whether the request asked for them; otherwise they are stale, or were never built, besides.
     is_asked: bool = True
-    of_code: bool = False
+    of_code: bool = False  #: With STALE: whether only the code changed for some of them, under the same version.
+    #: With `missing`: by source, the landed files with rejected records that are, or may be, of these days.
     rejecting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingToRebuild:
-    """The answer to a request that asks for no run.
+    """The answer to a request that asks for no run."""
 
-    Attributes:
-        left_out: What is not built, each partition once.
-    """
-
-    left_out: tuple[LeftOut, ...]
+    left_out: tuple[LeftOut, ...]  #: What is not built, each partition once.
 
     @property
     def asked_for(self) -> int:
@@ -115,21 +94,13 @@ class NothingToRebuild:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedSet:
-    """A set with everything a person needs to see before approving it.
+    """A set with everything a person needs to see before approving it."""
 
-    Attributes:
-        manifest: What an approver approves of the set; each of its runs has a contract of its own.
-        rebuilds: What has to be rebuilt, table by table, and what is only read.
-        left_out: What is not built, each partition once.
-        plans: One per table, in the order of the set.
-        stages: What will be done, in order.
-    """
-
-    manifest: SetManifest
-    rebuilds: tuple[Rebuild, ...]
-    left_out: tuple[LeftOut, ...]
-    plans: tuple[Plan, ...]
-    stages: tuple[Stage, ...]
+    manifest: SetManifest  #: What an approver approves of the set; each of its runs has a contract of its own.
+    rebuilds: tuple[Rebuild, ...]  #: What has to be rebuilt, table by table, and what is only read.
+    left_out: tuple[LeftOut, ...]  #: What is not built, each partition once.
+    plans: tuple[Plan, ...]  #: One per table, in the order of the set.
+    stages: tuple[Stage, ...]  #: What will be done, in order.
 
     @property
     def planned(self) -> int:

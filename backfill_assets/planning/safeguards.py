@@ -46,25 +46,15 @@ _OF_MODE = frozenset({"AddsOnly", "Merged"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Safeguard:
-    """One safeguard by its bounds: numbers, of which None is no bound, and texts.
+    """One safeguard by its bounds: numbers, of which None is no bound, and texts."""
 
-    Attributes:
-        name: Such as `gate row_count`, or `lateness`.
-        permits: Whether it allows something that is forbidden without it; else it forbids something.
-        least: Numbers that are looser the smaller they are.
-        most: Numbers that are looser the larger they are.
-        among: Lists that are looser the more they hold.
-        holds: Lists that are looser if they lack anything.
-        exactly: Texts of which any other one counts as looser.
-    """
-
-    name: str
-    permits: bool = False
-    least: Mapping[str, float | None] = field(default_factory=dict)
-    most: Mapping[str, float | None] = field(default_factory=dict)
-    among: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    holds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    exactly: Mapping[str, str] = field(default_factory=dict)
+    name: str  #: Such as `gate row_count`, or `lateness`.
+    permits: bool = False  #: Whether it allows something that is forbidden without it; else it forbids something.
+    least: Mapping[str, float | None] = field(default_factory=dict)  #: Numbers that are looser the smaller they are.
+    most: Mapping[str, float | None] = field(default_factory=dict)  #: Numbers that are looser the larger they are.
+    among: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  #: Lists that are looser the more they hold.
+    holds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  #: Lists that are looser if they lack anything.
+    exactly: Mapping[str, str] = field(default_factory=dict)  #: Texts of which any other one counts as looser.
 
     def is_looser(self, earlier: Safeguard) -> bool:
         """Whether it is not surely as strict as an earlier declaration of it."""
@@ -163,17 +153,12 @@ _DIGITS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreedTerms:
-    """What a table was declared with when a run was planned, as far as its author may not loosen it alone.
+    """What a table was declared with when a run was planned, as far as its author may not loosen it alone."""
 
-    Attributes:
-        policy: The policy of the table.
-        name_policy: Of a version of a table, the policy of the table whose readers may be shown it.
-        safeguards: Its safeguards.
-    """
-
-    policy: Policy
+    policy: Policy  #: The policy of the table.
+    #: Of a version of a table, the policy of the table whose readers may be shown it.
     name_policy: Policy | None = None
-    safeguards: tuple[Safeguard, ...] = ()
+    safeguards: tuple[Safeguard, ...] = ()  #: Its safeguards.
 
     @property
     def document(self) -> Mapping[str, Any]:

@@ -40,28 +40,19 @@ def is_set(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phases:
-    """How the runs of a set are published that are phases of one change.
+    """How the runs of a set are published that are phases of one change."""
 
-    Attributes:
-        hold_s: For how many seconds after a phase has landed the next one waits.
-        each: Whether each phase is approved by itself, once those before it are published; else the set as a whole.
-    """
-
-    hold_s: int = 0
+    hold_s: int = 0  #: For how many seconds after a phase has landed the next one waits.
+    #: Whether each phase is approved by itself, once those before it are published; else the set as a whole.
     each: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedPhases:
-    """The phases that a request asks for: so many of about the same size, or one per month of the partitions.
+    """The phases that a request asks for: so many of about the same size, or one per month of the partitions."""
 
-    Attributes:
-        count: How many; None for one per month.
-        terms: How they are published.
-    """
-
-    count: int | None
-    terms: Phases
+    count: int | None  #: How many; None for one per month.
+    terms: Phases  #: How they are published.
 
 
 @declared
@@ -113,42 +104,25 @@ class SetMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedByFile:
-    """What a landed file changed of the days that a set was proposed for.
+    """What a landed file changed of the days that a set was proposed for."""
 
-    Attributes:
-        import_id: The import.
-        days: The changed days that it decides something of.
-        rows: Accepted rows of these days that are its records.
-        moved_away: Rows of these days whose keys it has on other days.
-        taken_back: Rows of these days that it deleted or withdrew.
-        restored: Rows of these days whose withdrawal it undid.
-    """
-
-    import_id: str
-    days: tuple[date, ...]
-    rows: int
-    moved_away: int
-    taken_back: int
-    restored: int
+    import_id: str  #: The import.
+    days: tuple[date, ...]  #: The changed days that it decides something of.
+    rows: int  #: Accepted rows of these days that are its records.
+    moved_away: int  #: Rows of these days whose keys it has on other days.
+    taken_back: int  #: Rows of these days that it deleted or withdrew.
+    restored: int  #: Rows of these days whose withdrawal it undid.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedBecause:
-    """What a set was proposed for, without a person who asked for it.
+    """What a set was proposed for, without a person who asked for it."""
 
-    Attributes:
-        days: The changed days, by source.
-        imports: The landed files that changed them, in the order of arrival.
-        landed_by: Who landed these; none of them may approve the set.
-        basis: A digest of what is accepted of the changed days and of what the set rebuilds.
-        files: What each of the files changed, in the same order.
-    """
-
-    days: Mapping[str, tuple[date, ...]]
-    imports: tuple[str, ...]
-    landed_by: tuple[str, ...]
-    basis: str
-    files: tuple[ChangedByFile, ...]
+    days: Mapping[str, tuple[date, ...]]  #: The changed days, by source.
+    imports: tuple[str, ...]  #: The landed files that changed them, in the order of arrival.
+    landed_by: tuple[str, ...]  #: Who landed these; none of them may approve the set.
+    basis: str  #: A digest of what is accepted of the changed days and of what the set rebuilds.
+    files: tuple[ChangedByFile, ...]  #: What each of the files changed, in the same order.
 
     @staticmethod
     def parse(document: Mapping[str, Any]) -> ProposedBecause:
@@ -168,28 +142,17 @@ def _days(texts: Iterable[str]) -> tuple[date, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class SetManifest:
-    """The contract of several runs that belong together.
+    """The contract of several runs that belong together."""
 
-    Attributes:
-        set_id: Names the set everywhere.
-        name: Its display name.
-        reason: Why, in the requester's words.
-        requested_by: The requester.
-        requested_at: When, aware UTC.
-        because: What made it necessary, as it was requested, such as `bronze.case_events:2006-03-15..2006-03-15`.
-        members: In the order of publication: inputs before what is computed from them.
-        proposed: What it was proposed for; None for a set that a person planned.
-        phases: How its runs are published, if they are phases of one change; None for runs published together.
-    """
-
-    set_id: str
-    name: str
-    reason: str
-    requested_by: str
-    requested_at: datetime
-    because: str
-    members: tuple[SetMember, ...]
-    proposed: ProposedBecause | None = None
+    set_id: str  #: Names the set everywhere.
+    name: str  #: Its display name.
+    reason: str  #: Why, in the requester's words.
+    requested_by: str  #: The requester.
+    requested_at: datetime  #: When, aware UTC.
+    because: str  #: What made it necessary, as it was requested, such as `bronze.case_events:2006-03-15..2006-03-15`.
+    members: tuple[SetMember, ...]  #: In the order of publication: inputs before what is computed from them.
+    proposed: ProposedBecause | None = None  #: What it was proposed for; None for a set that a person planned.
+    #: How its runs are published, if they are phases of one change; None for runs published together.
     phases: Phases | None = None
 
     @cached_property

@@ -27,68 +27,44 @@ from backfill_assets.planning.sets import Phases
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStage:
-    """What every stage of a run over partitions has.
+    """What every stage of a run over partitions has."""
 
-    Attributes:
-        stage: Which stage it is.
-        run_id: The run.
-        table: Its table.
-        grain: Whether a partition is a day or a month.
-    """
-
-    stage: str
-    run_id: str
-    table: str
-    grain: Grain
+    stage: str  #: Which stage it is.
+    run_id: str  #: The run.
+    table: str  #: Its table.
+    grain: Grain  #: Whether a partition is a day or a month.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute(RunStage):
-    """Spark computes one chunk into files that are staged and not visible to readers.
-
-    Attributes:
-        chunk: Its number and output partitions, and those of its neighbours that are computed with them.
-        chunks: How many there are.
-        reads: Its inputs, warm-up and look-ahead included, each read once; empty for landed files.
-    """
+    """Spark computes one chunk into files that are staged and not visible to readers."""
 
     stage: Literal["compute"] = "compute"
-    chunk: Chunk
-    chunks: int
-    reads: tuple[Reads, ...]
+    chunk: Chunk  #: Its number and output partitions, and those of its neighbours that are computed with them.
+    chunks: int  #: How many there are.
+    reads: tuple[Reads, ...]  #: Its inputs, warm-up and look-ahead included, each read once; empty for landed files.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expire(RunStage):
-    """Snapshots get candidates without files; nothing is computed.
-
-    Attributes:
-        partitions: The snapshots that expire.
-    """
+    """Snapshots get candidates without files; nothing is computed."""
 
     stage: Literal["expire"] = "expire"
-    partitions: tuple[date, ...]
+    partitions: tuple[date, ...]  #: The snapshots that expire.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recomputation:
-    """One call of the transform that recomputes partitions with other windows; the rows must equal the staged ones.
+    """One call of the transform that recomputes partitions with other windows; the rows must equal the staged ones."""
 
-    Attributes:
-        grain: Whether a partition is a day or a month.
-        computed: What the call computes.
-        compared: The part of it that is compared with the staged rows.
-        reads: Its inputs: exactly the declared windows, except at the ends of a run.
-        chunk: The chunk whose staging makes the same call and records the checksum of what is compared.
-        more: At the ends of the run, how many more days than its window are read of each input; empty otherwise. A call
-            that reads other numbers of days for some of its partitions is listed once for each.
-    """
-
-    grain: Grain
-    computed: tuple[date, ...]
-    compared: tuple[date, ...]
-    reads: tuple[Reads, ...]
+    grain: Grain  #: Whether a partition is a day or a month.
+    computed: tuple[date, ...]  #: What the call computes.
+    compared: tuple[date, ...]  #: The part of it that is compared with the staged rows.
+    reads: tuple[Reads, ...]  #: Its inputs: exactly the declared windows, except at the ends of a run.
+    #: The chunk whose staging makes the same call and records the checksum of what is compared.
     chunk: int | None = None
+    #: At the ends of the run, how many more days than its window are read of each input; empty otherwise. A call that
+    #: reads other numbers of days for some of its partitions is listed once for each.
     more: tuple[MoreDays, ...] = ()
 
     @property
@@ -99,16 +75,12 @@ class Recomputation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prove(RunStage):
-    """Partitions are recomputed with other windows; the rows must be the same.
-
-    Attributes:
-        between_chunks: What each chunk computes of its neighbours while it is staged, and again only to show rows.
-        ends: The ends of the run, with longer windows.
-    """
+    """Partitions are recomputed with other windows; the rows must be the same."""
 
     stage: Literal["prove"] = "prove"
+    #: What each chunk computes of its neighbours while it is staged, and again only to show rows.
     between_chunks: tuple[Recomputation, ...] = ()
-    ends: tuple[Recomputation, ...] = ()
+    ends: tuple[Recomputation, ...] = ()  #: The ends of the run, with longer windows.
 
     @property
     def compared(self) -> tuple[date, ...]:
@@ -118,83 +90,52 @@ class Prove(RunStage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure(RunStage):
-    """The staged files are read back, measured against the gates and compared with the accepted rows.
-
-    Attributes:
-        partitions: What is measured.
-        gates: The names of the gates.
-        others: The tables whose accepted rows gates read as well, without its own.
-    """
+    """The staged files are read back, measured against the gates and compared with the accepted rows."""
 
     stage: Literal["measure"] = "measure"
-    partitions: tuple[date, ...]
-    gates: tuple[str, ...]
-    others: tuple[str, ...] = ()
+    partitions: tuple[date, ...]  #: What is measured.
+    gates: tuple[str, ...]  #: The names of the gates.
+    others: tuple[str, ...] = ()  #: The tables whose accepted rows gates read as well, without its own.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agree:
-    """Another person than the requester approves the manifest, or the set that it belongs to.
+    """Another person than the requester approves the manifest, or the set that it belongs to."""
 
-    Attributes:
-        stage: Which stage it is.
-        of: The run or the set.
-        requested_by: Who planned it.
-        demand: Whose approval it requires; a set always needs a person.
-        repairs: Whether the run is a repair: no approval is needed where its rows come out as they were recorded.
-    """
-
-    stage: Literal["agree"] = "agree"
-    of: str
-    requested_by: str
-    demand: Demand = A_PERSON
+    stage: Literal["agree"] = "agree"  #: Which stage it is.
+    of: str  #: The run or the set.
+    requested_by: str  #: Who planned it.
+    demand: Demand = A_PERSON  #: Whose approval it requires; a set always needs a person.
+    #: Whether the run is a repair: no approval is needed where its rows come out as they were recorded.
     repairs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swap(RunStage):
-    """One commit exchanges the files of the partitions whose rows differ; equal ones are recorded as verified.
-
-    Attributes:
-        partitions: What may be exchanged.
-    """
+    """One commit exchanges the files of the partitions whose rows differ; equal ones are recorded as verified."""
 
     stage: Literal["swap"] = "swap"
-    partitions: tuple[date, ...]
+    partitions: tuple[date, ...]  #: What may be exchanged.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notify:
-    """Dependents of what was swapped are asked to follow; those in the same set have been built already.
+    """Dependents of what was swapped are asked to follow; those in the same set have been built already."""
 
-    Attributes:
-        stage: Which stage it is.
-        run_id: The run.
-        table: The table that was swapped.
-        dependents: The tables that follow.
-    """
-
-    stage: Literal["notify"] = "notify"
-    run_id: str
-    table: str
-    dependents: tuple[TablePartitions, ...]
+    stage: Literal["notify"] = "notify"  #: Which stage it is.
+    run_id: str  #: The run.
+    table: str  #: The table that was swapped.
+    dependents: tuple[TablePartitions, ...]  #: The tables that follow.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """A phase of a set waits after the one before it has landed.
+    """A phase of a set waits after the one before it has landed."""
 
-    Attributes:
-        stage: Which stage it is.
-        run_id: The run of the phase that waits.
-        table: Its table.
-        seconds: How long.
-    """
-
-    stage: Literal["hold"] = "hold"
-    run_id: str
-    table: str
-    seconds: int
+    stage: Literal["hold"] = "hold"  #: Which stage it is.
+    run_id: str  #: The run of the phase that waits.
+    table: str  #: Its table.
+    seconds: int  #: How long.
 
 
 Stage = Compute | Expire | Prove | Measure | Agree | Swap | Notify | Hold

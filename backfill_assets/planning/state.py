@@ -26,15 +26,10 @@ class Claim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expired:
-    """A snapshot that has expired: it is not accepted any more, and neither missing nor stale.
+    """A snapshot that has expired: it is not accepted any more, and neither missing nor stale."""
 
-    Attributes:
-        run_id: The run that let it expire.
-        digest: The digest of its files.
-    """
-
-    run_id: str
-    digest: str
+    run_id: str  #: The run that let it expire.
+    digest: str  #: The digest of its files.
 
 
 UNKNOWN_DIGEST = ""
@@ -43,41 +38,31 @@ UNKNOWN_DIGEST = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasisInput:
-    """The partitions of one input that a run read, with the digests of their file sets.
+    """The partitions of one input that a run read, with the digests of their file sets."""
 
-    Attributes:
-        edge: The input, with its window as the manifest agreed it.
-        digests: By input partition; `UNKNOWN_DIGEST` for what is not known to be accepted.
-        within: The accepted digests of the table, if the reader found that they contain all of `digests`. Then a
-            comparison with this same mapping is not needed.
-    """
-
-    edge: TableInput
-    digests: Mapping[date, str]
+    edge: TableInput  #: The input, with its window as the manifest agreed it.
+    digests: Mapping[date, str]  #: By input partition; `UNKNOWN_DIGEST` for what is not known to be accepted.
+    #: The accepted digests of the table, if the reader found that they contain all of `digests`. Then a comparison with
+    #: this same mapping is not needed.
     within: Mapping[date, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What accepted partitions of a table depend on: a run that computed them, or that later found them equal.
-
-    Attributes:
-        partitions: The accepted partitions that it still applies to, in order.
-        imports: For a source table, the landed files that they were built from.
-        difference_accepted: Whether the run found other rows, and the owner of the table left the accepted ones.
-    """
+    """What accepted partitions of a table depend on: a run that computed them, or that later found them equal."""
 
     run_id: str
-    partitions: tuple[date, ...]
+    partitions: tuple[date, ...]  #: The accepted partitions that it still applies to, in order.
     transform: str
     transform_version: str
     code_digest: str
     configuration: Mapping[str, Any]
     references: tuple[PinnedReference, ...]
     inputs: tuple[BasisInput, ...]
-    imports: frozenset[str]
+    imports: frozenset[str]  #: For a source table, the landed files that they were built from.
     requested_at: datetime
     session_digest: str
+    #: Whether the run found other rows, and the owner of the table left the accepted ones.
     difference_accepted: bool = False
 
     @property

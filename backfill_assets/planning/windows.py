@@ -58,7 +58,7 @@ class AnyWindow(ABC):
 class Window(AnyWindow):
     """The input days that an output day needs: `[d - days_back, d + days_ahead]`. None more for a monthly table.
 
-    Attributes:
+    Args:
         days_back: How many days before an output day are read.
         days_ahead: How many days after it are read.
 
@@ -88,7 +88,7 @@ class Window(AnyWindow):
 class Months(AnyWindow):
     """The input months that an output month needs, whole ones: from `back` months before it to `ahead` after it.
 
-    Attributes:
+    Args:
         back: How many months before an output month are read.
         ahead: How many months after it are read.
 
@@ -124,14 +124,11 @@ class SinceFirstDay(AnyWindow):
 
     A hundred years stand for "every": the graph leaves out what lies before the first day. Counted in partitions, it is
     more than any table has.
-
-    Attributes:
-        since: The first day, where the table declares one; None for the first day that tables can have.
-        every: After how many days since then a daily table has a partition.
     """
 
+    #: The first day, where the table declares one; None for the first day that tables can have.
     since: date | None = None
-    every: int = 1
+    every: int = 1  #: After how many days since then a daily table has a partition.
 
     @property
     def counts(self) -> tuple[int, int]:

@@ -115,21 +115,15 @@ def demands_of(ws: Workspace, tx: ReadTransaction, runs: Collection[RunRecord]) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What counts of a table besides what was pinned: the declared and the last agreed policies and safeguards.
+    """What counts of a table besides what was pinned: the declared and the last agreed policies and safeguards."""
 
-    Attributes:
-        declared: The policy of the table, and of the name whose readers are shown it; none of what is not declared.
-        agreed: The policies that were last agreed to, of both.
-        safeguards: Of the table, as declared.
-        last: What was last agreed to for the table.
-        is_unseen: Whether it is a version that its readers were never shown: its author may change it until they are
-            cut over to it, which takes the approval of what was loosened.
-    """
-
+    #: The policy of the table, and of the name whose readers are shown it; none of what is not declared.
     declared: tuple[Policy, ...]
-    agreed: tuple[Policy, ...]
-    safeguards: tuple[Safeguard, ...]
-    last: Agreed
+    agreed: tuple[Policy, ...]  #: The policies that were last agreed to, of both.
+    safeguards: tuple[Safeguard, ...]  #: Of the table, as declared.
+    last: Agreed  #: What was last agreed to for the table.
+    #: Whether it is a version that its readers were never shown: its author may change it until they are cut over to
+    #: it, which takes the approval of what was loosened.
     is_unseen: bool
 
     def demand(self, cause: Cause, pinned: AgreedTerms, *, expires: bool = False) -> Demand:

@@ -43,14 +43,11 @@ def always(_entry: OutboxEntry) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """An open outbox entry and what it still asks for.
-
-    Attributes:
-        set_id: The set that is being published or rolled back; dependents wait until that is complete.
-    """
+    """An open outbox entry and what it still asks for."""
 
     entry: OutboxEntry
     wanted: tuple[Wanted, ...]
+    #: The set that is being published or rolled back; dependents wait until that is complete.
     set_id: str | None = None
 
     @property

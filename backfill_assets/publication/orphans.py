@@ -24,15 +24,11 @@ from backfill_assets.publication.errors import BeingPublished, DependentChangedS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Orphans(TablePartitions):
-    """Published partitions that would be left without an input, and the run whose publication shows them.
-
-    Attributes:
-        set_id: The set that the run belongs to; it is only undone as a whole.
-    """
+    """Published partitions that would be left without an input, and the run whose publication shows them."""
 
     run_id: str
     publication_id: str
-    set_id: str | None
+    set_id: str | None  #: The set that the run belongs to; it is only undone as a whole.
 
 
 def require_no_orphans(graph: Graph, tx: ReadTransaction, undone: Sequence[PublicationIntent], *, of: str) -> None:
@@ -83,15 +79,10 @@ def orphans_of(graph: Graph, tx: ReadTransaction, undone: Sequence[PublicationIn
 
 @dataclass(slots=True)
 class _Table:
-    """One table after some of its publications were undone.
+    """One table after some of its publications were undone."""
 
-    Attributes:
-        standing: The versions that would be accepted.
-        accepted: The bases of what is accepted now.
-    """
-
-    standing: dict[date, PartitionVersion]
-    accepted: Sequence[Basis]
+    standing: dict[date, PartitionVersion]  #: The versions that would be accepted.
+    accepted: Sequence[Basis]  #: The bases of what is accepted now.
     restored: set[date] = field(default_factory=set)
 
 

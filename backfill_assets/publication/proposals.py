@@ -82,25 +82,19 @@ class OpenWork:
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """What has changed, what is open, and what becomes of every changed day.
-
-    Attributes:
-        news: What landed files brought to each changed day.
-        closure: What has to be rebuilt because of days.
-        drafts: The proposals that may be replaced, by set.
-        kept: Everything else that is open, by name.
-        accepted: The digests of what is accepted of the changed days.
-        rolled_back: Sets that restated exactly what is proposed, or what a draft that stays would, from the same rows,
-            and were rolled back: each only needs its approval.
-    """
+    """What has changed, what is open, and what becomes of every changed day."""
 
     changes: SourceChanges = field(default_factory=SourceChanges)
+    #: What landed files brought to each changed day.
     news: Mapping[SourceDay, tuple[LandedNews, ...]] = field(default_factory=dict)
-    drafts: Mapping[str, OpenWork] = field(default_factory=dict)
-    kept: Mapping[str, OpenWork] = field(default_factory=dict)
-    closure: Closure
+    drafts: Mapping[str, OpenWork] = field(default_factory=dict)  #: The proposals that may be replaced, by set.
+    kept: Mapping[str, OpenWork] = field(default_factory=dict)  #: Everything else that is open, by name.
+    closure: Closure  #: What has to be rebuilt because of days.
     decision: Decision
+    #: The digests of what is accepted of the changed days.
     accepted: Mapping[SourceDay, str] = field(default_factory=dict)
+    #: Sets that restated exactly what is proposed, or what a draft that stays would, from the same rows, and were
+    #: rolled back: each only needs its approval.
     rolled_back: Sequence[SetRecord] = ()
 
     @property

@@ -25,17 +25,11 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedSince:
-    """What a gate has read that has changed since.
+    """What a gate has read that has changed since."""
 
-    Attributes:
-        gate: The name of the gate.
-        name: The table, or the reference.
-        partitions: The partitions of the table; None for a reference.
-    """
-
-    gate: str
-    name: str
-    partitions: Partitions | None = None
+    gate: str  #: The name of the gate.
+    name: str  #: The table, or the reference.
+    partitions: Partitions | None = None  #: The partitions of the table; None for a reference.
 
 
 def changed_since_measured(ws: Workspace, tx: ReadTransaction, run_id: str) -> ChangedSince | None:

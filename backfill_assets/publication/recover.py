@@ -40,23 +40,16 @@ class RecoveryEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryOutcome:
-    """The outcome of recovering one piece of work.
+    """The outcome of recovering one piece of work."""
 
-    Attributes:
-        ended: How it ended.
-        table, version: Of a publication that landed: the version of the table with its rows.
-        by_others: Whether another process had closed it meanwhile.
-        cause: Why it could not be completed, where it was rolled back instead, or nothing of it was changed.
-        error: Why it did not end; None when it did.
-        landed: The publications and rollbacks that the ledger has recorded because of it, in order.
-    """
-
-    ended: RecoveryEnd
-    table: str = ""
-    version: int | None = None
-    by_others: bool = False
+    ended: RecoveryEnd  #: How it ended.
+    table: str = ""  #: Of a publication that landed: the version of the table with its rows.
+    version: int | None = None  #: Of a publication that landed: the version of the table with its rows.
+    by_others: bool = False  #: Whether another process had closed it meanwhile.
+    #: Why it could not be completed, where it was rolled back instead, or nothing of it was changed.
     cause: BackfillError | None = None
-    error: BackfillError | None = None
+    error: BackfillError | None = None  #: Why it did not end; None when it did.
+    #: The publications and rollbacks that the ledger has recorded because of it, in order.
     landed: tuple[PublicationRecord, ...] = ()
 
 

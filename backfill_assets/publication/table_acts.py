@@ -45,17 +45,11 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A version of a table, and the table that readers are shown.
+    """A version of a table, and the table that readers are shown."""
 
-    Attributes:
-        name: The table whose readers it is about.
-        version: The version; the table itself, where readers are shown another one.
-        shown: What they are shown.
-    """
-
-    name: str
-    version: DerivedTable
-    shown: DerivedTable
+    name: str  #: The table whose readers it is about.
+    version: DerivedTable  #: The version; the table itself, where readers are shown another one.
+    shown: DerivedTable  #: What they are shown.
 
     @property
     def clean_days(self) -> int:

@@ -41,29 +41,21 @@ class Instead(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
-    """Something that could be done instead of what is planned.
+    """Something that could be done instead of what is planned."""
 
-    Attributes:
-        instead: NOTHING: none of the partitions is stale, so that every row is expected to be equal; ONLY_STALE: the
-            part of them that is stale or was never published; FORWARD: they stay as an earlier release has computed
-            them, and the newer one computes the days after the last published one in any case; TOGETHER: all of them
-            in one set with what depends on them, so that its figures are seen before anybody approves; LEAVE: what the
-            run has found changes no more than the table tolerates, and its owner may leave the rows as they are;
-            PERHAPS_LEAVE: that may turn out when the run has passed its gates.
-        partitions: What is computed of those that are planned.
-        stays: What is left as it is.
-        cost: What it is expected to cost; null where no earlier run of the table tells.
-        next_step: What does it; null where nothing has to be done.
-        dependents: With TOGETHER: what depends on them and has accepted rows.
-        tolerated: With LEAVE and PERHAPS_LEAVE: what is tolerated, and whose word it takes; null otherwise.
-    """
-
+    #: NOTHING: none of the partitions is stale, so that every row is expected to be equal; ONLY_STALE: the part of them
+    #: that is stale or was never published; FORWARD: they stay as an earlier release has computed them, and the newer
+    #: one computes the days after the last published one in any case; TOGETHER: all of them in one set with what
+    #: depends on them, so that its figures are seen before anybody approves; LEAVE: what the run has found changes no
+    #: more than the table tolerates, and its owner may leave the rows as they are; PERHAPS_LEAVE: that may turn out
+    #: when the run has passed its gates.
     instead: Instead
-    partitions: Partitions
-    stays: Partitions
-    cost: Cost | None = None
-    next_step: NextStep | None = None
-    dependents: tuple[TablePartitions, ...] = ()
+    partitions: Partitions  #: What is computed of those that are planned.
+    stays: Partitions  #: What is left as it is.
+    cost: Cost | None = None  #: What it is expected to cost; null where no earlier run of the table tells.
+    next_step: NextStep | None = None  #: What does it; null where nothing has to be done.
+    dependents: tuple[TablePartitions, ...] = ()  #: With TOGETHER: what depends on them and has accepted rows.
+    #: With LEAVE and PERHAPS_LEAVE: what is tolerated, and whose word it takes; null otherwise.
     tolerated: Tolerance | None = None
 
 

@@ -14,27 +14,16 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkInProgress:
-    """What one process is working on, or was when it stopped.
+    """What one process is working on, or was when it stopped."""
 
-    Attributes:
-        work: A run, or a landed file.
-        table: The table of the run, or the source of the file; null when neither is known any more.
-        state: How far it is.
-        lease: On whose behalf, in which process and since when.
-        chunks_done: How many chunks of the run are staged; null for a landed file.
-        chunks_begun: How many were begun.
-        rows: How many rows the finished chunks have.
-        overdue_seconds: For how long its lease was not renewed after its end; 0 while it is alive.
-    """
-
-    work: str
-    table: str | None = None
-    state: str | None = None
-    lease: Lease
-    chunks_done: int | None = None
-    chunks_begun: int | None = None
-    rows: int | None = None
-    overdue_seconds: float
+    work: str  #: A run, or a landed file.
+    table: str | None = None  #: The table of the run, or the source of the file; null when neither is known any more.
+    state: str | None = None  #: How far it is.
+    lease: Lease  #: On whose behalf, in which process and since when.
+    chunks_done: int | None = None  #: How many chunks of the run are staged; null for a landed file.
+    chunks_begun: int | None = None  #: How many were begun.
+    rows: int | None = None  #: How many rows the finished chunks have.
+    overdue_seconds: float  #: For how long its lease was not renewed after its end; 0 while it is alive.
 
 
 def at_work(ws: Workspace) -> tuple[WorkInProgress, ...]:

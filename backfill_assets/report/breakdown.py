@@ -20,40 +20,25 @@ _DIGITS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredCell:
-    """The measures of some rows, before and after.
+    """The measures of some rows, before and after."""
 
-    Attributes:
-        month: The month of their partitions, such as `2006-07`; null for all months together.
-        by: Their business dimensions as text; empty for all of them together.
-        before: The measures of the accepted rows by name; `NaN`, `Infinity` or `-Infinity` where a sum is not finite.
-        after: The same of the new rows.
-        differs: Whether any of these rows differ, even where the measures are the same.
-    """
-
-    month: str | None
-    by: Values
+    month: str | None  #: The month of their partitions, such as `2006-07`; null for all months together.
+    by: Values  #: Their business dimensions as text; empty for all of them together.
+    #: The measures of the accepted rows by name; `NaN`, `Infinity` or `-Infinity` where a sum is not finite.
     before: Mapping[str, Number]
-    after: Mapping[str, Number]
-    differs: bool
+    after: Mapping[str, Number]  #: The same of the new rows.
+    differs: bool  #: Whether any of these rows differ, even where the measures are the same.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakdownDocument:
-    """What a run changes, by the dimensions that its table declares.
+    """What a run changes, by the dimensions that its table declares."""
 
-    Attributes:
-        dimensions: Their names, in the order of the declaration, without the month.
-        measures: The names of the measures; `rows` counts rows.
-        too_many: Whether there were too many combinations of the dimensions, so that only months are told apart.
-        restated: What had accepted rows, by month and dimensions, in order.
-        new: The same of partitions that had none.
-    """
-
-    dimensions: tuple[str, ...]
-    measures: tuple[str, ...]
-    too_many: bool
-    restated: tuple[MeasuredCell, ...]
-    new: tuple[MeasuredCell, ...]
+    dimensions: tuple[str, ...]  #: Their names, in the order of the declaration, without the month.
+    measures: tuple[str, ...]  #: The names of the measures; `rows` counts rows.
+    too_many: bool  #: Whether there were too many combinations of the dimensions, so that only months are told apart.
+    restated: tuple[MeasuredCell, ...]  #: What had accepted rows, by month and dimensions, in order.
+    new: tuple[MeasuredCell, ...]  #: The same of partitions that had none.
 
 
 def breakdown_document(cells: Sequence[BreakdownCell], declared: Breakdown | None) -> BreakdownDocument | None:

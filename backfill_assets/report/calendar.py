@@ -16,24 +16,15 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCalendar:
-    """The partitions of a table in a year.
-
-    Attributes:
-        partitions: From the first to the last that the table ever had, as far as they are in the year.
-        accepted: The versions that readers see of them.
-        stale: Which are stale, and why.
-        blocked: Stale partitions that cannot be built again, because an input has no accepted version.
-        waiting: Partitions that were never built and cannot be built yet.
-        expired: Snapshots that have expired; they are none of the partitions.
-    """
+    """The partitions of a table in a year."""
 
     table: str
-    partitions: Partitions
-    accepted: Mapping[date, PartitionVersion]
-    stale: tuple[StaleRange, ...]
-    blocked: frozenset[date]
-    waiting: Partitions
-    expired: Partitions
+    partitions: Partitions  #: From the first to the last that the table ever had, as far as they are in the year.
+    accepted: Mapping[date, PartitionVersion]  #: The versions that readers see of them.
+    stale: tuple[StaleRange, ...]  #: Which are stale, and why.
+    blocked: frozenset[date]  #: Stale partitions that cannot be built again, because an input has no accepted version.
+    waiting: Partitions  #: Partitions that were never built and cannot be built yet.
+    expired: Partitions  #: Snapshots that have expired; they are none of the partitions.
 
     @property
     def stale_partitions(self) -> frozenset[date]:
@@ -42,18 +33,12 @@ class TableCalendar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calendar:
-    """The partitions of every table in a year.
-
-    Attributes:
-        years: The years in which any table ever had a partition.
-        as_of: The instant of the question.
-        tables: Inputs before dependents; tables that are not declared any more at the end.
-    """
+    """The partitions of every table in a year."""
 
     year: int
-    years: tuple[int, ...]
-    as_of: datetime
-    tables: tuple[TableCalendar, ...]
+    years: tuple[int, ...]  #: The years in which any table ever had a partition.
+    as_of: datetime  #: The instant of the question.
+    tables: tuple[TableCalendar, ...]  #: Inputs before dependents; tables that are not declared any more at the end.
 
 
 def calendar(ws: Workspace, year: int | None, stale: Sequence[Staleness]) -> Calendar:

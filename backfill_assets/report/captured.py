@@ -18,48 +18,28 @@ SOON = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedPartition:
-    """A partition of a stream in the plan of a capture.
+    """A partition of a stream in the plan of a capture."""
 
-    Attributes:
-        span: The positions of the period.
-        files: How many files are written; none where everything was captured before.
-        left: How many of the records are not captured yet, at most; null where positions cannot be counted.
-    """
-
-    span: Resolved = field(metadata=INLINE)
-    files: int
-    left: int | None
+    span: Resolved = field(metadata=INLINE)  #: The positions of the period.
+    files: int  #: How many files are written; none where everything was captured before.
+    left: int | None  #: How many of the records are not captured yet, at most; null where positions cannot be counted.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturePlan:
-    """A period of a stream as positions; nothing was written.
+    """A period of a stream as positions; nothing was written."""
 
-    Attributes:
-        source: The source table.
-        resolution: The stream, and what its positions rest on.
-        from_: The beginning of the period; null where it goes on after the captures before.
-        to: Its end, not included; null for everything that is there.
-        has_change_events: Whether its records are change events of Debezium.
-        partitions: The positions, by partition.
-        records: How many records are left to capture, at most; null where positions cannot be counted.
-        size_bytes: About how many bytes these are; null where that is not known.
-        files: How many files are written.
-        expires_at: When the retention may take the first of them; null where it takes nothing.
-        as_of: When the stream was asked.
-    """
-
-    source: str
-    resolution: Resolution
-    from_: datetime | None
-    to: datetime | None
-    has_change_events: bool
-    partitions: tuple[PlannedPartition, ...]
-    records: int | None
-    size_bytes: int | None
-    files: int
-    expires_at: datetime | None
-    as_of: datetime
+    source: str  #: The source table.
+    resolution: Resolution  #: The stream, and what its positions rest on.
+    from_: datetime | None  #: The beginning of the period; null where it goes on after the captures before.
+    to: datetime | None  #: Its end, not included; null for everything that is there.
+    has_change_events: bool  #: Whether its records are change events of Debezium.
+    partitions: tuple[PlannedPartition, ...]  #: The positions, by partition.
+    records: int | None  #: How many records are left to capture, at most; null where positions cannot be counted.
+    size_bytes: int | None  #: About how many bytes these are; null where that is not known.
+    files: int  #: How many files are written.
+    expires_at: datetime | None  #: When the retention may take the first of them; null where it takes nothing.
+    as_of: datetime  #: When the stream was asked.
 
     @property
     def expires_soon(self) -> bool:
@@ -69,29 +49,19 @@ class CapturePlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureReport:
-    """What was captured of a period, and what became of it.
+    """What was captured of a period, and what became of it."""
 
-    Attributes:
-        capture_id: The capture, such as `cap-000001`; null when everything was captured before.
-        waits: Whether nothing was read, because another person has to approve it first.
-        overtaken: An earlier capture of these days that does not land any more, because others have landed on them
-            since it was asked for; null without one.
-        plan: What there was to capture.
-        captured: How many records were captured.
-        captured_bytes: How large their files are.
-        seconds: How long reading and keeping them took.
-        files: The files that were written.
-        landed: What landed of captured files, also of earlier ones that had not landed; null when nothing was left.
-    """
-
-    capture_id: str | None
-    waits: bool
-    plan: CapturePlan
-    captured: int
-    captured_bytes: int
-    seconds: float
-    files: tuple[CapturedFile, ...]
+    capture_id: str | None  #: The capture, such as `cap-000001`; null when everything was captured before.
+    waits: bool  #: Whether nothing was read, because another person has to approve it first.
+    plan: CapturePlan  #: What there was to capture.
+    captured: int  #: How many records were captured.
+    captured_bytes: int  #: How large their files are.
+    seconds: float  #: How long reading and keeping them took.
+    files: tuple[CapturedFile, ...]  #: The files that were written.
+    #: What landed of captured files, also of earlier ones that had not landed; null when nothing was left.
     landed: LandReport | None
+    #: An earlier capture of these days that does not land any more, because others have landed on them since it was
+    #: asked for; null without one.
     overtaken: str | None = None
 
     @property

@@ -18,22 +18,14 @@ from backfill_assets.planning.partitions import DayRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedSource:
-    """How far the captures of a source are, from the ledger alone.
+    """How far the captures of a source are, from the ledger alone."""
 
-    Attributes:
-        last: The last capture.
-        positions: The position behind the last one that was captured, by partition.
-        records: How many records were captured.
-        captured_until: The latest time of a captured record; null without records.
-        lag_seconds: How long ago that is; null without records.
-        expires_at: From when on the retention may take records that are not captured; null where it takes nothing.
-    """
-
-    last: CaptureRecord
-    positions: Mapping[str, str]
-    records: int
-    captured_until: datetime | None
-    lag_seconds: float | None
+    last: CaptureRecord  #: The last capture.
+    positions: Mapping[str, str]  #: The position behind the last one that was captured, by partition.
+    records: int  #: How many records were captured.
+    captured_until: datetime | None  #: The latest time of a captured record; null without records.
+    lag_seconds: float | None  #: How long ago that is; null without records.
+    #: From when on the retention may take records that are not captured; null where it takes nothing.
     expires_at: datetime | None
 
 

@@ -33,62 +33,37 @@ MOST_GROUPS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRow:
-    """A row that differs, before and after.
+    """A row that differs, before and after."""
 
-    Attributes:
-        partition: The partition it is in.
-        kind: How its key differs: `added`, `removed` or `changed`; `equal` where equal rows are asked for.
-        changed: The columns that differ, of a row that is on both sides.
-        key: The columns that identify it, the partition first, as text.
-        before: Its other columns as text; null where it is not on this side.
-        after: The same afterwards.
-    """
-
-    partition: date
-    kind: str
-    changed: tuple[str, ...]
-    key: Values
-    before: Values | None
-    after: Values | None
+    partition: date  #: The partition it is in.
+    kind: str  #: How its key differs: `added`, `removed` or `changed`; `equal` where equal rows are asked for.
+    changed: tuple[str, ...]  #: The columns that differ, of a row that is on both sides.
+    key: Values  #: The columns that identify it, the partition first, as text.
+    before: Values | None  #: Its other columns as text; null where it is not on this side.
+    after: Values | None  #: The same afterwards.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotCompared:
-    """Partitions whose rows are not compared.
+    """Partitions whose rows are not compared."""
 
-    Attributes:
-        why: NOT_STAGED, LOST or OTHER_COLUMNS.
-        partitions: The partitions.
-    """
-
-    why: WhyNotCompared
-    partitions: Partitions
+    why: WhyNotCompared  #: NOT_STAGED, LOST or OTHER_COLUMNS.
+    partitions: Partitions  #: The partitions.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDiff:
-    """How the rows of a table differ.
+    """How the rows of a table differ."""
 
-    Attributes:
-        table: The table.
-        partitions: The partitions that are compared.
-        not_compared: Those that are not, with the reasons.
-        added: How many keys are on the later side only, of those that are asked for.
-        removed: How many are on the earlier side only.
-        changed: How many are on both sides with other values.
-        rows: The first rows, in the order of keys; empty where they are written to a file.
-        file: The file with all of them, or null.
-        file_rows: How many rows it has, which is more than keys where several rows share one; null without a file.
-    """
-
-    table: str
-    partitions: Partitions
-    not_compared: tuple[NotCompared, ...]
-    added: int
-    removed: int
-    changed: int
-    rows: tuple[ChangedRow, ...] = ()
-    file: str | None = None
+    table: str  #: The table.
+    partitions: Partitions  #: The partitions that are compared.
+    not_compared: tuple[NotCompared, ...]  #: Those that are not, with the reasons.
+    added: int  #: How many keys are on the later side only, of those that are asked for.
+    removed: int  #: How many are on the earlier side only.
+    changed: int  #: How many are on both sides with other values.
+    rows: tuple[ChangedRow, ...] = ()  #: The first rows, in the order of keys; empty where they are written to a file.
+    file: str | None = None  #: The file with all of them, or null.
+    #: How many rows it has, which is more than keys where several rows share one; null without a file.
     file_rows: int | None = None
 
     @property
@@ -100,26 +75,16 @@ class TableDiff:
 class DiffDocument:
     """Every row that differs between a run, or the runs of a set, and what they were compared with, or between two
     states of a table.
-
-    Attributes:
-        of: The run, the set or the table.
-        before: Of a table, its earlier state as it was asked for; else null.
-        after: The later one.
-        days: Of a table, the days of the partitions that are asked for; null for all.
-        kinds: The kinds that are asked for.
-        columns: The columns that are compared; empty for all.
-        where: The condition that a row fulfils before or after; empty for none.
-        tables: Table by table.
     """
 
-    of: str
-    before: str | None = None
-    after: str | None = None
-    days: DayRange | None = None
-    kinds: tuple[str, ...]
-    columns: tuple[str, ...]
-    where: str
-    tables: tuple[TableDiff, ...] = ()
+    of: str  #: The run, the set or the table.
+    before: str | None = None  #: Of a table, its earlier state as it was asked for; else null.
+    after: str | None = None  #: The later one.
+    days: DayRange | None = None  #: Of a table, the days of the partitions that are asked for; null for all.
+    kinds: tuple[str, ...]  #: The kinds that are asked for.
+    columns: tuple[str, ...]  #: The columns that are compared; empty for all.
+    where: str  #: The condition that a row fulfils before or after; empty for none.
+    tables: tuple[TableDiff, ...] = ()  #: Table by table.
 
 
 @dataclass(kw_only=True, slots=True)
@@ -146,70 +111,44 @@ def require_columns(table: str, known: Sequence[str], columns: Sequence[str]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedPage:
-    """Which page of changed rows is asked for.
+    """Which page of changed rows is asked for."""
 
-    Attributes:
-        table: The table; empty for the first one.
-        kind: Only rows of this kind; empty for all.
-        column: Only rows that differ in this column, and rows on one side; empty for all.
-        begin: The partition of the first row; null for the first partition.
-        skip: How many rows of this partition are on earlier pages.
-    """
-
-    table: str = ""
-    kind: str = ""
-    column: str = ""
-    begin: date | None = None
-    skip: int = 0
+    table: str = ""  #: The table; empty for the first one.
+    kind: str = ""  #: Only rows of this kind; empty for all.
+    column: str = ""  #: Only rows that differ in this column, and rows on one side; empty for all.
+    begin: date | None = None  #: The partition of the first row; null for the first partition.
+    skip: int = 0  #: How many rows of this partition are on earlier pages.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCounts:
-    """How many keys of a table differ.
-
-    Attributes:
-        added: How many are on the later side only.
-        removed: How many are on the earlier side only.
-        changed: How many are on both sides with other values.
-    """
+    """How many keys of a table differ."""
 
     table: str
-    added: int
-    removed: int
-    changed: int
+    added: int  #: How many are on the later side only.
+    removed: int  #: How many are on the earlier side only.
+    changed: int  #: How many are on both sides with other values.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRowsPage:
-    """A page of changed rows.
+    """A page of changed rows."""
 
-    Attributes:
-        of: The run or the set.
-        asked: What was asked for.
-        tables: The tables that can be chosen.
-        counts: How many keys of each table differ: as its gates counted them, or where they are few enough to be
-            compared for the page. Of other tables nothing is known yet.
-        chosen: How many of them are asked for by kind and column; null where nothing is left out, or too many keys
-            would have to be compared.
-        columns: The columns that can be chosen.
-        kinds: The kinds that can be chosen.
-        rows: The rows, in the order of keys.
-        not_compared: Partitions that are not compared.
-        next: Where the next page begins; null on the last one.
-        problem: Why there are no rows to show, or null.
-    """
-
-    of: str
-    asked: AskedPage
-    tables: tuple[str, ...]
+    of: str  #: The run or the set.
+    asked: AskedPage  #: What was asked for.
+    tables: tuple[str, ...]  #: The tables that can be chosen.
+    #: How many keys of each table differ: as its gates counted them, or where they are few enough to be compared for
+    #: the page. Of other tables nothing is known yet.
     counts: tuple[KeyCounts, ...] = ()
+    #: How many of them are asked for by kind and column; null where nothing is left out, or too many keys would have to
+    #: be compared.
     chosen: KeyCounts | None = None
-    columns: tuple[str, ...] = ()
-    kinds: tuple[str, ...] = DIFFERENT
-    rows: tuple[ChangedRow, ...] = ()
-    not_compared: tuple[NotCompared, ...] = ()
-    next: AskedPage | None = None
-    problem: BackfillError | None = None
+    columns: tuple[str, ...] = ()  #: The columns that can be chosen.
+    kinds: tuple[str, ...] = DIFFERENT  #: The kinds that can be chosen.
+    rows: tuple[ChangedRow, ...] = ()  #: The rows, in the order of keys.
+    not_compared: tuple[NotCompared, ...] = ()  #: Partitions that are not compared.
+    next: AskedPage | None = None  #: Where the next page begins; null on the last one.
+    problem: BackfillError | None = None  #: Why there are no rows to show, or null.
 
 
 def page_of_rows(

@@ -66,47 +66,29 @@ _UPWARDS = (Form.STACKED, Form.BESIDE, Form.WITHIN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """A value that is drawn.
+    """A value that is drawn."""
 
-    Attributes:
-        style: Its colour, by the class of the style sheet that the legend explains.
-        title: What it says when it is pointed at.
-        value: How long it is, or where it ends.
-        base: Where it begins, of values that are drawn over each other.
-        at: Its time: one of the times of the plot; of a point, an instant of ISO 8601 in UTC.
-        row: The panel or the lane that it is in.
-        address: Where it leads to.
-    """
-
-    style: str
-    title: str
-    value: float = 0
-    base: float = 0
-    at: str = ""
-    row: str = ""
-    address: str | None = None
+    style: str  #: Its colour, by the class of the style sheet that the legend explains.
+    title: str  #: What it says when it is pointed at.
+    value: float = 0  #: How long it is, or where it ends.
+    base: float = 0  #: Where it begins, of values that are drawn over each other.
+    at: str = ""  #: Its time: one of the times of the plot; of a point, an instant of ISO 8601 in UTC.
+    row: str = ""  #: The panel or the lane that it is in.
+    address: str | None = None  #: Where it leads to.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """What one drawing shows, on one scale.
+    """What one drawing shows, on one scale."""
 
-    Attributes:
-        title: What it shows, for those who do not see it too.
-        marks: In the order in which they are stacked, and in which panels and lanes stand below each other.
-        x: What the axis from left to right counts.
-        y: What the axis upwards counts; without meaning where there are lanes.
-        times: Every time, in order, also those without a mark.
-        seconds: How long the time from the first to the last point is.
-    """
-
-    title: str
+    title: str  #: What it shows, for those who do not see it too.
     form: Form
+    #: In the order in which they are stacked, and in which panels and lanes stand below each other.
     marks: tuple[Mark, ...]
-    x: str
-    y: str = ""
-    times: tuple[str, ...] = ()
-    seconds: float = 0
+    x: str  #: What the axis from left to right counts.
+    y: str = ""  #: What the axis upwards counts; without meaning where there are lanes.
+    times: tuple[str, ...] = ()  #: Every time, in order, also those without a mark.
+    seconds: float = 0  #: How long the time from the first to the last point is.
 
     def __post_init__(self) -> None:
         if not self.marks:

@@ -45,123 +45,74 @@ _MOST_CHARACTERS = 120
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedValue:
-    """A value that a function finds in its modules, and that differs where its definition does not.
+    """A value that a function finds in its modules, and that differs where its definition does not."""
 
-    Attributes:
-        name: Its name, with its module.
-        bound_by: The statement that gives it, which asks something else for it.
-    """
-
-    name: str
-    bound_by: str
+    name: str  #: Its name, with its module.
+    bound_by: str  #: The statement that gives it, which asks something else for it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeDifference:
-    """How two archived codes differ.
+    """How two archived codes differ."""
 
-    Attributes:
-        before: A code digest.
-        after: Another one.
-        modules: How the lines that count differ, by module.
-        values: Values that differ though no line of their definition does; none is shown.
-    """
-
-    before: str
-    after: str
-    modules: tuple[ModuleChange, ...]
-    values: tuple[ChangedValue, ...]
+    before: str  #: A code digest.
+    after: str  #: Another one.
+    modules: tuple[ModuleChange, ...]  #: How the lines that count differ, by module.
+    values: tuple[ChangedValue, ...]  #: Values that differ though no line of their definition does; none is shown.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeChange:
-    """The code of the rows that a run replaces, and how its own differs.
+    """The code of the rows that a run replaces, and how its own differs."""
 
-    Attributes:
-        release: The release that computed these rows.
-        partitions: In which partitions.
-        digest: The code digest of that release.
-        difference: How the code of the run differs from it; null where either was computed before code was archived.
-        all_lines: What prints the whole difference.
-    """
-
-    release: str
-    partitions: Partitions
-    digest: str
+    release: str  #: The release that computed these rows.
+    partitions: Partitions  #: In which partitions.
+    digest: str  #: The code digest of that release.
+    #: How the code of the run differs from it; null where either was computed before code was archived.
     difference: CodeDifference | None
-    all_lines: Invocation
+    all_lines: Invocation  #: What prints the whole difference.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedKey:
-    """A value of a reference document that differs.
+    """A value of a reference document that differs."""
 
-    Attributes:
-        key: Where it is in the document.
-        before: What it was; null where the earlier document has no such key.
-        after: What it is; null where the later one has none.
-    """
-
-    key: str
-    before: str | None
-    after: str | None
+    key: str  #: Where it is in the document.
+    before: str | None  #: What it was; null where the earlier document has no such key.
+    after: str | None  #: What it is; null where the later one has none.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReferenceChange:
-    """A reference of the rows that a run replaces, beside the one that the run uses.
+    """A reference of the rows that a run replaces, beside the one that the run uses."""
 
-    Attributes:
-        name: The reference.
-        before: The version of these rows.
-        after: The version of the run.
-        partitions: In which partitions.
-        keys: What differs, as far as there is room for it.
-        left_out: How many more keys differ.
-    """
-
-    name: str
-    before: str
-    after: str
-    partitions: Partitions
-    keys: tuple[ChangedKey, ...]
-    left_out: int = 0
+    name: str  #: The reference.
+    before: str  #: The version of these rows.
+    after: str  #: The version of the run.
+    partitions: Partitions  #: In which partitions.
+    keys: tuple[ChangedKey, ...]  #: What differs, as far as there is room for it.
+    left_out: int = 0  #: How many more keys differ.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleOfCode:
-    """A module of archived code.
+    """A module of archived code."""
 
-    Attributes:
-        module: Its name.
-        file: Its file, below the folder that it is imported from.
-        sha256: Of its whole text.
-        definitions: The functions, classes and names whose lines count.
-        text: The lines that count, where they were asked for, or null.
-    """
-
-    module: str
-    file: str
-    sha256: str
-    definitions: tuple[str, ...]
-    text: str | None = None
+    module: str  #: Its name.
+    file: str  #: Its file, below the folder that it is imported from.
+    sha256: str  #: Of its whole text.
+    definitions: tuple[str, ...]  #: The functions, classes and names whose lines count.
+    text: str | None = None  #: The lines that count, where they were asked for, or null.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeDocument:
-    """What a code digest stands for.
+    """What a code digest stands for."""
 
-    Attributes:
-        digest: The code digest.
-        modules: The modules whose lines count.
-        values: The names of the values that are found in them; none is kept.
-        folder: Where the whole text of the modules was written, or null.
-    """
-
-    digest: str
-    modules: tuple[ModuleOfCode, ...]
-    values: tuple[str, ...]
-    folder: str | None = None
+    digest: str  #: The code digest.
+    modules: tuple[ModuleOfCode, ...]  #: The modules whose lines count.
+    values: tuple[str, ...]  #: The names of the values that are found in them; none is kept.
+    folder: str | None = None  #: Where the whole text of the modules was written, or null.
 
 
 def code_named(ws: Workspace, named: str) -> ArchivedCode:

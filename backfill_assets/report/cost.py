@@ -27,41 +27,25 @@ from backfill_assets.ledger.transactions import ReadTransaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostDocument:
-    """What a run has cost so far.
+    """What a run has cost so far."""
 
-    Attributes:
-        chunks: In how many chunks it was computed.
-        input_rows: How many rows these read.
-        output_rows: How many rows they wrote.
-        read_bytes: Of the input files that it names, each counted once.
-        files: How many files are staged.
-        size_bytes: Of these files.
-        rows_per_second: How many rows its chunks wrote in a second; null before one is done.
-        staging_seconds: How long the chunks took together.
-        gating_seconds: How long the last gating took; null before it ended.
-        comparing_seconds: Of these, how long measuring and comparing with accepted rows took; null where that is not
-            recorded.
-        proving_seconds: Of these, how long the proof of the window took, or null.
-        publishing_seconds: How long its last publication took; null before it.
-        spent: What computing and gates have cost: processor time. Of chunks of earlier releases, which did not measure
-            it, the time that they took on all cores.
-        expected: What they were expected to cost when it was planned; null where no earlier run of the table has been
-            measured.
-    """
-
-    chunks: int
-    input_rows: int
-    output_rows: int
-    read_bytes: int
-    files: int
-    size_bytes: int
-    rows_per_second: int | None
-    staging_seconds: float
-    gating_seconds: float | None
+    chunks: int  #: In how many chunks it was computed.
+    input_rows: int  #: How many rows these read.
+    output_rows: int  #: How many rows they wrote.
+    read_bytes: int  #: Of the input files that it names, each counted once.
+    files: int  #: How many files are staged.
+    size_bytes: int  #: Of these files.
+    rows_per_second: int | None  #: How many rows its chunks wrote in a second; null before one is done.
+    staging_seconds: float  #: How long the chunks took together.
+    gating_seconds: float | None  #: How long the last gating took; null before it ended.
+    #: Of these, how long measuring and comparing with accepted rows took; null where that is not recorded.
     comparing_seconds: float | None
-    proving_seconds: float | None
-    publishing_seconds: float | None
+    proving_seconds: float | None  #: Of these, how long the proof of the window took, or null.
+    publishing_seconds: float | None  #: How long its last publication took; null before it.
+    #: What computing and gates have cost: processor time. Of chunks of earlier releases, which did not measure it, the
+    #: time that they took on all cores.
     spent: Cost
+    #: What they were expected to cost when it was planned; null where no earlier run of the table has been measured.
     expected: Cost | None
 
 

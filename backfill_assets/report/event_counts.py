@@ -26,15 +26,10 @@ _ACTIONS = (
 
 @dataclass(slots=True)
 class Durations:
-    """Durations, counted by upper bounds.
+    """Durations, counted by upper bounds."""
 
-    Attributes:
-        bounds: The upper bounds, in order; what is longer than all of them is in the total alone.
-        counts: How many are within each bound, and not within the one before.
-    """
-
-    bounds: tuple[float, ...]
-    counts: list[int] = field(default_factory=list)
+    bounds: tuple[float, ...]  #: The upper bounds, in order; what is longer than all of them is in the total alone.
+    counts: list[int] = field(default_factory=list)  #: How many are within each bound, and not within the one before.
     count: int = 0
     total: float = 0.0
 
@@ -50,27 +45,18 @@ class Durations:
 
 @dataclass(slots=True)
 class EventCounts:
-    """What events add up to, by table or source.
+    """What events add up to, by table or source."""
 
-    Attributes:
-        last: The sequence of the last event that is counted.
-        input_rows, output_rows: Rows that finished chunks have read and staged.
-        chunks: Chunks that were finished.
-        rejected: Records of landed files that were rejected, by source.
-        failures: Results of blocking gates that failed.
-        chunk_seconds: How long chunks took.
-        write_ms: How long chunks took per partition that they staged.
-        publish_seconds: How long publications and rollbacks took, by table and action.
-    """
-
-    last: int = 0
-    input_rows: Counter[str] = field(default_factory=Counter)
-    output_rows: Counter[str] = field(default_factory=Counter)
-    chunks: Counter[str] = field(default_factory=Counter)
-    rejected: Counter[str] = field(default_factory=Counter)
-    failures: Counter[str] = field(default_factory=Counter)
-    chunk_seconds: dict[str, Durations] = field(default_factory=dict)
+    last: int = 0  #: The sequence of the last event that is counted.
+    input_rows: Counter[str] = field(default_factory=Counter)  #: Rows that finished chunks have read and staged.
+    output_rows: Counter[str] = field(default_factory=Counter)  #: Rows that finished chunks have read and staged.
+    chunks: Counter[str] = field(default_factory=Counter)  #: Chunks that were finished.
+    rejected: Counter[str] = field(default_factory=Counter)  #: Records of landed files that were rejected, by source.
+    failures: Counter[str] = field(default_factory=Counter)  #: Results of blocking gates that failed.
+    chunk_seconds: dict[str, Durations] = field(default_factory=dict)  #: How long chunks took.
+    #: How long chunks took per partition that they staged.
     write_ms: dict[str, Durations] = field(default_factory=dict)
+    #: How long publications and rollbacks took, by table and action.
     publish_seconds: dict[tuple[str, str], Durations] = field(default_factory=dict)
     _sources: dict[str, str] = field(default_factory=dict)
     _started: dict[tuple[str, int], datetime] = field(default_factory=dict)

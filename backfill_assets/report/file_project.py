@@ -18,17 +18,11 @@ _DEFAULT_FIRST_DAY = date(1999, 1, 1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileProject:
-    """A project for a file.
+    """A project for a file."""
 
-    Attributes:
-        package: Its package.
-        proposal: The source table.
-        data: The path of the file, as its commands name it.
-    """
-
-    package: str
-    proposal: Proposal
-    data: str
+    package: str  #: Its package.
+    proposal: Proposal  #: The source table.
+    data: str  #: The path of the file, as its commands name it.
 
     @property
     def table(self) -> str:

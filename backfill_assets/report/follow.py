@@ -18,84 +18,49 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingPublication:
-    """A publication that its dependents have not followed.
+    """A publication that its dependents have not followed."""
 
-    Attributes:
-        publication_id: Names it.
-        table: The table that it changed.
-        run_id: The run that was published.
-        dependents: What has to be computed again.
-        set_id: The set for whose end they wait, or null.
-        failed_attempts: How many plans of it have failed.
-        last_failure: Why the last one did, or null.
-        try_again: What follows it.
-        cancel: What leaves its dependents as they are.
-    """
-
-    publication_id: str
-    table: str
-    run_id: str
-    dependents: tuple[Wanted, ...]
-    set_id: str | None
-    failed_attempts: int
-    last_failure: str | None
-    try_again: Invocation
-    cancel: Invocation
+    publication_id: str  #: Names it.
+    table: str  #: The table that it changed.
+    run_id: str  #: The run that was published.
+    dependents: tuple[Wanted, ...]  #: What has to be computed again.
+    set_id: str | None  #: The set for whose end they wait, or null.
+    failed_attempts: int  #: How many plans of it have failed.
+    last_failure: str | None  #: Why the last one did, or null.
+    try_again: Invocation  #: What follows it.
+    cancel: Invocation  #: What leaves its dependents as they are.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedRun(TablePartitions):
-    """One run that follows publications, or that should and could not be planned.
+    """One run that follows publications, or that should and could not be planned."""
 
-    Attributes:
-        table: The dependent.
-        partitions: What of it follows.
-        run_id: The run; null when it could not be planned.
-        state: How far it came; null when it could not be planned.
-        publications: What it follows.
-        failed: Whether a person has to look.
-        error: Why it failed, or null.
-        next_step: What a person does next, or null where readers see it.
-    """
-
-    run_id: str | None
-    state: RunState | None
-    publications: tuple[str, ...]
-    failed: bool
-    error: BackfillError | None
-    next_step: NextStep | None = None
+    run_id: str | None  #: The run; null when it could not be planned.
+    state: RunState | None  #: How far it came; null when it could not be planned.
+    publications: tuple[str, ...]  #: What it follows.
+    failed: bool  #: Whether a person has to look.
+    error: BackfillError | None  #: Why it failed, or null.
+    next_step: NextStep | None = None  #: What a person does next, or null where readers see it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowReport:
-    """What became of everything that publications asked for.
+    """What became of everything that publications asked for."""
 
-    Attributes:
-        followed: One per run that this process executed, or that could not be planned.
-        elsewhere: Runs that another process is executing.
-        waiting: The publications that still waited when this began; what waits for input partitions is no failure.
-        failed: Whether a run failed; the exit code is then 1.
-    """
-
-    followed: tuple[FollowedRun, ...]
-    elsewhere: tuple[FollowedRun, ...]
+    followed: tuple[FollowedRun, ...]  #: One per run that this process executed, or that could not be planned.
+    elsewhere: tuple[FollowedRun, ...]  #: Runs that another process is executing.
+    #: The publications that still waited when this began; what waits for input partitions is no failure.
     waiting: tuple[WaitingPublication, ...]
-    failed: bool
+    failed: bool  #: Whether a run failed; the exit code is then 1.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowCancellation:
-    """That nothing follows a publication any more.
+    """That nothing follows a publication any more."""
 
-    Attributes:
-        publication_id: Names it.
-        cancelled_by: Who decided it.
-        reason: Why.
-    """
-
-    publication_id: str
-    cancelled_by: str
-    reason: str
+    publication_id: str  #: Names it.
+    cancelled_by: str  #: Who decided it.
+    reason: str  #: Why.
 
 
 def waiting_publication(asking: Asking) -> WaitingPublication:

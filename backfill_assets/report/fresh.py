@@ -18,18 +18,12 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
-    """What is stale of a table, partition by partition.
-
-    Attributes:
-        accepted: Its accepted partitions, in order.
-        stale: Why each of those that are stale is, in words.
-        mark: Differs when another partition is stale, for another reason, or when something was published.
-    """
+    """What is stale of a table, partition by partition."""
 
     table: str
-    accepted: tuple[date, ...]
-    stale: Mapping[date, str]
-    mark: str
+    accepted: tuple[date, ...]  #: Its accepted partitions, in order.
+    stale: Mapping[date, str]  #: Why each of those that are stale is, in words.
+    mark: str  #: Differs when another partition is stale, for another reason, or when something was published.
 
 
 def freshness(ws: Workspace, table: str | None) -> Iterator[Freshness]:

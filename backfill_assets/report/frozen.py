@@ -19,35 +19,22 @@ from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FreezeDocument:
-    """Partitions over which runs wait.
+    """Partitions over which runs wait."""
 
-    Attributes:
-        freeze: Which ones, until when, and why.
-        partitions: The frozen partitions.
-        waits: The runs that are planned and wait for its end.
-        end: What ends it earlier.
-    """
-
-    freeze: Freeze = field(metadata=INLINE)
-    partitions: Partitions
-    waits: tuple[str, ...]
-    end: Invocation
+    freeze: Freeze = field(metadata=INLINE)  #: Which ones, until when, and why.
+    partitions: Partitions  #: The frozen partitions.
+    waits: tuple[str, ...]  #: The runs that are planned and wait for its end.
+    end: Invocation  #: What ends it earlier.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfrozen:
-    """A freeze that a person has ended.
+    """A freeze that a person has ended."""
 
-    Attributes:
-        freeze: What was frozen.
-        ended_by: Who ended it.
-        why: Why.
-        next_step: What builds what has waited for it, or the freeze that still keeps some of it; null when nothing has.
-    """
-
-    freeze: Freeze
-    ended_by: str
-    why: str
+    freeze: Freeze  #: What was frozen.
+    ended_by: str  #: Who ended it.
+    why: str  #: Why.
+    #: What builds what has waited for it, or the freeze that still keeps some of it; null when nothing has.
     next_step: NextStep | None
 
 

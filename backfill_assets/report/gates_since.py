@@ -20,38 +20,23 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotMeasured:
-    """Accepted rows of a table that were not measured with some of its present gates.
+    """Accepted rows of a table that were not measured with some of its present gates."""
 
-    Attributes:
-        table: The table.
-        gates: The names of the gates, as they are declared.
-        partitions: The accepted partitions that were not measured with one of them at least.
-        check: What measures them.
-    """
-
-    table: str
-    gates: tuple[str, ...]
-    partitions: Partitions
-    check: Invocation
+    table: str  #: The table.
+    gates: tuple[str, ...]  #: The names of the gates, as they are declared.
+    partitions: Partitions  #: The accepted partitions that were not measured with one of them at least.
+    check: Invocation  #: What measures them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailsGate:
-    """Accepted rows of a table that fail one of its present gates, as a check has found.
+    """Accepted rows of a table that fail one of its present gates, as a check has found."""
 
-    Attributes:
-        table: The table.
-        gate: The name of the gate.
-        blocking: Whether its failure would block a run.
-        partitions: The accepted partitions that fail it.
-        next_step: What replaces their rows.
-    """
-
-    table: str
-    gate: str
-    blocking: bool
-    partitions: Partitions
-    next_step: NextStep
+    table: str  #: The table.
+    gate: str  #: The name of the gate.
+    blocking: bool  #: Whether its failure would block a run.
+    partitions: Partitions  #: The accepted partitions that fail it.
+    next_step: NextStep  #: What replaces their rows.
 
 
 def _present(ws: Workspace, table: Table) -> Mapping[str, str]:

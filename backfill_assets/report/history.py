@@ -33,92 +33,61 @@ SHOWN = tuple(state for state in PublicationState if state is not PublicationSta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableHistory:
-    """A table, and everything that changed it.
+    """A table, and everything that changed it."""
 
-    Attributes:
-        table: What readers see of it now.
-        publications: The latest hundred publications and rollbacks, in order.
-        earlier_publications: How many there were before these; `--partition` shows all that a partition had.
-        name: Of a version of a table, or of a table that has versions, the table whose readers are cut over; else null.
-        shown: When the readers of `name` were shown this table, in order; empty without `name`.
-    """
-
-    table: TableStatus = field(metadata=INLINE)
-    publications: tuple[PublicationDocument, ...]
-    earlier_publications: int = 0
+    table: TableStatus = field(metadata=INLINE)  #: What readers see of it now.
+    publications: tuple[PublicationDocument, ...]  #: The latest hundred publications and rollbacks, in order.
+    earlier_publications: int = 0  #: How many there were before these; `--partition` shows all that a partition had.
+    #: Of a version of a table, or of a table that has versions, the table whose readers are cut over; else null.
     name: str | None = None
+    #: When the readers of `name` were shown this table, in order; empty without `name`.
     shown: tuple[ShownPeriod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOnDay:
-    """What one landed file or statement does to one day of its source.
+    """What one landed file or statement does to one day of its source."""
 
-    Attributes:
-        day: What of the day it brings, moves, deletes, withdraws and restores.
-        landed: The file or the statement.
-    """
-
-    day: ImportDay
-    landed: ImportRecord
+    day: ImportDay  #: What of the day it brings, moves, deletes, withdraws and restores.
+    landed: ImportRecord  #: The file or the statement.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionHistory:
-    """One version of a partition, and where it came from.
+    """One version of a partition, and where it came from."""
 
-    Attributes:
-        claim: The version.
-        manifest: The manifest of the run that computed it.
-        declared_empty_by: Who declared that nothing happened in it, or null.
-        approved_by: Who approved it last, even if a rollback has withdrawn the approval; null without one.
-        ran_by: Who computed its run last.
-        published_by: Who published it.
-        kept: Whose rows its run kept, where it changes only some; null otherwise.
-        versions: What its run was planned and staged with.
-        imports: For a source table, what each of these files does to this day: its records, and keys that it moves,
-            deletes, withdraws or restores; empty for a derived table.
-        checks: Its gate results.
-        gate_references: The references that only its gates have read, in the versions that they met.
-        verified_by: The publications of runs that computed it again and found it equal, the latest first.
-        undone: The rollback that took it back; null when it was not rolled back.
-        seen: When readers saw it, in order: a version that a rollback restored is there twice. Of one that says that
-            the snapshot has expired, when they saw none.
-        undo: What undoes it; null when readers do not see it, and it does not say either that they see none.
-    """
-
-    claim: PartitionVersion = field(metadata=INLINE)
-    manifest: Manifest = field(metadata=INLINE)
-    declared_empty_by: str | None
-    approved_by: str | None
-    ran_by: str | None
-    published_by: str
-    kept: KeptRows | None
-    versions: RunVersions
+    claim: PartitionVersion = field(metadata=INLINE)  #: The version.
+    manifest: Manifest = field(metadata=INLINE)  #: The manifest of the run that computed it.
+    declared_empty_by: str | None  #: Who declared that nothing happened in it, or null.
+    approved_by: str | None  #: Who approved it last, even if a rollback has withdrawn the approval; null without one.
+    ran_by: str | None  #: Who computed its run last.
+    published_by: str  #: Who published it.
+    kept: KeptRows | None  #: Whose rows its run kept, where it changes only some; null otherwise.
+    versions: RunVersions  #: What its run was planned and staged with.
+    #: For a source table, what each of these files does to this day: its records, and keys that it moves, deletes,
+    #: withdraws or restores; empty for a derived table.
     imports: tuple[ImportOnDay, ...]
-    checks: tuple[GateResult, ...]
+    checks: tuple[GateResult, ...]  #: Its gate results.
+    #: The references that only its gates have read, in the versions that they met.
     gate_references: tuple[PinnedReference, ...] = ()
+    #: The publications of runs that computed it again and found it equal, the latest first.
     verified_by: tuple[PublicationHeader, ...]
-    undone: PublicationHeader | None
+    undone: PublicationHeader | None  #: The rollback that took it back; null when it was not rolled back.
+    #: When readers saw it, in order: a version that a rollback restored is there twice. Of one that says that the
+    #: snapshot has expired, when they saw none.
     seen: tuple[Period, ...]
+    #: What undoes it; null when readers do not see it, and it does not say either that they see none.
     undo: NextStep | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionHistory:
-    """Everything that a partition has been.
+    """Everything that a partition has been."""
 
-    Attributes:
-        table: Its table.
-        partition: Its first day.
-        grain: Whether it is a day or a month.
-        versions: The newest first.
-    """
-
-    table: str
-    partition: date
-    grain: Grain
-    versions: tuple[VersionHistory, ...]
+    table: str  #: Its table.
+    partition: date  #: Its first day.
+    grain: Grain  #: Whether it is a day or a month.
+    versions: tuple[VersionHistory, ...]  #: The newest first.
 
     @property
     def described(self) -> str:

@@ -57,13 +57,9 @@ Linked = Callable[[Ref], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Html:
-    """Renders blocks as HTML.
+    """Renders blocks as HTML."""
 
-    Attributes:
-        linked: Gives addresses of ids; a page that is a file has nothing to lead to.
-    """
-
-    linked: Linked = lambda _ref: None
+    linked: Linked = lambda _ref: None  #: Gives addresses of ids; a page that is a file has nothing to lead to.
 
     def blocks(self, blocks: Iterable[Block], *, level: int = 2) -> Markup:
         """The blocks one below the other.

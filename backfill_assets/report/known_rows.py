@@ -24,17 +24,12 @@ MOST = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownRowsGone:
-    """Rows that a gate knew when its rows were last agreed to, and does not, or otherwise, now.
+    """Rows that a gate knew when its rows were last agreed to, and does not, or otherwise, now."""
 
-    Attributes:
-        reference: The reference.
-        keys: The keys of the first of them, in order; fewer where the archive does not have their version any more.
-        others: How many more there are.
-    """
-
-    reference: str
+    reference: str  #: The reference.
+    #: The keys of the first of them, in order; fewer where the archive does not have their version any more.
     keys: tuple[Texts, ...]
-    others: int
+    others: int  #: How many more there are.
 
 
 def known_rows_gone(ws: Workspace, tx: ReadTransaction, run: RunRecord, demand: Demand) -> tuple[KnownRowsGone, ...]:

@@ -31,73 +31,50 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandedImport:
-    """A file or a statement that was landed, or that had landed before.
+    """A file or a statement that was landed, or that had landed before."""
 
-    Attributes:
-        record: It, as the ledger has it now.
-        is_new: Whether something was landed, rather than ignored.
-        rejected: Some of its rejected records, the first of each reason before others: their numbers in it and the
-            reasons.
-        reasons: How many of its records were rejected, by reason without the rejected value.
-        missing_columns: Columns of the contract that the file does not have, so that they are null; of a file of JSON
-            lines it is not known.
-        puts_back: Whether the landed file was gone or damaged, and is there again.
-        almost: By columns that were left out, the column of the contract whose name is almost the same.
-    """
-
-    record: ImportRecord = field(metadata=INLINE)
-    is_new: bool
+    record: ImportRecord = field(metadata=INLINE)  #: It, as the ledger has it now.
+    is_new: bool  #: Whether something was landed, rather than ignored.
+    #: Some of its rejected records, the first of each reason before others: their numbers in it and the reasons.
     rejected: tuple[Texts, ...]
+    #: How many of its records were rejected, by reason without the rejected value.
     reasons: Mapping[str, int] = field(default_factory=dict)
+    #: Columns of the contract that the file does not have, so that they are null; of a file of JSON lines it is not
+    #: known.
     missing_columns: tuple[str, ...] = ()
-    puts_back: bool = False
+    puts_back: bool = False  #: Whether the landed file was gone or damaged, and is there again.
+    #: By columns that were left out, the column of the contract whose name is almost the same.
     almost: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedExtract:
-    """What a complete extract withdrew.
+    """What a complete extract withdrew."""
 
-    Attributes:
-        scope: The days, and the values of the rows, of which the extract is everything.
-        withdrawn: What it withdrew, and how many records its files have.
-    """
-
-    scope: str
-    withdrawn: Withdrawn
+    scope: str  #: The days, and the values of the rows, of which the extract is everything.
+    withdrawn: Withdrawn  #: What it withdrew, and how many records its files have.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandReport:
-    """What became of files that were landed together.
+    """What became of files that were landed together."""
 
-    Attributes:
-        source: The source table.
-        has_dates: Whether its event time is a date; otherwise its partitions are UTC dates.
-        imports: The files, in the order in which they were given.
-        extract: What was withdrawn, if the files were a complete extract; null otherwise.
-        quarantine: Where the Delta table of all rejected records is.
-        load: The report of the run that built bronze from them; null when nothing had to be built.
-        without_events: The days of this run on which no file has events: plausible gaps of files. Null without a run.
-        not_known: The keys of the source that are not known; null where all are.
-        refused: Dropped files that were refused, each with the reason: they are tried again when they are replaced.
-        left: How many dropped files were left, because they may still be written.
-        mostly_rejected: The imports of which more than half of the records are rejected; then the exit code is 1.
-        next_steps: What a person has to decide: about days without events between those of the source, and about files
-            of which most records are rejected.
-    """
-
-    source: str
-    has_dates: bool = False
-    imports: tuple[LandedImport, ...]
-    extract: StatedExtract | None
-    quarantine: str
-    load: RunReport | None
+    source: str  #: The source table.
+    has_dates: bool = False  #: Whether its event time is a date; otherwise its partitions are UTC dates.
+    imports: tuple[LandedImport, ...]  #: The files, in the order in which they were given.
+    extract: StatedExtract | None  #: What was withdrawn, if the files were a complete extract; null otherwise.
+    quarantine: str  #: Where the Delta table of all rejected records is.
+    load: RunReport | None  #: The report of the run that built bronze from them; null when nothing had to be built.
+    #: The days of this run on which no file has events: plausible gaps of files. Null without a run.
     without_events: Partitions | None
-    not_known: NotKnownDocument | None = None
+    not_known: NotKnownDocument | None = None  #: The keys of the source that are not known; null where all are.
+    #: Dropped files that were refused, each with the reason: they are tried again when they are replaced.
     refused: Mapping[str, str] = field(default_factory=dict)
-    left: int = 0
+    left: int = 0  #: How many dropped files were left, because they may still be written.
+    #: The imports of which more than half of the records are rejected; then the exit code is 1.
     mostly_rejected: tuple[str, ...]
+    #: What a person has to decide: about days without events between those of the source, and about files of which most
+    #: records are rejected.
     next_steps: tuple[NextStep, ...]
 
     @property
@@ -108,74 +85,44 @@ class LandReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractPreview:
-    """What a complete extract would withdraw; nothing has landed.
+    """What a complete extract would withdraw; nothing has landed."""
 
-    Attributes:
-        source: The source table.
-        has_dates: Whether its event time is a date; otherwise its partitions are UTC dates.
-        scope: The days, and the values of the rows, of which the extract is everything.
-        withdrawn: What it would withdraw, and what the keys of its files are.
-        percent: The share of the keys there now that it would withdraw.
-        allowed_percent: The share that the source lets be withdrawn without a person's confirmation.
-        next_steps: What to do next.
-    """
-
-    source: str
-    has_dates: bool
-    scope: str
-    withdrawn: Withdrawn
-    percent: float
-    allowed_percent: float
-    next_steps: tuple[NextStep, ...]
+    source: str  #: The source table.
+    has_dates: bool  #: Whether its event time is a date; otherwise its partitions are UTC dates.
+    scope: str  #: The days, and the values of the rows, of which the extract is everything.
+    withdrawn: Withdrawn  #: What it would withdraw, and what the keys of its files are.
+    percent: float  #: The share of the keys there now that it would withdraw.
+    allowed_percent: float  #: The share that the source lets be withdrawn without a person's confirmation.
+    next_steps: tuple[NextStep, ...]  #: What to do next.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadAgain:
-    """What becomes of a landed file that is read anew.
+    """What becomes of a landed file that is read anew."""
 
-    Attributes:
-        import_id: The import.
-        name: Its file.
-        landed: How many records it has, as they were read.
-        rejected: How many of them are rejected.
-        landed_now: How many it has as its source is declared now.
-        rejected_now: How many of these would be rejected.
-        days: The event days that it touches as it was read.
-    """
-
-    import_id: str
-    name: str
-    landed: int
-    rejected: int
-    landed_now: int
-    rejected_now: int
-    days: Partitions
+    import_id: str  #: The import.
+    name: str  #: Its file.
+    landed: int  #: How many records it has, as they were read.
+    rejected: int  #: How many of them are rejected.
+    landed_now: int  #: How many it has as its source is declared now.
+    rejected_now: int  #: How many of these would be rejected.
+    days: Partitions  #: The event days that it touches as it was read.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgainPreview:
-    """What reading landed files anew would give; nothing has changed.
+    """What reading landed files anew would give; nothing has changed."""
 
-    Attributes:
-        source: The source table.
-        imports: The files, in the order in which they landed.
-        next_steps: What to do next.
-    """
-
-    source: str
-    imports: tuple[ReadAgain, ...]
-    next_steps: tuple[NextStep, ...]
+    source: str  #: The source table.
+    imports: tuple[ReadAgain, ...]  #: The files, in the order in which they landed.
+    next_steps: tuple[NextStep, ...]  #: What to do next.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingToLoad:
-    """That no day of a source is missing between its first and its last event; nothing was changed.
+    """That no day of a source is missing between its first and its last event; nothing was changed."""
 
-    Attributes:
-        source: The source table.
-    """
-
-    source: str
+    source: str  #: The source table.
 
 
 def landed_import(ws: Workspace, table: SourceTable, landed: Landed) -> LandedImport:

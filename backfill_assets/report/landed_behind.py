@@ -32,14 +32,10 @@ Made: TypeAlias = PartitionVersion | CandidatePartition
 
 @dataclass(slots=True)
 class LandedBehind:
-    """Finds the landed files behind versions; what several versions have read is looked up once.
-
-    Attributes:
-        tx: The transaction in which everything is read.
-    """
+    """Finds the landed files behind versions; what several versions have read is looked up once."""
 
     ws: Workspace
-    tx: ReadTransaction
+    tx: ReadTransaction  #: The transaction in which everything is read.
     _manifests: dict[str, Manifest] = field(default_factory=dict)
     _found: dict[Read, Made] = field(default_factory=dict)
 

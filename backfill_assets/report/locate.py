@@ -38,30 +38,20 @@ _MOST_KEYS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedDay:
-    """One day of the period in an import.
+    """One day of the period in an import."""
 
-    Attributes:
-        day: What of the day it brings, moves, deletes, withdraws and restores, and how many keys are not known for it.
-        days_late: The days between the day of the events and the landing; null before it has landed.
-    """
-
+    #: What of the day it brings, moves, deletes, withdraws and restores, and how many keys are not known for it.
     day: ImportDay = field(metadata=INLINE)
-    days_late: int | None
+    days_late: int | None  #: The days between the day of the events and the landing; null before it has landed.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedImport:
-    """An import that holds records of the period, or has moved keys away from it, deleted or withdrawn them.
+    """An import that holds records of the period, or has moved keys away from it, deleted or withdrawn them."""
 
-    Attributes:
-        record: The import.
-        days: Day by day.
-        rejected: Some of its rejected records, of any day: their numbers in it and the reasons.
-    """
-
-    record: ImportRecord = field(metadata=INLINE)
-    days: tuple[LocatedDay, ...]
-    rejected: tuple[Texts, ...]
+    record: ImportRecord = field(metadata=INLINE)  #: The import.
+    days: tuple[LocatedDay, ...]  #: Day by day.
+    rejected: tuple[Texts, ...]  #: Some of its rejected records, of any day: their numbers in it and the reasons.
 
     @property
     def records(self) -> int:
@@ -70,78 +60,46 @@ class LocatedImport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestingPartitions:
-    """Accepted partitions of a table that rest on the period, all by the same run.
+    """Accepted partitions of a table that rest on the period, all by the same run."""
 
-    Attributes:
-        table: The table; the source table itself is the first.
-        run_id: The run that computed them, or that found them equal last.
-        transform: The transform of that run.
-        transform_version: Its release.
-        partitions: The partitions.
-        through: The inputs through which they do; empty for the source table.
-    """
-
-    table: str
-    run_id: str
-    transform: str
-    transform_version: str
-    partitions: Partitions
-    through: tuple[str, ...]
+    table: str  #: The table; the source table itself is the first.
+    run_id: str  #: The run that computed them, or that found them equal last.
+    transform: str  #: The transform of that run.
+    transform_version: str  #: Its release.
+    partitions: Partitions  #: The partitions.
+    through: tuple[str, ...]  #: The inputs through which they do; empty for the source table.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotKnownKey:
-    """A key that is not known: a newer record of it was rejected.
+    """A key that is not known: a newer record of it was rejected."""
 
-    Attributes:
-        key: Its values, as texts.
-        day: The day of its last accepted version.
-        import_id: The file with the first such record.
-        row: The number of the record in it.
-        reason: Why it was rejected.
-    """
-
-    key: Texts
-    day: date
-    import_id: str
-    row: int
-    reason: str
+    key: Texts  #: Its values, as texts.
+    day: date  #: The day of its last accepted version.
+    import_id: str  #: The file with the first such record.
+    row: int  #: The number of the record in it.
+    reason: str  #: Why it was rejected.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedPeriod:
-    """Where the records of a period are, and what rests on them.
+    """Where the records of a period are, and what rests on them."""
 
-    Attributes:
-        source: The source table.
-        from_: The first day.
-        to: The last one.
-        timezone: Where clocks show these days; empty for days of UTC, and of a source whose event time is a date.
-        has_dates: Whether its event time is a date; otherwise its partitions are UTC dates.
-        dates: The dates that they touch: those of the imports' days and of the source's partitions.
-        imports: In the order of arrival.
-        quarantine: Where the Delta table of all rejected records is.
-        unknown: Some of the keys of the period that are not known.
-        partitions: What readers see that rests on the period, inputs before dependents.
-        captured: Captured positions with records of that time, where the source is captured from a stream.
-        not_loaded: Days of the period that have landed records and are not built from them.
-        next_step: What builds these days; null when there are none.
-        ask_the_stream: What asks the stream for the positions of the period; null where there is no stream.
-    """
-
-    source: str
-    from_: date
-    to: date
-    timezone: str
-    has_dates: bool
-    dates: Partitions
-    imports: tuple[LocatedImport, ...]
-    quarantine: str
-    unknown: tuple[NotKnownKey, ...]
-    partitions: tuple[RestingPartitions, ...]
+    source: str  #: The source table.
+    from_: date  #: The first day.
+    to: date  #: The last one.
+    timezone: str  #: Where clocks show these days; empty for days of UTC, and of a source whose event time is a date.
+    has_dates: bool  #: Whether its event time is a date; otherwise its partitions are UTC dates.
+    dates: Partitions  #: The dates that they touch: those of the imports' days and of the source's partitions.
+    imports: tuple[LocatedImport, ...]  #: In the order of arrival.
+    quarantine: str  #: Where the Delta table of all rejected records is.
+    unknown: tuple[NotKnownKey, ...]  #: Some of the keys of the period that are not known.
+    partitions: tuple[RestingPartitions, ...]  #: What readers see that rests on the period, inputs before dependents.
+    #: Captured positions with records of that time, where the source is captured from a stream.
     captured: tuple[CapturedFile, ...]
-    not_loaded: Partitions
-    next_step: NextStep | None
+    not_loaded: Partitions  #: Days of the period that have landed records and are not built from them.
+    next_step: NextStep | None  #: What builds these days; null when there are none.
+    #: What asks the stream for the positions of the period; null where there is no stream.
     ask_the_stream: Invocation | None
 
 

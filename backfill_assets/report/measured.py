@@ -25,25 +25,17 @@ PROOF = WarmUpProof().name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMoves:
-    """What a run would do to one partition.
+    """What a run would do to one partition."""
 
-    Attributes:
-        partition: Its first day.
-        moves: Its counts.
-        checksum: The content checksum of the new rows.
-        equal: Whether it holds exactly the accepted rows, and stays as it is.
-        new_empty: Whether it has no accepted version and gets no rows: it is recorded, and nothing changes for readers.
-        new: Whether it had no accepted version to compare with.
-        expected_checksum: The checksum that was recorded of the accepted rows, where their files are gone or damaged
-            and they were compared by it; null otherwise.
-    """
-
-    partition: date
-    moves: Moves = field(metadata=INLINE)
-    checksum: str
-    equal: bool
+    partition: date  #: Its first day.
+    moves: Moves = field(metadata=INLINE)  #: Its counts.
+    checksum: str  #: The content checksum of the new rows.
+    equal: bool  #: Whether it holds exactly the accepted rows, and stays as it is.
+    #: Whether it has no accepted version and gets no rows: it is recorded, and nothing changes for readers.
     new_empty: bool
-    new: bool
+    new: bool  #: Whether it had no accepted version to compare with.
+    #: The checksum that was recorded of the accepted rows, where their files are gone or damaged and they were compared
+    #: by it; null otherwise.
     expected_checksum: str | None = None
 
     @property
@@ -54,38 +46,23 @@ class PartitionMoves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovesOfSome:
-    """What a run would do to some of its partitions together.
+    """What a run would do to some of its partitions together."""
 
-    Attributes:
-        partitions: The partitions.
-        moves: Their counts.
-    """
-
-    partitions: Partitions
-    moves: Moves = field(metadata=INLINE)
+    partitions: Partitions  #: The partitions.
+    moves: Moves = field(metadata=INLINE)  #: Their counts.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateSummary:
-    """The result of one gate of a run.
+    """The result of one gate of a run."""
 
-    Attributes:
-        gate: Its name.
-        demands: What it asks for, in words.
-        blocking: Whether its failure blocks the run; else it only informs.
-        passed_partitions: In how many partitions it passed.
-        outcome: The same in words: `1 of 5 days failed`; of a proof that holds, what was compared and what was not.
-        first_failure: The first failure in words; null when there is none.
-        failed: The partitions in which it failed.
-    """
-
-    gate: str
-    demands: str
-    blocking: bool
-    passed_partitions: int
-    outcome: str
-    first_failure: str | None
-    failed: Partitions
+    gate: str  #: Its name.
+    demands: str  #: What it asks for, in words.
+    blocking: bool  #: Whether its failure blocks the run; else it only informs.
+    passed_partitions: int  #: In how many partitions it passed.
+    outcome: str  #: The same in words: `1 of 5 days failed`; of a proof that holds, what was compared and what was not.
+    first_failure: str | None  #: The first failure in words; null when there is none.
+    failed: Partitions  #: The partitions in which it failed.
 
 
 def partition_moves(

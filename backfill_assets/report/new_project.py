@@ -11,14 +11,8 @@ Example = Literal["orders", "permits", "change-feed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewProject:
-    """A project that was written.
+    """A project that was written."""
 
-    Attributes:
-        folder: Its folder.
-        package: Its package, which is the value of BACKFILL_DOMAIN.
-        files: Its files, by their paths in the folder.
-    """
-
-    folder: str
-    package: str
-    files: tuple[str, ...]
+    folder: str  #: Its folder.
+    package: str  #: Its package, which is the value of BACKFILL_DOMAIN.
+    files: tuple[str, ...]  #: Its files, by their paths in the folder.

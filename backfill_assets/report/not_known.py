@@ -26,14 +26,10 @@ _WHAT_THEN = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotKnownDocument:
-    """Keys that are not known.
+    """Keys that are not known."""
 
-    Attributes:
-        found: Of which source, how many, and where.
-        look: What names some of them, with the reasons; null where only records without a key were rejected.
-    """
-
-    found: NotKnown = field(metadata=INLINE)
+    found: NotKnown = field(metadata=INLINE)  #: Of which source, how many, and where.
+    #: What names some of them, with the reasons; null where only records without a key were rejected.
     look: Invocation | None
 
 

@@ -46,32 +46,21 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ref:
-    """An id that a reader copies or follows; it is never broken into two lines.
+    """An id that a reader copies or follows; it is never broken into two lines."""
 
-    Attributes:
-        place: What it names.
-        id: The id; of a partition, its first day; of another place, its address in the desk.
-        text: What is shown in its place; the id itself where it is empty.
-    """
-
-    place: Place
-    id: str
+    place: Place  #: What it names.
+    id: str  #: The id; of a partition, its first day; of another place, its address in the desk.
     table: str = ""
-    text: str = ""
+    text: str = ""  #: What is shown in its place; the id itself where it is empty.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toned:
-    """A value in a tone.
-
-    Attributes:
-        tone: How it should be taken.
-        hint: What it means, shown where there is room for it.
-    """
+    """A value in a tone."""
 
     value: Value
-    tone: Tone
-    hint: str = ""
+    tone: Tone  #: How it should be taken.
+    hint: str = ""  #: What it means, shown where there is room for it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +79,11 @@ class Code:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
-    """A number before and after, sorted by what it is now.
+    """A number before and after, sorted by what it is now."""
 
-    Attributes:
-        before: What it was.
-        how_far: How far it moved, in words.
-    """
-
-    before: int | float | Decimal
+    before: int | float | Decimal  #: What it was.
     after: int | float | Decimal
-    how_far: str
+    how_far: str  #: How far it moved, in words.
 
 
 Value = (
@@ -131,37 +115,24 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column of a table.
-
-    Attributes:
-        number: Whether its values are numbers: aligned to the right, and never cut.
-        whole: Whether its values are never broken into lines, such as ids that a reader copies.
-    """
+    """A column of a table."""
 
     name: str
-    number: bool = False
-    whole: bool = False
+    number: bool = False  #: Whether its values are numbers: aligned to the right, and never cut.
+    whole: bool = False  #: Whether its values are never broken into lines, such as ids that a reader copies.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows of values; see `table`.
-
-    Attributes:
-        rows: As many values each as there are columns.
-        total: A last row that sums up the others; empty without one.
-        most: How many rows a renderer without room for more shows; None for all of them.
-        changed: Cells to be marked, by row and column.
-        headed: Whether the first value of a row says what the others are.
-        continued: Rows that go on with the row above them: they are shown with it, and not counted.
-    """
+    """Rows of values; see `table`."""
 
     columns: tuple[Column, ...]
-    rows: tuple[tuple[Value, ...], ...]
-    total: tuple[Value, ...] = ()
-    most: int | None = None
-    changed: frozenset[tuple[int, int]] = frozenset()
-    headed: bool = False
+    rows: tuple[tuple[Value, ...], ...]  #: As many values each as there are columns.
+    total: tuple[Value, ...] = ()  #: A last row that sums up the others; empty without one.
+    most: int | None = None  #: How many rows a renderer without room for more shows; None for all of them.
+    changed: frozenset[tuple[int, int]] = frozenset()  #: Cells to be marked, by row and column.
+    headed: bool = False  #: Whether the first value of a row says what the others are.
+    #: Rows that go on with the row above them: they are shown with it, and not counted.
     continued: frozenset[int] = frozenset()
 
     @property
@@ -185,16 +156,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note:
-    """A paragraph, on its own lines.
-
-    Attributes:
-        tone: How it should be taken.
-        items: What it lists below.
-    """
+    """A paragraph, on its own lines."""
 
     text: Value
-    tone: Tone = Tone.PLAIN
-    items: tuple[Value, ...] = ()
+    tone: Tone = Tone.PLAIN  #: How it should be taken.
+    items: tuple[Value, ...] = ()  #: What it lists below.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,26 +174,19 @@ class Items:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """What a reader can do next, request by request.
-
-    Attributes:
-        otherwise: What declines it instead, where that is a decision; HTML shows both beside each other.
-    """
+    """What a reader can do next, request by request."""
 
     steps: tuple[NextStep | Invocation, ...]
+    #: What declines it instead, where that is a decision; HTML shows both beside each other.
     otherwise: Invocation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """Lines of code, or of a difference between two, which stay as they are.
-
-    Attributes:
-        differs: Whether a line says by its first character whether it was added or removed.
-    """
+    """Lines of code, or of a difference between two, which stay as they are."""
 
     lines: tuple[str, ...]
-    differs: bool = False
+    differs: bool = False  #: Whether a line says by its first character whether it was added or removed.
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -242,33 +201,24 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """Drawings of what the tables beside them say in numbers; only HTML shows them.
+    """Drawings of what the tables beside them say in numbers; only HTML shows them."""
 
-    Attributes:
-        plots: What is drawn when the page is written.
-        drawn: A drawing that leads somewhere, made by its screen.
-        legend: Pairs of a class of the style sheet and what it stands for.
-    """
-
-    plots: tuple[Plot, ...] = ()
-    drawn: Markup | None = None
-    legend: tuple[tuple[str, str], ...] = ()
+    plots: tuple[Plot, ...] = ()  #: What is drawn when the page is written.
+    drawn: Markup | None = None  #: A drawing that leads somewhere, made by its screen.
+    legend: tuple[tuple[str, str], ...] = ()  #: Pairs of a class of the style sheet and what it stands for.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """Blocks under a title.
-
-    Attributes:
-        folded: Whether it is a detail: HTML shows it when it is opened, a terminal and Markdown leave it out.
-        long: Whether HTML shows it when it is opened, and Markdown, which is shown beside other things, leaves it out.
-        of_rows: Whether it has values of rows, which can be erased here: Markdown, which others keep, leaves it out.
-    """
+    """Blocks under a title."""
 
     title: str
     blocks: tuple[Block, ...]
+    #: Whether it is a detail: HTML shows it when it is opened, a terminal and Markdown leave it out.
     folded: bool = False
+    #: Whether HTML shows it when it is opened, and Markdown, which is shown beside other things, leaves it out.
     long: bool = False
+    #: Whether it has values of rows, which can be erased here: Markdown, which others keep, leaves it out.
     of_rows: bool = False
 
 
@@ -277,16 +227,11 @@ Block = Facts | Table | Note | Items | Steps | Listing | Chart | Section
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A screen.
-
-    Attributes:
-        blocks: From top to bottom.
-        below: A line below the title: the id of what it shows, and as of when.
-    """
+    """A screen."""
 
     title: Value
-    blocks: tuple[Block, ...]
-    below: Value = None
+    blocks: tuple[Block, ...]  #: From top to bottom.
+    below: Value = None  #: A line below the title: the id of what it shows, and as of when.
 
 
 def facts(*pairs: tuple[str, Value]) -> Facts:

@@ -29,92 +29,64 @@ from backfill_assets.report.requests import NextStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRuns:
-    """What is known of one planned run, or of those of a set together.
+    """What is known of one planned run, or of those of a set together."""
 
-    Attributes:
-        brings: The newer releases and the other references that they bring, compared with the rows they replace.
-        gate_references: The present versions of the references that only their gates read, which read those that are
-            there when they are measured.
-        frozen: The freezes over some of their partitions.
-        rejected: What was rejected of the landed files behind the source days that they build or read.
-        not_known: The keys that are not known of these days.
-        cost: What they are expected to cost together; null where no earlier run of one of their tables tells.
-        scope_rows: How many accepted rows of their partitions have the values that a pilot names; null where that is
-            not known, and of other plans.
-    """
-
+    #: The newer releases and the other references that they bring, compared with the rows they replace.
     brings: tuple[BroughtAlong, ...] = ()
+    #: The present versions of the references that only their gates read, which read those that are there when they are
+    #: measured.
     gate_references: tuple[PinnedReference, ...] = ()
-    frozen: tuple[FreezeDocument, ...] = ()
+    frozen: tuple[FreezeDocument, ...] = ()  #: The freezes over some of their partitions.
+    #: What was rejected of the landed files behind the source days that they build or read.
     rejected: tuple[RejectedRecords, ...] = ()
-    not_known: tuple[NotKnownDocument, ...] = ()
+    not_known: tuple[NotKnownDocument, ...] = ()  #: The keys that are not known of these days.
+    #: What they are expected to cost together; null where no earlier run of one of their tables tells.
     cost: Cost | None = None
+    #: How many accepted rows of their partitions have the values that a pilot names; null where that is not known, and
+    #: of other plans.
     scope_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanDocument(PlannedRuns):
-    """The plan of one run.
+    """The plan of one run."""
 
-    Attributes:
-        plan: The plan.
-        goes_back: The later releases whose accepted rows it would replace, the latest first.
-        stages: What will be done, in order.
-        alternatives: What could be done instead, with what that is expected to cost.
-    """
-
-    plan: Plan = field(metadata=INLINE)
+    plan: Plan = field(metadata=INLINE)  #: The plan.
+    #: The later releases whose accepted rows it would replace, the latest first.
     goes_back: tuple[LaterRelease, ...] = ()
-    stages: tuple[Stage, ...]
-    alternatives: tuple[Alternative, ...] = ()
+    stages: tuple[Stage, ...]  #: What will be done, in order.
+    alternatives: tuple[Alternative, ...] = ()  #: What could be done instead, with what that is expected to cost.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutDocument:
-    """Partitions that a plan does not build.
+    """Partitions that a plan does not build."""
 
-    Attributes:
-        some: The partitions, and why they are left out.
-        include: How to build them as well.
-    """
-
-    some: LeftOut = field(metadata=INLINE)
-    include: NextStep
+    some: LeftOut = field(metadata=INLINE)  #: The partitions, and why they are left out.
+    include: NextStep  #: How to build them as well.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetPlan(PlannedRuns):
-    """The plan of a set.
+    """The plan of a set."""
 
-    Attributes:
-        planned: The set.
-        left_out: What is not built, each partition once.
-        same_as: The open set that does the same already: the same partitions from the same inputs, releases, code and
-            references. Null where there is none.
-        read_before: Landed files of the sources behind it that were read by an earlier declaration.
-    """
-
-    planned: PlannedSet = field(metadata=INLINE)
-    left_out: tuple[LeftOutDocument, ...]
+    planned: PlannedSet = field(metadata=INLINE)  #: The set.
+    left_out: tuple[LeftOutDocument, ...]  #: What is not built, each partition once.
+    #: The open set that does the same already: the same partitions from the same inputs, releases, code and references.
+    #: Null where there is none.
     same_as: str | None = None
+    #: Landed files of the sources behind it that were read by an earlier declaration.
     read_before: tuple[ReadBefore, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingPlanned:
-    """That nothing has to be rebuilt, and no set was made.
+    """That nothing has to be rebuilt, and no set was made."""
 
-    Attributes:
-        set_id: Null.
-        asked_partitions: How many partitions were asked for.
-        left_out: What is not built, each partition once.
-        read_before: Landed files that were read by an earlier declaration; nothing is stale for that until they are
-            read anew.
-    """
-
-    set_id: None = None
-    asked_partitions: int
-    left_out: tuple[LeftOutDocument, ...]
+    set_id: None = None  #: Null.
+    asked_partitions: int  #: How many partitions were asked for.
+    left_out: tuple[LeftOutDocument, ...]  #: What is not built, each partition once.
+    #: Landed files that were read by an earlier declaration; nothing is stale for that until they are read anew.
     read_before: tuple[ReadBefore, ...] = ()
 
 

@@ -29,44 +29,28 @@ _MOST_NAMES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewProposal:
-    """A draft that was planned, or would be.
+    """A draft that was planned, or would be."""
 
-    Attributes:
-        set_id: The set; null in a dry run.
-        reason: Why, in words.
-        days: The changed days, by source.
-        files: The landed files that decide rows of them, in the order of arrival.
-        rebuilds: What it builds again, inputs before dependents.
-        left_out: What depends on the changed days and is not built; none in a dry run.
-        brings: The newer releases and the other references that its runs bring, as for `plan`; none in a dry run.
-        cost: What its runs are expected to cost together, as for `plan`; null in a dry run.
-        unmeasured: The tables for which the cost is not known, because no run of them has ended its gates.
-        next_step: What a person does with it; in a dry run, what plans it.
-    """
-
-    set_id: str | None
-    reason: str
-    days: tuple[TablePartitions, ...]
-    files: tuple[FileNews, ...]
-    rebuilds: tuple[TablePartitions, ...]
-    left_out: tuple[LeftOutDocument, ...]
+    set_id: str | None  #: The set; null in a dry run.
+    reason: str  #: Why, in words.
+    days: tuple[TablePartitions, ...]  #: The changed days, by source.
+    files: tuple[FileNews, ...]  #: The landed files that decide rows of them, in the order of arrival.
+    rebuilds: tuple[TablePartitions, ...]  #: What it builds again, inputs before dependents.
+    left_out: tuple[LeftOutDocument, ...]  #: What depends on the changed days and is not built; none in a dry run.
+    #: The newer releases and the other references that its runs bring, as for `plan`; none in a dry run.
     brings: tuple[BroughtAlong, ...]
-    cost: Cost | None
+    cost: Cost | None  #: What its runs are expected to cost together, as for `plan`; null in a dry run.
+    #: The tables for which the cost is not known, because no run of them has ended its gates.
     unmeasured: tuple[str, ...]
-    next_step: NextStep
+    next_step: NextStep  #: What a person does with it; in a dry run, what plans it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplacedProposal:
-    """A draft that was cancelled, or would be.
+    """A draft that was cancelled, or would be."""
 
-    Attributes:
-        set_id: The set.
-        why: The reason, which names its successor.
-    """
-
-    set_id: str
-    why: str
+    set_id: str  #: The set.
+    why: str  #: The reason, which names its successor.
 
 
 class WhyNotProposed(StrEnum):
@@ -82,61 +66,42 @@ class WhyNotProposed(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaysNotProposed:
-    """Changed days that are in no new proposal.
+    """Changed days that are in no new proposal."""
 
-    Attributes:
-        days: The days of the source.
-        why: WITHIN_LATENESS: they follow by policy; INPUT_MISSING: an input of what rests on them has no accepted
-            version; ONE_DECISION: keys moved between them and days that wait; IN_OPEN_PLAN: an open plan restates
-            them; BEHIND_OPEN_PLAN: an open plan has some of the same partitions and does not read the change;
-            NOT_LOADED: the source is not built from its landed files.
-        plan: The run or the set for which they wait, or null.
-        next_step: What can be done about it; null when nothing has to be.
-    """
-
-    days: TablePartitions = field(metadata=INLINE)
+    days: TablePartitions = field(metadata=INLINE)  #: The days of the source.
+    #: WITHIN_LATENESS: they follow by policy; INPUT_MISSING: an input of what rests on them has no accepted version;
+    #: ONE_DECISION: keys moved between them and days that wait; IN_OPEN_PLAN: an open plan restates them;
+    #: BEHIND_OPEN_PLAN: an open plan has some of the same partitions and does not read the change; NOT_LOADED: the
+    #: source is not built from its landed files.
     why: WhyNotProposed
-    plan: str | None = None
-    next_step: NextStep | None
+    plan: str | None = None  #: The run or the set for which they wait, or null.
+    next_step: NextStep | None  #: What can be done about it; null when nothing has to be.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolledBackProposal:
-    """A set that was rolled back, and is what is proposed again.
+    """A set that was rolled back, and is what is proposed again."""
 
-    Attributes:
-        set_id: The set.
-        reason: Why it was rolled back.
-        next_step: What publishes it again.
-    """
-
-    set_id: str
-    reason: str
-    next_step: NextStep
+    set_id: str  #: The set.
+    reason: str  #: Why it was rolled back.
+    next_step: NextStep  #: What publishes it again.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposeReport:
-    """What became of the changed days of sources behind published output; each is in one place.
+    """What became of the changed days of sources behind published output; each is in one place."""
 
-    Attributes:
-        dry_run: Whether it was only decided, and nothing was written.
-        proposed: The new drafts, one for the days of all sources that tables connect; none when there is nothing new.
-        open: The drafts that stay as they are.
-        replaced: The drafts that ended.
-        rolled_back: Sets that restate exactly what is proposed, from the same rows, and were rolled back.
-        automatic: Days that came within the lateness of their source, which follow by policy.
-        waiting: Days that wait for other plans, or that cannot be restated.
-        not_loaded: Days of sources that are not built from what has landed, which come first.
-    """
-
-    dry_run: bool
+    dry_run: bool  #: Whether it was only decided, and nothing was written.
+    #: The new drafts, one for the days of all sources that tables connect; none when there is nothing new.
     proposed: tuple[NewProposal, ...]
-    open: tuple[OpenProposal, ...]
-    replaced: tuple[ReplacedProposal, ...]
+    open: tuple[OpenProposal, ...]  #: The drafts that stay as they are.
+    replaced: tuple[ReplacedProposal, ...]  #: The drafts that ended.
+    #: Sets that restate exactly what is proposed, from the same rows, and were rolled back.
     rolled_back: tuple[RolledBackProposal, ...]
+    #: Days that came within the lateness of their source, which follow by policy.
     automatic: tuple[DaysNotProposed, ...]
-    waiting: tuple[DaysNotProposed, ...]
+    waiting: tuple[DaysNotProposed, ...]  #: Days that wait for other plans, or that cannot be restated.
+    #: Days of sources that are not built from what has landed, which come first.
     not_loaded: tuple[DaysNotProposed, ...]
 
 

@@ -15,15 +15,10 @@ from backfill_assets.staleness.landed_news import FileNews
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenProposal:
-    """A proposal that is not finished.
+    """A proposal that is not finished."""
 
-    Attributes:
-        record: The set.
-        approved: Whether a person has approved it.
-    """
-
-    record: SetRecord
-    approved: bool
+    record: SetRecord  #: The set.
+    approved: bool  #: Whether a person has approved it.
 
     @property
     def next_step(self) -> NextStep:

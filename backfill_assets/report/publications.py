@@ -19,35 +19,23 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationDocument:
-    """One publication, or one rollback.
+    """One publication, or one rollback."""
 
-    Attributes:
-        header: The swap.
-        extent: How much it changes.
-        grain: Whether its partitions are days or months; days of a table that is no longer declared.
-        expires: Whether it lets snapshots expire, or brings expired ones back.
-        changed_references: References that had changed when it was published, where a command answers with it.
-        untouched_count: How many partitions between its first and its last one it leaves as they were.
-    """
-
-    header: PublicationHeader = field(metadata=INLINE)
-    extent: Extent = field(metadata=INLINE)
-    grain: Grain
-    expires: bool = False
+    header: PublicationHeader = field(metadata=INLINE)  #: The swap.
+    extent: Extent = field(metadata=INLINE)  #: How much it changes.
+    grain: Grain  #: Whether its partitions are days or months; days of a table that is no longer declared.
+    expires: bool = False  #: Whether it lets snapshots expire, or brings expired ones back.
+    #: References that had changed when it was published, where a command answers with it.
     changed_references: tuple[ChangedReference, ...] = ()
-    untouched_count: int = 0
+    untouched_count: int = 0  #: How many partitions between its first and its last one it leaves as they were.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollbackDocument:
-    """The rollback of a run.
+    """The rollback of a run."""
 
-    Attributes:
-        publication: The rollback.
-        dependents: The rollbacks that `--with-dependents` made before it, in order.
-    """
-
-    publication: PublicationDocument = field(metadata=INLINE)
+    publication: PublicationDocument = field(metadata=INLINE)  #: The rollback.
+    #: The rollbacks that `--with-dependents` made before it, in order.
     dependents: tuple[PublicationDocument, ...] = ()
 
 
@@ -83,19 +71,12 @@ def _untouched(ws: Workspace, table: str, extent: Extent) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Something that happened to a run.
+    """Something that happened to a run."""
 
-    Attributes:
-        at: When.
-        by: Who did it, or on whose behalf.
-        what: Events, in words.
-        note: What was written with it, such as the comment of an approval; empty when there is nothing.
-    """
-
-    at: datetime
-    by: str
-    what: str
-    note: str
+    at: datetime  #: When.
+    by: str  #: Who did it, or on whose behalf.
+    what: str  #: Events, in words.
+    note: str  #: What was written with it, such as the comment of an approval; empty when there is nothing.
 
 
 _REACHED = {

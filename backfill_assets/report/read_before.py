@@ -13,15 +13,10 @@ from backfill_assets.report.requests import Act, Invocation, do
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadBefore:
-    """Landed files of a source whose records were read by an earlier declaration.
+    """Landed files of a source whose records were read by an earlier declaration."""
 
-    Attributes:
-        source: The source table.
-        imports: The files.
-    """
-
-    source: str
-    imports: tuple[str, ...]
+    source: str  #: The source table.
+    imports: tuple[str, ...]  #: The files.
 
     @property
     def again(self) -> Invocation:

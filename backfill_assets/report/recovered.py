@@ -11,49 +11,30 @@ from backfill_assets.report.requests import NextStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveredWork:
-    """One thing that was under way.
+    """One thing that was under way."""
 
-    Attributes:
-        what: What it is: `publication`, `run`, `rollback`, `set` or `landing`; `table` or `source` of another time than
-            the ledger.
-        id: Names it.
-        outcome: How it ended, in words; of what holds a lease, who has it and how long it would still last.
-        next_step: What to do about it, or null.
-        problem: Why it could not be ended.
-        landed: The publications and rollbacks that were completed for it, in order.
-    """
-
+    #: What it is: `publication`, `run`, `rollback`, `set` or `landing`; `table` or `source` of another time than the
+    #: ledger.
     what: str
-    id: str
-    outcome: str
-    next_step: NextStep | None = None
-    problem: Problem | None = None
-    landed: tuple[PublicationRecord, ...] = ()
+    id: str  #: Names it.
+    outcome: str  #: How it ended, in words; of what holds a lease, who has it and how long it would still last.
+    next_step: NextStep | None = None  #: What to do about it, or null.
+    problem: Problem | None = None  #: Why it could not be ended.
+    landed: tuple[PublicationRecord, ...] = ()  #: The publications and rollbacks that were completed for it, in order.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryReport:
-    """The outcome of everything that was left unfinished.
+    """The outcome of everything that was left unfinished."""
 
-    Attributes:
-        recovered: One per piece of work that was in progress.
-        problems: What could not be ended, while everything else was.
-    """
-
-    recovered: tuple[RecoveredWork, ...]
-    problems: tuple[Problem, ...]
+    recovered: tuple[RecoveredWork, ...]  #: One per piece of work that was in progress.
+    problems: tuple[Problem, ...]  #: What could not be ended, while everything else was.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasedSamples:
-    """That the values of rows kept for reviewers were deleted.
+    """That the values of rows kept for reviewers were deleted."""
 
-    Attributes:
-        run_id: The run; null when a set was named.
-        set_id: The set; null when a run was named.
-        erased: How many samples of the run, or of the runs of the set, were deleted.
-    """
-
-    run_id: str | None
-    set_id: str | None
-    erased: int
+    run_id: str | None  #: The run; null when a set was named.
+    set_id: str | None  #: The set; null when a run was named.
+    erased: int  #: How many samples of the run, or of the runs of the set, were deleted.

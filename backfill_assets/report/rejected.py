@@ -27,22 +27,14 @@ class RejectedRecords:
     """Records that were rejected, of files that have other records of some days: days that may lack them.
 
     Of which day a rejected record would be is not known, nor whether a later file has brought it again.
-
-    Attributes:
-        source: The source table.
-        is_of_empty: Whether no file has other records of the days: a person declared them empty.
-        imports: The files, in the order of arrival.
-        landed: How many records they have.
-        rejected: How many of these are in quarantine.
-        look: What shows some of them, with the reasons.
     """
 
-    source: str
-    is_of_empty: bool = False
-    imports: tuple[str, ...]
-    landed: int
-    rejected: int
-    look: Invocation
+    source: str  #: The source table.
+    is_of_empty: bool = False  #: Whether no file has other records of the days: a person declared them empty.
+    imports: tuple[str, ...]  #: The files, in the order of arrival.
+    landed: int  #: How many records they have.
+    rejected: int  #: How many of these are in quarantine.
+    look: Invocation  #: What shows some of them, with the reasons.
 
 
 def rejected_behind(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> tuple[RejectedRecords, ...]:

@@ -45,55 +45,33 @@ CODE = "code"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BroughtAlong:
-    """A difference between the rows of a run and those that it replaces, besides what made the run necessary.
+    """A difference between the rows of a run and those that it replaces, besides what made the run necessary."""
 
-    Attributes:
-        table: The table.
-        what: `release`, the name of a reference, or `code`: the release is the same and its code is not.
-        was: The version of the accepted rows.
-        now: The version of the run; the same where a reference or a release has other content under it.
-        partitions: In which partitions.
-    """
-
-    table: str
-    what: str
-    was: str
-    now: str
-    partitions: Partitions
+    table: str  #: The table.
+    what: str  #: `release`, the name of a reference, or `code`: the release is the same and its code is not.
+    was: str  #: The version of the accepted rows.
+    now: str  #: The version of the run; the same where a reference or a release has other content under it.
+    partitions: Partitions  #: In which partitions.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterRelease:
-    """A later release whose accepted rows a run would replace.
+    """A later release whose accepted rows a run would replace."""
 
-    Attributes:
-        accepted_version: The release that made the accepted rows.
-        transform_version: The release of the run.
-        partitions: In which partitions.
-    """
-
-    accepted_version: str
-    transform_version: str
-    partitions: Partitions
+    accepted_version: str  #: The release that made the accepted rows.
+    transform_version: str  #: The release of the run.
+    partitions: Partitions  #: In which partitions.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftBehind:
-    """Partitions next to those that a run restates, whose rows stay as another release computed them.
+    """Partitions next to those that a run restates, whose rows stay as another release computed them."""
 
-    Attributes:
-        table: The table.
-        releases: That release, or several, the earliest first.
-        partitions: Which ones.
-        mixed: Accepted partitions of dependents that read days on both sides of the border.
-        next_step: How they are restated too.
-    """
-
-    table: str
-    releases: tuple[str, ...]
-    partitions: Partitions
-    mixed: tuple[TablePartitions, ...]
-    next_step: Invocation
+    table: str  #: The table.
+    releases: tuple[str, ...]  #: That release, or several, the earliest first.
+    partitions: Partitions  #: Which ones.
+    mixed: tuple[TablePartitions, ...]  #: Accepted partitions of dependents that read days on both sides of the border.
+    next_step: Invocation  #: How they are restated too.
 
 
 Releases: TypeAlias = Collection[tuple[date, str]]
@@ -325,17 +303,11 @@ def release_order(version: str) -> tuple[tuple[int, int, str], ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptRows:
-    """The version whose rows another version kept.
+    """The version whose rows another version kept."""
 
-    Attributes:
-        version: That version.
-        run_id: The run that made it.
-        release: The release of the transform, of that run.
-    """
-
-    version: int
-    run_id: str
-    release: str
+    version: int  #: That version.
+    run_id: str  #: The run that made it.
+    release: str  #: The release of the transform, of that run.
 
 
 def kept_version(manifest: Manifest, partition: date) -> int | None:

@@ -17,15 +17,10 @@ _DELIVERIES: Mapping[str, str] = {Family.KAFKA: "exactly once", Family.KINESIS: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayPlan:
-    """What a replay sends where.
+    """What a replay sends where."""
 
-    Attributes:
-        record: The replay as it is in the ledger, or would be.
-        not_known: The keys that are not known of the days whose rows are sent; null where all are, and for captured
-            records.
-    """
-
-    record: ReplayRecord
+    record: ReplayRecord  #: The replay as it is in the ledger, or would be.
+    #: The keys that are not known of the days whose rows are sent; null where all are, and for captured records.
     not_known: NotKnownDocument | None = None
 
     @property
@@ -41,54 +36,34 @@ class ReplayPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayReport:
-    """What was sent to a topic or a stream again.
+    """What was sent to a topic or a stream again."""
 
-    Attributes:
-        replay_id: The replay, such as `rep-000001`.
-        waits: Whether nothing was sent, because another person has to approve it first.
-        plan: What there was to send.
-        state: How far it is.
-        identity: The id of the topic or the stream; null while it waits.
-        sent: How many records are in it.
-        sent_now: How many of them this command sent.
-        left_out: How many captured records were left out, because they are of other times, were captured twice, or
-            are of one value with another record.
-        ends: The position behind the last record, by partition or shard.
-    """
-
-    replay_id: str
-    waits: bool
-    plan: ReplayPlan
-    state: ReplayState
-    identity: str | None
-    sent: int
-    sent_now: int
+    replay_id: str  #: The replay, such as `rep-000001`.
+    waits: bool  #: Whether nothing was sent, because another person has to approve it first.
+    plan: ReplayPlan  #: What there was to send.
+    state: ReplayState  #: How far it is.
+    identity: str | None  #: The id of the topic or the stream; null while it waits.
+    sent: int  #: How many records are in it.
+    sent_now: int  #: How many of them this command sent.
+    #: How many captured records were left out, because they are of other times, were captured twice, or are of one
+    #: value with another record.
     left_out: int
-    ends: Mapping[str, str]
+    ends: Mapping[str, str]  #: The position behind the last record, by partition or shard.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayClosed:
-    """A replay that was ended.
+    """A replay that was ended."""
 
-    Attributes:
-        record: The replay.
-        deleted: Whether the topic or stream that was created for it is deleted: one that was there before stays.
-    """
-
-    record: ReplayRecord
-    deleted: bool
+    record: ReplayRecord  #: The replay.
+    deleted: bool  #: Whether the topic or stream that was created for it is deleted: one that was there before stays.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenReplay:
-    """A replay that is not closed: its topic or stream stays until it is.
+    """A replay that is not closed: its topic or stream stays until it is."""
 
-    Attributes:
-        record: The replay.
-    """
-
-    record: ReplayRecord
+    record: ReplayRecord  #: The replay.
 
 
 def kind_of(family: str) -> str:

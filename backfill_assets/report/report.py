@@ -91,134 +91,92 @@ class Level(StrEnum):
 class RunVersions:
     """The versions of `backfill_assets`, `pyspark` and `python` of a run; of `spark`, the server, once it is staged.
     `commit` and `tree` of the checkout, `distributions` and `image` are evidence, and make nothing stale.
-
-    Attributes:
-        planned: Those that it was planned with.
-        staged: Those that it was staged with, or null.
     """
 
-    planned: Versions
-    staged: Versions | None
+    planned: Versions  #: Those that it was planned with.
+    staged: Versions | None  #: Those that it was staged with, or null.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleErasure:
-    """That the sampled rows of a run were erased.
+    """That the sampled rows of a run were erased."""
 
-    Attributes:
-        by: Who erased them.
-        at: When.
-        reason: Why.
-    """
-
-    by: str
-    at: datetime
-    reason: str
+    by: str  #: Who erased them.
+    at: datetime  #: When.
+    reason: str  #: Why.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
-    """Everything that the ledger knows of a run.
+    """Everything that the ledger knows of a run."""
 
-    Attributes:
-        run: The run.
-        level: How it should be taken: PENDING (nothing is measured yet), GOOD, ATTENTION (something has to be read
-            before it is approved) or BAD (it cannot be published, or was taken back).
-        plan: What is done, step by step; nothing while references cannot be read, or for a table that is no longer
-            declared.
-        from_versions: The releases whose accepted rows it replaces.
-        goes_back: The later releases whose accepted rows it would replace, the latest first.
-        moved_on: The inputs that were published again or rolled back since it was planned; empty once it is published.
-        changed_references: The references that have changed since it was planned, and would change its rows; empty once
-            it is published.
-        other_code: What its release computed with other code, under the same version; empty once it is published.
-        code_changes: How its code differs from that of the rows that it replaces.
-        reference_changes: How its references differ from those of the rows that it replaces.
-        gate_references: The references that only its gates have read, in the versions that they met.
-        rejected: What was rejected of the landed files behind the source days that it builds or reads.
-        not_known: The keys that are not known of these days.
-        left_behind: Partitions on its borders that have rows of another release now; empty once readers see none of its
-            own.
-        no_rows_of: The rows that a pilot is about, where its partitions have none of them; null otherwise.
-        instead: What could be done instead of publishing it; empty before its gates, and once it is decided.
-        known_rows_gone: Which known rows of gates are gone or changed, where the approver agrees to that as well; empty
-            once it is published.
-        to_comment: What the approver has to comment on and no standing approval has; empty when there is nothing.
-        comment: What the standing approval says in writing; null without one.
-        approved_for: Why the approver may approve; null without an approval, and where any person but the requester
-            may.
-        manifest: The whole contract, as it is stored.
-        versions: What it was planned and staged with.
-        totals: How its rows differ from the accepted ones, over all partitions; null before the gates.
-        restated: The same of partitions that had accepted rows; null where there are none.
-        new: The same of partitions that had none, or null.
-        partitions: The same by partition; empty before the gates.
-        equal_partitions: How many partitions equal the accepted rows and stay as they are; null before the gates.
-        new_empty_partitions: How many have no accepted version and get no rows; null before the gates.
-        breakdown: Its measures by month and business dimensions, before and after; null where its table declares none,
-            before the gates, and once it is erased.
-        changed_columns: Rows that differ, by column, the most changed column first.
-        state_moves: From which value to which the rows that differ have moved, in columns whose values a gate lists; of
-            restated partitions.
-        gates: The result of each gate.
-        usual: What gates on the usual compared, by measure and group; empty without such a gate, and once it is erased.
-        sample: Some rows that move; empty once they are erased.
-        shown: The rows of the keys that were asked for when it was planned; empty once they are erased; null before the
-            gates, and where none were asked for.
-        failing_keys: Keys of some rows that fail a gate; empty once they are erased.
-        samples_erased: Who erased these rows; null when they were not erased.
-        dependents: What its publication makes stale downstream, table by table.
-        unpublished: Dependents downstream and has no accepted rows yet, table by table; it follows where its
-            inputs are complete.
-        cost: What it has cost so far.
-        timeline: Its events, in order.
-        chunks: What was computed at once, in order.
-        publications: Every publication and rollback of it, in order.
-    """
-
-    run: RunSummary = field(metadata=INLINE)
+    run: RunSummary = field(metadata=INLINE)  #: The run.
+    #: How it should be taken: PENDING (nothing is measured yet), GOOD, ATTENTION (something has to be read before it is
+    #: approved) or BAD (it cannot be published, or was taken back).
     level: Level
+    #: What is done, step by step; nothing while references cannot be read, or for a table that is no longer declared.
     plan: tuple[Stage, ...]
-    from_versions: tuple[str, ...]
-    goes_back: tuple[LaterRelease, ...]
+    from_versions: tuple[str, ...]  #: The releases whose accepted rows it replaces.
+    goes_back: tuple[LaterRelease, ...]  #: The later releases whose accepted rows it would replace, the latest first.
+    #: The inputs that were published again or rolled back since it was planned; empty once it is published.
     moved_on: tuple[TablePartitions, ...]
+    #: The references that have changed since it was planned, and would change its rows; empty once it is published.
     changed_references: tuple[ChangedReference, ...] = ()
+    #: What its release computed with other code, under the same version; empty once it is published.
     other_code: tuple[BroughtAlong, ...]
-    code_changes: tuple[CodeChange, ...] = ()
+    code_changes: tuple[CodeChange, ...] = ()  #: How its code differs from that of the rows that it replaces.
+    #: How its references differ from those of the rows that it replaces.
     reference_changes: tuple[ReferenceChange, ...] = ()
+    #: The references that only its gates have read, in the versions that they met.
     gate_references: tuple[PinnedReference, ...] = ()
+    #: What was rejected of the landed files behind the source days that it builds or reads.
     rejected: tuple[RejectedRecords, ...]
-    not_known: tuple[NotKnownDocument, ...] = ()
+    not_known: tuple[NotKnownDocument, ...] = ()  #: The keys that are not known of these days.
+    #: Partitions on its borders that have rows of another release now; empty once readers see none of its own.
     left_behind: tuple[LeftBehind, ...]
-    no_rows_of: str | None
+    no_rows_of: str | None  #: The rows that a pilot is about, where its partitions have none of them; null otherwise.
+    #: What could be done instead of publishing it; empty before its gates, and once it is decided.
     instead: tuple[Alternative, ...]
+    #: Which known rows of gates are gone or changed, where the approver agrees to that as well; empty once it is
+    #: published.
     known_rows_gone: tuple[KnownRowsGone, ...] = ()
+    #: What the approver has to comment on and no standing approval has; empty when there is nothing.
     to_comment: tuple[GateResult, ...]
-    comment: str | None
+    comment: str | None  #: What the standing approval says in writing; null without one.
+    #: Why the approver may approve; null without an approval, and where any person but the requester may.
     approved_for: ApprovalGrounds | None
-    manifest: Mapping[str, Any]
-    versions: RunVersions
-    totals: Moves | None
-    restated: MovesOfSome | None
-    new: MovesOfSome | None
-    partitions: tuple[PartitionMoves, ...]
+    manifest: Mapping[str, Any]  #: The whole contract, as it is stored.
+    versions: RunVersions  #: What it was planned and staged with.
+    totals: Moves | None  #: How its rows differ from the accepted ones, over all partitions; null before the gates.
+    restated: MovesOfSome | None  #: The same of partitions that had accepted rows; null where there are none.
+    new: MovesOfSome | None  #: The same of partitions that had none, or null.
+    partitions: tuple[PartitionMoves, ...]  #: The same by partition; empty before the gates.
+    #: How many partitions equal the accepted rows and stay as they are; null before the gates.
     equal_partitions: int | None
-    new_empty_partitions: int | None
+    new_empty_partitions: int | None  #: How many have no accepted version and get no rows; null before the gates.
+    #: Its measures by month and business dimensions, before and after; null where its table declares none, before the
+    #: gates, and once it is erased.
     breakdown: BreakdownDocument | None
-    changed_columns: Mapping[str, int]
+    changed_columns: Mapping[str, int]  #: Rows that differ, by column, the most changed column first.
+    #: From which value to which the rows that differ have moved, in columns whose values a gate lists; of restated
+    #: partitions.
     state_moves: tuple[StateMove, ...]
-    gates: tuple[GateSummary, ...]
+    gates: tuple[GateSummary, ...]  #: The result of each gate.
+    #: What gates on the usual compared, by measure and group; empty without such a gate, and once it is erased.
     usual: tuple[UsualSeries, ...] = ()
-    sample: tuple[SampledRow, ...]
+    sample: tuple[SampledRow, ...]  #: Some rows that move; empty once they are erased.
+    #: The rows of the keys that were asked for when it was planned; empty once they are erased; null before the gates,
+    #: and where none were asked for.
     shown: tuple[ShownKey, ...] | None = None
-    failing_keys: tuple[FailingKey, ...]
-    samples_erased: SampleErasure | None
-    dependents: tuple[DependentMoves, ...]
+    failing_keys: tuple[FailingKey, ...]  #: Keys of some rows that fail a gate; empty once they are erased.
+    samples_erased: SampleErasure | None  #: Who erased these rows; null when they were not erased.
+    dependents: tuple[DependentMoves, ...]  #: What its publication makes stale downstream, table by table.
+    #: Dependents downstream and has no accepted rows yet, table by table; it follows where its inputs are complete.
     unpublished: tuple[TablePartitions, ...]
-    cost: CostDocument
-    timeline: tuple[Moment, ...]
-    chunks: tuple[ChunkRecord, ...]
-    publications: tuple[PublicationDocument, ...]
+    cost: CostDocument  #: What it has cost so far.
+    timeline: tuple[Moment, ...]  #: Its events, in order.
+    chunks: tuple[ChunkRecord, ...]  #: What was computed at once, in order.
+    publications: tuple[PublicationDocument, ...]  #: Every publication and rollback of it, in order.
 
     @property
     def noun(self) -> str:
@@ -376,17 +334,12 @@ def is_approval(event: EventRecord) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTotals:
-    """What the runs of a set would do to one table.
+    """What the runs of a set would do to one table."""
 
-    Attributes:
-        table: The table.
-        restated: Its partitions that had accepted rows, together; null where there are none, or before the gates.
-        new: Those that had none, or null.
-    """
-
-    table: str
+    table: str  #: The table.
+    #: Its partitions that had accepted rows, together; null where there are none, or before the gates.
     restated: MovesOfSome | None
-    new: MovesOfSome | None
+    new: MovesOfSome | None  #: Those that had none, or null.
 
     @property
     def all(self) -> MovesOfSome | None:
@@ -396,23 +349,15 @@ class TableTotals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetReport:
-    """A set, and the report of each of its runs.
+    """A set, and the report of each of its runs."""
 
-    Attributes:
-        set: The set.
-        level: How it should be taken: the worst of its runs, and BAD when it was rolled back or cancelled.
-        tables: What it would do, table by table.
-        rejected: What was rejected of the landed files behind the source days that its runs build or read.
-        not_known: The keys that are not known of these days.
-        reports: In the order of publication.
-    """
-
-    set: SetDocument = field(metadata=INLINE)
-    level: Level
-    tables: tuple[TableTotals, ...]
+    set: SetDocument = field(metadata=INLINE)  #: The set.
+    level: Level  #: How it should be taken: the worst of its runs, and BAD when it was rolled back or cancelled.
+    tables: tuple[TableTotals, ...]  #: What it would do, table by table.
+    #: What was rejected of the landed files behind the source days that its runs build or read.
     rejected: tuple[RejectedRecords, ...] = ()
-    not_known: tuple[NotKnownDocument, ...] = ()
-    reports: tuple[RunReport, ...]
+    not_known: tuple[NotKnownDocument, ...] = ()  #: The keys that are not known of these days.
+    reports: tuple[RunReport, ...]  #: In the order of publication.
 
     def title_of(self, report: RunReport) -> str:
         """What distinguishes one of its runs from the others: its table, and of phases which one it is."""
@@ -473,30 +418,20 @@ MOST_COMBINATIONS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependentCell:
-    """The rows of a dependent table that can move for one combination of business dimensions.
+    """The rows of a dependent table that can move for one combination of business dimensions."""
 
-    Attributes:
-        by: The dimensions as text.
-        partitions: In which partitions.
-    """
-
-    by: Values
-    partitions: Partitions
+    by: Values  #: The dimensions as text.
+    partitions: Partitions  #: In which partitions.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependentMoves:
-    """What a publication makes stale in one table downstream.
+    """What a publication makes stale in one table downstream."""
 
-    Attributes:
-        table: The table.
-        partitions: Its partitions that read the run's and have accepted rows.
-        cells: The same by the dimensions that both tables declare; empty where they share none, or the changes are not
-            known by them.
-    """
-
-    table: str
-    partitions: Partitions
+    table: str  #: The table.
+    partitions: Partitions  #: Its partitions that read the run's and have accepted rows.
+    #: The same by the dimensions that both tables declare; empty where they share none, or the changes are not known by
+    #: them.
     cells: tuple[DependentCell, ...]
 
 

@@ -38,61 +38,41 @@ _LINEAGE = "_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowVersion:
-    """The row in one version of its partition.
+    """The row in one version of its partition."""
 
-    Attributes:
-        version: The version, and where it came from.
-        values: By column, as text or null; null when the version has no such row, or it cannot be read.
-        lineage: By column of lineage, what the row says of its origin, and what its run says where the row does not.
-        changed: The columns whose values differ from those of the version before.
-        found: What was found, in a sentence; null when there is exactly one row.
-        landed: The landed files behind the version, those that are not behind the version before first; twenty at most.
-        landed_count: How many these are; null when that cannot be found out.
-    """
-
-    version: VersionHistory
+    version: VersionHistory  #: The version, and where it came from.
+    #: By column, as text or null; null when the version has no such row, or it cannot be read.
     values: Mapping[str, str | None] | None
+    #: By column of lineage, what the row says of its origin, and what its run says where the row does not.
     lineage: Mapping[str, str | None]
-    changed: tuple[str, ...]
-    found: str | None
+    changed: tuple[str, ...]  #: The columns whose values differ from those of the version before.
+    found: str | None  #: What was found, in a sentence; null when there is exactly one row.
+    #: The landed files behind the version, those that are not behind the version before first; twenty at most.
     landed: tuple[ImportRecord, ...]
-    landed_count: int | None
+    landed_count: int | None  #: How many these are; null when that cannot be found out.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowHistory:
-    """One row in every version of its partition.
+    """One row in every version of its partition."""
 
-    Attributes:
-        history: The versions of its partition.
-        key: By column, the value that was asked for.
-        stale: Why the present version does not follow from the present any more; empty where it does.
-        columns: The columns of values, in the order of the table.
-        versions: The newest first.
-    """
-
-    history: PartitionHistory
-    key: Mapping[str, str]
+    history: PartitionHistory  #: The versions of its partition.
+    key: Mapping[str, str]  #: By column, the value that was asked for.
+    #: Why the present version does not follow from the present any more; empty where it does.
     stale: tuple[Reason, ...]
-    columns: tuple[str, ...]
-    versions: tuple[RowVersion, ...]
+    columns: tuple[str, ...]  #: The columns of values, in the order of the table.
+    versions: tuple[RowVersion, ...]  #: The newest first.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyList:
-    """Keys of a partition.
+    """Keys of a partition."""
 
-    Attributes:
-        history: The versions of the partition.
-        key_columns: The columns of the key, without the partition's.
-        keys: By column, the values of some keys, of the newest version whose files are there.
-        problem: Why there are none, or null.
-    """
-
-    history: PartitionHistory
-    key_columns: tuple[str, ...]
+    history: PartitionHistory  #: The versions of the partition.
+    key_columns: tuple[str, ...]  #: The columns of the key, without the partition's.
+    #: By column, the values of some keys, of the newest version whose files are there.
     keys: tuple[Mapping[str, str], ...]
-    problem: str | None
+    problem: str | None  #: Why there are none, or null.
 
 
 def key_columns(ws: Workspace, table: str) -> tuple[str, ...]:

@@ -27,53 +27,33 @@ Rows = tuple[Mapping[str, object], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLine:
-    """One run in a list.
+    """One run in a list."""
 
-    Attributes:
-        run: The run, without its manifest.
-        set_id: The set of which it is part, or null.
-        requested_by: Who planned it.
-        reason: Why, in the words of the requester.
-        planned_at: When it was planned.
-        grain: Whether its partitions are days or months; days of a table that is no longer declared.
-        withdrawn: The approval that its last rollback withdrew, if it is not approved again; null otherwise.
-    """
-
-    run: RunHeader = field(metadata=INLINE)
-    set_id: str | None
-    requested_by: str
-    reason: str
-    planned_at: datetime | None
-    grain: Grain
+    run: RunHeader = field(metadata=INLINE)  #: The run, without its manifest.
+    set_id: str | None  #: The set of which it is part, or null.
+    requested_by: str  #: Who planned it.
+    reason: str  #: Why, in the words of the requester.
+    planned_at: datetime | None  #: When it was planned.
+    grain: Grain  #: Whether its partitions are days or months; days of a table that is no longer declared.
+    #: The approval that its last rollback withdrew, if it is not approved again; null otherwise.
     withdrawn: WithdrawnApproval | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunList:
-    """A page of runs.
+    """A page of runs."""
 
-    Attributes:
-        runs: The last planned first.
-        tables: Every table that is declared or was published.
-        older: What continues the list: the sequence before which its runs were planned; null at its end.
-    """
-
-    runs: tuple[RunLine, ...]
-    tables: tuple[str, ...]
-    older: int | None
+    runs: tuple[RunLine, ...]  #: The last planned first.
+    tables: tuple[str, ...]  #: Every table that is declared or was published.
+    older: int | None  #: What continues the list: the sequence before which its runs were planned; null at its end.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetList:
-    """A page of sets.
+    """A page of sets."""
 
-    Attributes:
-        sets: The last planned first.
-        older: How many sets come before the next page; null at the end.
-    """
-
-    sets: tuple[SetRecord, ...]
-    older: int | None
+    sets: tuple[SetRecord, ...]  #: The last planned first.
+    older: int | None  #: How many sets come before the next page; null at the end.
 
 
 def run_list(
@@ -139,18 +119,13 @@ def set_list(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a text occurs in.
-
-    Attributes:
-        tables: Tables that are declared.
-        runs, publications: The newest of them.
-        withdrawn: By run that is not approved, the approval that its last rollback withdrew.
-    """
+    """What a text occurs in."""
 
     text: str
-    tables: tuple[str, ...]
-    runs: Rows
-    publications: Rows
+    tables: tuple[str, ...]  #: Tables that are declared.
+    runs: Rows  #: The newest of them.
+    publications: Rows  #: The newest of them.
+    #: By run that is not approved, the approval that its last rollback withdrew.
     withdrawn: Mapping[str, WithdrawnApproval] = field(default_factory=dict)
 
 

@@ -29,38 +29,27 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithdrawnApproval:
-    """The approval of a run that a rollback withdrew, while no other has taken its place.
+    """The approval of a run that a rollback withdrew, while no other has taken its place."""
 
-    Attributes:
-        approved_by: Who had approved: a person, or a policy.
-        rollback: The rollback.
-    """
-
-    approved_by: str
-    rollback: PublicationHeader
+    approved_by: str  #: Who had approved: a person, or a policy.
+    rollback: PublicationHeader  #: The rollback.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
-    """One run, and where it stands.
+    """One run, and where it stands."""
 
-    Attributes:
-        record: The run.
-        next_step: What a person can do next, by what publication would ask for now: an approval that is not valid any
-            more needs a further one. Of a run of a set that has passed, what moves the set on. Null when there is
-            nothing.
-        ran_by: Who computed it last; null before it is staged.
-        withdrawn: The approval that its last rollback withdrew, if it is not approved again; a run that is staged again
-            after a rollback has a state that no longer shows it.
-        brings_back: Whether it is a repair whose rows are exactly those that were recorded, which needs no approval.
-        blocked_by: What the gates found that block it; empty for a run that is not blocked.
-    """
-
-    record: RunRecord = field(metadata=INLINE)
+    record: RunRecord = field(metadata=INLINE)  #: The run.
+    #: What a person can do next, by what publication would ask for now: an approval that is not valid any more needs a
+    #: further one. Of a run of a set that has passed, what moves the set on. Null when there is nothing.
     next_step: NextStep | None
-    ran_by: str | None = None
+    ran_by: str | None = None  #: Who computed it last; null before it is staged.
+    #: The approval that its last rollback withdrew, if it is not approved again; a run that is staged again after a
+    #: rollback has a state that no longer shows it.
     withdrawn: WithdrawnApproval | None = None
+    #: Whether it is a repair whose rows are exactly those that were recorded, which needs no approval.
     brings_back: bool = False
+    #: What the gates found that block it; empty for a run that is not blocked.
     blocked_by: tuple[GateSummary, ...] = ()
 
     @property
@@ -135,45 +124,30 @@ def interrupted(ws: Workspace, run_id: str) -> Interrupted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetMember:
-    """One run of a set.
+    """One run of a set."""
 
-    Attributes:
-        run: The run.
-        reached: Its state; of a cancelled run, that in which it was cancelled.
-        changed_partitions: How many partitions its publication swapped; null before it.
-        verified_partitions: How many it found equal and left as they are; null before it.
-        outdated: What has to be staged again by `backfill run SET`, because what it was computed from was; null when
-            nothing has to.
-    """
-
-    run: RunSummary = field(metadata=INLINE)
-    reached: RunState
-    changed_partitions: int | None
-    verified_partitions: int | None
+    run: RunSummary = field(metadata=INLINE)  #: The run.
+    reached: RunState  #: Its state; of a cancelled run, that in which it was cancelled.
+    changed_partitions: int | None  #: How many partitions its publication swapped; null before it.
+    verified_partitions: int | None  #: How many it found equal and left as they are; null before it.
+    #: What has to be staged again by `backfill run SET`, because what it was computed from was; null when nothing has
+    #: to.
     outdated: Partitions | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetDocument:
-    """A restatement set, and how far it is.
+    """A restatement set, and how far it is."""
 
-    Attributes:
-        record: The set.
-        changed_by: For a proposal, the landed files that decide rows of the changed days, in the order of arrival.
-        approved_by: Who approved it; null until every run is approved.
-        versions: By table, the Delta version at which the set can be read as one.
-        runs: In the order of publication.
-        next_step: What moves it on; null when there is nothing to do.
-        changed_references: References that have changed since the runs were planned that can still be published; in the
-            answer of `publish`, as it was before.
-    """
-
-    record: SetRecord = field(metadata=INLINE)
+    record: SetRecord = field(metadata=INLINE)  #: The set.
+    #: For a proposal, the landed files that decide rows of the changed days, in the order of arrival.
     changed_by: tuple[FileNews, ...]
-    approved_by: str | None
-    versions: Mapping[str, int]
-    runs: tuple[SetMember, ...]
-    next_step: NextStep | None
+    approved_by: str | None  #: Who approved it; null until every run is approved.
+    versions: Mapping[str, int]  #: By table, the Delta version at which the set can be read as one.
+    runs: tuple[SetMember, ...]  #: In the order of publication.
+    next_step: NextStep | None  #: What moves it on; null when there is nothing to do.
+    #: References that have changed since the runs were planned that can still be published; in the answer of `publish`,
+    #: as it was before.
     changed_references: tuple[ChangedReference, ...] = ()
 
     @property

@@ -21,48 +21,30 @@ UNFIT: Mapping[Unfit, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerDocument:
-    """The Spark server of a home. Its token is not shown.
+    """The Spark server of a home. Its token is not shown."""
 
-    Attributes:
-        address: Where it listens, on loopback; null when its state cannot be read.
-        process: Its process, `host:pid`; null likewise.
-        since_at: When it was started; null likewise.
-        versions: Of the project, PySpark and Python that started it; null likewise.
-        unfit: Why commands do not use it; null when they do.
-    """
-
-    address: str | None
-    process: str | None
-    since_at: datetime | None
-    versions: Mapping[str, str] | None
-    unfit: Unfit | None
+    address: str | None  #: Where it listens, on loopback; null when its state cannot be read.
+    process: str | None  #: Its process, `host:pid`; null likewise.
+    since_at: datetime | None  #: When it was started; null likewise.
+    versions: Mapping[str, str] | None  #: Of the project, PySpark and Python that started it; null likewise.
+    unfit: Unfit | None  #: Why commands do not use it; null when they do.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerUp:
-    """A Spark server that commands use from now on.
+    """A Spark server that commands use from now on."""
 
-    Attributes:
-        server: The server.
-        is_new: Whether it was started now; false for one that ran.
-        start_s: How long it took until it listened, in seconds; about what a command without a server waits.
-        warm_up_s: How long it took to warm it up with a small computation, in seconds.
-    """
-
-    server: ServerDocument
-    is_new: bool
-    start_s: float
-    warm_up_s: float
+    server: ServerDocument  #: The server.
+    is_new: bool  #: Whether it was started now; false for one that ran.
+    start_s: float  #: How long it took until it listened, in seconds; about what a command without a server waits.
+    warm_up_s: float  #: How long it took to warm it up with a small computation, in seconds.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerDown:
-    """That no Spark server runs.
+    """That no Spark server runs."""
 
-    Attributes:
-        server: The one that was ended, or of which nothing was ended, with the reason; null when none was started.
-    """
-
+    #: The one that was ended, or of which nothing was ended, with the reason; null when none was started.
     server: ServerDocument | None
 
 

@@ -32,20 +32,16 @@ class WhereShown(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownKey:
-    """A key that was asked for, and its row; a key without a partition can have several.
+    """A key that was asked for, and its row; a key without a partition can have several."""
 
-    Attributes:
-        key: The columns that identify the row as text, the partition first; where there is no row, as it was asked for.
-        where: ADDED, REMOVED, CHANGED, EQUAL, OTHER_PARTITION (the run does not compute the partition that it names) or
-            NOWHERE (no partition of the run has it, before or after).
-        before: The other columns of the row as text in the accepted rows; null where it is not among them.
-        after: The same in the new rows.
-    """
-
+    #: The columns that identify the row as text, the partition first; where there is no row, as it was asked for.
     key: Values
+    #: ADDED, REMOVED, CHANGED, EQUAL, OTHER_PARTITION (the run does not compute the partition that it names) or NOWHERE
+    #: (no partition of the run has it, before or after).
     where: WhereShown
+    #: The other columns of the row as text in the accepted rows; null where it is not among them.
     before: Values | None
-    after: Values | None
+    after: Values | None  #: The same in the new rows.
 
 
 def shown_keys(manifest: Manifest, sampled: Iterable[SampledRow]) -> tuple[ShownKey, ...]:

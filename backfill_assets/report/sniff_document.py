@@ -12,83 +12,47 @@ from backfill_assets.sniff.proposal import DoubtKind, Looked, Proposal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SniffedColumn:
-    """A column of the contract.
+    """A column of the contract."""
 
-    Attributes:
-        name: Its name in the contract.
-        written: What files call it, as Python: a name, the path of a member, a position, or several of them.
-        kind: Its type, such as `LONG`.
-        forms: How its times are written, as Python, where that has to be declared.
-        values: How many values it has in the sample.
-        nulls: How many records have none.
-        fitting: How many of the values are of its type.
-    """
-
-    name: str
-    written: str
-    kind: str
-    forms: tuple[str, ...]
-    values: int
-    nulls: int
-    fitting: int
+    name: str  #: Its name in the contract.
+    written: str  #: What files call it, as Python: a name, the path of a member, a position, or several of them.
+    kind: str  #: Its type, such as `LONG`.
+    forms: tuple[str, ...]  #: How its times are written, as Python, where that has to be declared.
+    values: int  #: How many values it has in the sample.
+    nulls: int  #: How many records have none.
+    fitting: int  #: How many of the values are of its type.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SniffedDoubt:
-    """Something to decide, or a reason for which records would be rejected.
+    """Something to decide, or a reason for which records would be rejected."""
 
-    Attributes:
-        kind: What it is about.
-        column: The column, or empty.
-        values: Texts of the file, and alternatives.
-        records: How many records of the sample it is about; 0 where that is no number.
-        rejects: Whether these records would be rejected.
-        message: It in one sentence.
-    """
-
-    kind: DoubtKind
-    column: str
-    values: tuple[str, ...]
-    records: int
-    rejects: bool
-    message: str
+    kind: DoubtKind  #: What it is about.
+    column: str  #: The column, or empty.
+    values: tuple[str, ...]  #: Texts of the file, and alternatives.
+    records: int  #: How many records of the sample it is about; 0 where that is no number.
+    rejects: bool  #: Whether these records would be rejected.
+    message: str  #: It in one sentence.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SniffDocument:
-    """What was found in files, and what is proposed.
+    """What was found in files, and what is proposed."""
 
-    Attributes:
-        table: The source table.
-        files: What was looked at, file by file.
-        columns: The columns of the contract.
-        left_out: Columns of the file that it leaves out.
-        key: What identifies a record.
-        keys: What else could.
-        event_time: The time of a record.
-        event_times: What else could be.
-        orders: Columns that could order versions of a key.
-        first_on: The first day of an event, or null.
-        last_on: The last one, or null.
-        longest_gap_days: The most days in a row without events.
-        doubts: What a person has to decide.
-        module: The Python that declares it.
-    """
-
-    table: str
-    files: tuple[Looked, ...]
-    columns: tuple[SniffedColumn, ...]
-    left_out: tuple[str, ...]
-    key: tuple[str, ...]
-    keys: tuple[str, ...]
-    event_time: str
-    event_times: tuple[str, ...]
-    orders: tuple[str, ...]
-    first_on: date | None
-    last_on: date | None
-    longest_gap_days: int
-    doubts: tuple[SniffedDoubt, ...]
-    module: str
+    table: str  #: The source table.
+    files: tuple[Looked, ...]  #: What was looked at, file by file.
+    columns: tuple[SniffedColumn, ...]  #: The columns of the contract.
+    left_out: tuple[str, ...]  #: Columns of the file that it leaves out.
+    key: tuple[str, ...]  #: What identifies a record.
+    keys: tuple[str, ...]  #: What else could.
+    event_time: str  #: The time of a record.
+    event_times: tuple[str, ...]  #: What else could be.
+    orders: tuple[str, ...]  #: Columns that could order versions of a key.
+    first_on: date | None  #: The first day of an event, or null.
+    last_on: date | None  #: The last one, or null.
+    longest_gap_days: int  #: The most days in a row without events.
+    doubts: tuple[SniffedDoubt, ...]  #: What a person has to decide.
+    module: str  #: The Python that declares it.
 
 
 def document_of(proposal: Proposal) -> SniffDocument:

@@ -18,25 +18,19 @@ from backfill_assets.staleness.decide import Staleness
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaleDocument:
-    """What is stale.
+    """What is stale."""
 
-    Attributes:
-        is_stale: Whether anything is.
-        tables: Inputs before dependents.
-        not_known: The keys of sources that are not known: what readers see of them may be older than what their source
-            has, and nothing is stale for that.
-        read_before: Landed files that were read by an earlier declaration; nothing is stale for that until they are
-            read anew.
-        not_measured: Accepted rows that were not measured with gates that were added or changed since; nothing is stale
-            for that either.
-        next_steps: What builds it again; a source is loaded range by range. At last, what measures rows.
-    """
-
-    is_stale: bool
-    tables: tuple[Staleness, ...]
+    is_stale: bool  #: Whether anything is.
+    tables: tuple[Staleness, ...]  #: Inputs before dependents.
+    #: The keys of sources that are not known: what readers see of them may be older than what their source has, and
+    #: nothing is stale for that.
     not_known: tuple[NotKnownDocument, ...] = ()
+    #: Landed files that were read by an earlier declaration; nothing is stale for that until they are read anew.
     read_before: tuple[ReadBefore, ...] = ()
+    #: Accepted rows that were not measured with gates that were added or changed since; nothing is stale for that
+    #: either.
     not_measured: tuple[NotMeasured, ...] = ()
+    #: What builds it again; a source is loaded range by range. At last, what measures rows.
     next_steps: tuple[Invocation, ...]
 
 

@@ -41,66 +41,39 @@ _MOST_WAITING = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatus:
-    """What readers see of a table.
+    """What readers see of a table."""
 
-    Attributes:
-        table: Its name.
-        accepted: The partitions that have an accepted version.
-        accepted_rows: How many rows they have together.
-        path: Where its files are.
-        taken_back_rows: How many of its rows no input gave any more when they were last computed, where it keeps them.
-    """
-
-    table: str
-    accepted: Partitions
-    accepted_rows: int
-    path: str
+    table: str  #: Its name.
+    accepted: Partitions  #: The partitions that have an accepted version.
+    accepted_rows: int  #: How many rows they have together.
+    path: str  #: Where its files are.
+    #: How many of its rows no input gave any more when they were last computed, where it keeps them.
     taken_back_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusDocument:
-    """What there is, and what waits for a person.
+    """What there is, and what waits for a person."""
 
-    Attributes:
-        home: The folder that holds everything, unless it was set otherwise.
-        spark_server: The Spark server of `backfill up`; null when none was started.
-        tables: Every table that is declared or was published.
-        runs: The newest twenty, and older ones that wait for a person; the newest first.
-        sets: The newest five, and older ones that are not finished; the newest first.
-        proposals: The proposed restatements that are open, the last one first.
-        imports: The latest landed files, the newest last.
-        captured: How far the captures of sources are.
-        replays: The replays that are not closed.
-        acts: The acts on versions of tables that are asked for and not done.
-        to_follow: The publications that their dependents have not followed.
-        frozen: The partitions that are frozen, and the runs that wait for that.
-        not_known: The keys of sources that are not known.
-        read_before: Landed files that were read by an earlier declaration.
-        not_measured: Accepted rows that were not measured with gates that were added or changed since.
-        fails_gates: Accepted rows that fail a present gate, as a check has found.
-        stuck: Work that sensors have given up until a person clears it.
-        problems: Tables (or sets) that could not be looked at, while everything else was.
-    """
-
-    home: str
-    spark_server: ServerDocument | None
-    tables: tuple[TableStatus, ...]
-    runs: tuple[RunSummary, ...]
-    sets: tuple[SetDocument, ...]
-    proposals: tuple[OpenProposal, ...]
-    imports: tuple[ImportRecord, ...]
-    captured: tuple[CapturedSource, ...]
-    replays: tuple[OpenReplay, ...]
-    acts: tuple[ActDocument, ...]
-    to_follow: tuple[WaitingPublication, ...]
-    frozen: tuple[FreezeDocument, ...]
-    not_known: tuple[NotKnownDocument, ...] = ()
-    read_before: tuple[ReadBefore, ...] = ()
+    home: str  #: The folder that holds everything, unless it was set otherwise.
+    spark_server: ServerDocument | None  #: The Spark server of `backfill up`; null when none was started.
+    tables: tuple[TableStatus, ...]  #: Every table that is declared or was published.
+    runs: tuple[RunSummary, ...]  #: The newest twenty, and older ones that wait for a person; the newest first.
+    sets: tuple[SetDocument, ...]  #: The newest five, and older ones that are not finished; the newest first.
+    proposals: tuple[OpenProposal, ...]  #: The proposed restatements that are open, the last one first.
+    imports: tuple[ImportRecord, ...]  #: The latest landed files, the newest last.
+    captured: tuple[CapturedSource, ...]  #: How far the captures of sources are.
+    replays: tuple[OpenReplay, ...]  #: The replays that are not closed.
+    acts: tuple[ActDocument, ...]  #: The acts on versions of tables that are asked for and not done.
+    to_follow: tuple[WaitingPublication, ...]  #: The publications that their dependents have not followed.
+    frozen: tuple[FreezeDocument, ...]  #: The partitions that are frozen, and the runs that wait for that.
+    not_known: tuple[NotKnownDocument, ...] = ()  #: The keys of sources that are not known.
+    read_before: tuple[ReadBefore, ...] = ()  #: Landed files that were read by an earlier declaration.
+    #: Accepted rows that were not measured with gates that were added or changed since.
     not_measured: tuple[NotMeasured, ...] = ()
-    fails_gates: tuple[FailsGate, ...] = ()
-    stuck: tuple[StuckDocument, ...]
-    problems: tuple[Problem, ...]
+    fails_gates: tuple[FailsGate, ...] = ()  #: Accepted rows that fail a present gate, as a check has found.
+    stuck: tuple[StuckDocument, ...]  #: Work that sensors have given up until a person clears it.
+    problems: tuple[Problem, ...]  #: Tables (or sets) that could not be looked at, while everything else was.
 
 
 def status(ws: Workspace) -> StatusDocument:

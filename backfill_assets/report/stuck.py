@@ -15,32 +15,20 @@ from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StuckDocument:
-    """Something that a sensor has given up.
+    """Something that a sensor has given up."""
 
-    Attributes:
-        work: What, and why.
-        clear: What lets the sensor try again; a blocked run of the LIVE path is only listed no longer.
-        leave: What else can be done.
-    """
-
-    work: StuckWork = field(metadata=INLINE)
-    clear: Invocation
-    leave: NextStep
+    work: StuckWork = field(metadata=INLINE)  #: What, and why.
+    clear: Invocation  #: What lets the sensor try again; a blocked run of the LIVE path is only listed no longer.
+    leave: NextStep  #: What else can be done.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearedDocument:
-    """What sensors have no longer given up.
+    """What sensors have no longer given up."""
 
-    Attributes:
-        subject: The run, set, publication or file.
-        sensors: The sensors that had given it up.
-        cleared_by: Who cleared it.
-    """
-
-    subject: str
-    sensors: tuple[Sensor, ...]
-    cleared_by: str
+    subject: str  #: The run, set, publication or file.
+    sensors: tuple[Sensor, ...]  #: The sensors that had given it up.
+    cleared_by: str  #: Who cleared it.
 
 
 def stuck_document(work: StuckWork) -> StuckDocument:

@@ -16,17 +16,12 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActDocument:
-    """An act on a version of a table.
+    """An act on a version of a table."""
 
-    Attributes:
-        act: The act.
-        columns: Of a cut-over, how the columns that readers see change with it, as it was when it was asked for.
-        next_step: What can be done now; null when there is nothing.
-    """
-
-    act: ActRecord = field(metadata=INLINE)
+    act: ActRecord = field(metadata=INLINE)  #: The act.
+    #: Of a cut-over, how the columns that readers see change with it, as it was when it was asked for.
     columns: tuple[ColumnChange, ...]
-    next_step: NextStep | None
+    next_step: NextStep | None  #: What can be done now; null when there is nothing.
 
 
 def described_act(ws: Workspace, record: ActRecord) -> ActDocument:

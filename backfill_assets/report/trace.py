@@ -38,131 +38,89 @@ _IMPORT, _RECORD = "_import_id", "_row"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedRow:
-    """A row that contributed.
+    """A row that contributed."""
 
-    Attributes:
-        partition: Its partition, as a person reads it.
-        values: Its values by column, as text or null.
-        is_changed: Whether what was computed from it replaced a version that was not, as the row is new or has changed.
-        import_id: Of a row of a source, the import that has its record; null otherwise.
-        file: The name of the file of that import; null otherwise.
-        record: The number of that record in its file; for JSONL, the line; null otherwise.
-    """
-
-    partition: str
-    values: Mapping[str, str | None]
+    partition: str  #: Its partition, as a person reads it.
+    values: Mapping[str, str | None]  #: Its values by column, as text or null.
+    #: Whether what was computed from it replaced a version that was not, as the row is new or has changed.
     is_changed: bool
-    import_id: str | None = None
-    file: str | None = None
-    record: int | None = None
+    import_id: str | None = None  #: Of a row of a source, the import that has its record; null otherwise.
+    file: str | None = None  #: The name of the file of that import; null otherwise.
+    record: int | None = None  #: The number of that record in its file; for JSONL, the line; null otherwise.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContributingRows:
-    """Rows of one table from which the rows above it were computed.
+    """Rows of one table from which the rows above it were computed."""
 
-    Attributes:
-        table: The table.
-        of: The table whose rows were computed from them.
-        by: The columns by which they were found: those of the key of the rows above that this table has too; empty
-            where there are none, and every row that was read can have contributed.
-        partitions: The partitions that were read for the rows above, warm-up included.
-        count: How many rows of these partitions have these keys; null when they cannot be found.
-        changed: How many of them are new or changed, against what the versions that the rows above replaced had been
-            computed from; null where they replaced none, or it is not there any more.
-        rows: Those that changed, then the others, up to so many as are followed; each by partition and key.
-        replaced: The values that changed rows had before, and rows that are not there any more; by partition and key.
-        problem: Why they cannot be found, or null.
-    """
-
-    table: str
-    of: str
+    table: str  #: The table.
+    of: str  #: The table whose rows were computed from them.
+    #: The columns by which they were found: those of the key of the rows above that this table has too; empty where
+    #: there are none, and every row that was read can have contributed.
     by: tuple[str, ...]
-    partitions: Partitions
-    count: int | None
+    partitions: Partitions  #: The partitions that were read for the rows above, warm-up included.
+    count: int | None  #: How many rows of these partitions have these keys; null when they cannot be found.
+    #: How many of them are new or changed, against what the versions that the rows above replaced had been computed
+    #: from; null where they replaced none, or it is not there any more.
     changed: int | None
+    #: Those that changed, then the others, up to so many as are followed; each by partition and key.
     rows: tuple[TracedRow, ...]
+    #: The values that changed rows had before, and rows that are not there any more; by partition and key.
     replaced: tuple[TracedRow, ...] = ()
-    problem: str | None
+    problem: str | None  #: Why they cannot be found, or null.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedRecord:
-    """The record of a landed file that has a row of a source.
+    """The record of a landed file that has a row of a source."""
 
-    Attributes:
-        landed: The file.
-        record: The number of the record in it; for JSONL, the line.
-        table: The source.
-        partition: The partition of the row, as a person reads it.
-        key: By column of its key, its values as text or null.
-        is_replaced: Whether the number was computed from it before, and is not any more.
-    """
-
-    landed: ImportRecord
-    record: int | None
-    table: str
-    partition: str
-    key: Mapping[str, str | None]
-    is_replaced: bool = False
+    landed: ImportRecord  #: The file.
+    record: int | None  #: The number of the record in it; for JSONL, the line.
+    table: str  #: The source.
+    partition: str  #: The partition of the row, as a person reads it.
+    key: Mapping[str, str | None]  #: By column of its key, its values as text or null.
+    is_replaced: bool = False  #: Whether the number was computed from it before, and is not any more.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """From a number to its causes and its sources.
+    """From a number to its causes and its sources."""
 
-    Attributes:
-        table: Its table.
-        partition: Its partition, as a person reads it.
-        key: By column, the value that was asked for.
-        at: The time for which it was asked; null for now.
-        seen: During which time readers of the table saw the version.
-        name: Of a version of a table, or of a table that has versions, the table whose readers are cut over; else null.
-        shown: When the readers of `name` were shown this table, in order; empty without `name`.
-        undo: What undoes the publication of the version; null where readers do not see it now.
-        stale: Why it does not follow from the present any more; empty where it does, or of an earlier time.
-        values: The values of the row by column, as text or null; empty when they cannot be read.
-        problem: Why they cannot be read, or null.
-        asked_day: The day that was asked for, where it is a day of a longer partition; null otherwise.
-        causes: Last change of the number, the rollback that restored it first; empty for a first publication.
-        periods: Every version that readers saw of the partition, in order; one that was restored is there twice.
-        publications: The publication of the version, that of the run that computed the row if another one did, and
-            those that they follow, up to what a person asked for.
-        inputs: The rows that it was computed from, table by table down to the sources.
-        records: The landed record of each row of a source, in the order of these rows.
-    """
-
-    table: str
-    partition: str
-    key: Mapping[str, str]
-    at: datetime | None
-    seen: Period
+    table: str  #: Its table.
+    partition: str  #: Its partition, as a person reads it.
+    key: Mapping[str, str]  #: By column, the value that was asked for.
+    at: datetime | None  #: The time for which it was asked; null for now.
+    seen: Period  #: During which time readers of the table saw the version.
+    #: Of a version of a table, or of a table that has versions, the table whose readers are cut over; else null.
     name: str | None
-    shown: tuple[ShownPeriod, ...]
-    undo: NextStep | None = None
+    shown: tuple[ShownPeriod, ...]  #: When the readers of `name` were shown this table, in order; empty without `name`.
+    undo: NextStep | None = None  #: What undoes the publication of the version; null where readers do not see it now.
+    #: Why it does not follow from the present any more; empty where it does, or of an earlier time.
     stale: tuple[Reason, ...]
+    #: The values of the row by column, as text or null; empty when they cannot be read.
     values: Mapping[str, str | None]
-    problem: str | None
+    problem: str | None  #: Why they cannot be read, or null.
+    #: The day that was asked for, where it is a day of a longer partition; null otherwise.
     asked_day: date | None = None
+    #: Last change of the number, the rollback that restored it first; empty for a first publication.
     causes: tuple[TracedCause, ...]
+    #: Every version that readers saw of the partition, in order; one that was restored is there twice.
     periods: tuple[Period, ...]
+    #: The publication of the version, that of the run that computed the row if another one did, and those that they
+    #: follow, up to what a person asked for.
     publications: tuple[TracedPublication, ...]
-    inputs: tuple[ContributingRows, ...]
-    records: tuple[TracedRecord, ...]
+    inputs: tuple[ContributingRows, ...]  #: The rows that it was computed from, table by table down to the sources.
+    records: tuple[TracedRecord, ...]  #: The landed record of each row of a source, in the order of these rows.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A row that is followed.
-
-    Attributes:
-        run_id: The run that computed it.
-        changed: Where it is followed because it changed, from what to what; what changed behind it is followed first.
-    """
+    """A row that is followed."""
 
     partition: date
-    run_id: str
+    run_id: str  #: The run that computed it.
     values: Texts
+    #: Where it is followed because it changed, from what to what; what changed behind it is followed first.
     changed: ChangedRow | None
 
 
@@ -452,16 +410,11 @@ _MOST_CHANGED = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MovedRows:
-    """The rows that changed.
+    """The rows that changed."""
 
-    Attributes:
-        count: How many are new or changed.
-        changed: Some of them.
-        replaced: What some of them were, and those that are not there any more: only these have `changed`.
-    """
-
-    count: int
-    changed: tuple[_Row, ...]
+    count: int  #: How many are new or changed.
+    changed: tuple[_Row, ...]  #: Some of them.
+    #: What some of them were, and those that are not there any more: only these have `changed`.
     replaced: tuple[_Row, ...]
 
 

@@ -42,59 +42,36 @@ class CauseOfNumber(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedCause:
-    """One cause of a number.
+    """One cause of a number."""
 
-    Attributes:
-        cause: Its kind.
-        table: The table that it changed first.
-        partition: The partition of that table, as a person reads it.
-        key: Of a record or a statement, the key of the row that it changed; empty otherwise.
-        subject: The file or statement, the reference, the release, or the publication that was rolled back.
-        import_id: The import of a record or a statement; null otherwise.
-        record: The number of the record in its file; for JSONL, the line; null otherwise.
-        earlier: The release, or the version of the reference, before it; null otherwise.
-        later: The same after it; null otherwise.
-        by: Who landed, stated, requested or rolled back.
-        at: When it landed, was published, or was rolled back; null where its run was not published itself.
-        why: The reason or the note; empty where there is none.
-        code: What prints how the code of the two releases differs; null where it is the same.
-    """
-
-    cause: CauseOfNumber
-    table: str
-    partition: str
-    key: Mapping[str, str | None]
-    subject: str
-    import_id: str | None = None
-    record: int | None = None
-    earlier: str | None = None
-    later: str | None = None
-    by: str
+    cause: CauseOfNumber  #: Its kind.
+    table: str  #: The table that it changed first.
+    partition: str  #: The partition of that table, as a person reads it.
+    key: Mapping[str, str | None]  #: Of a record or a statement, the key of the row that it changed; empty otherwise.
+    subject: str  #: The file or statement, the reference, the release, or the publication that was rolled back.
+    import_id: str | None = None  #: The import of a record or a statement; null otherwise.
+    record: int | None = None  #: The number of the record in its file; for JSONL, the line; null otherwise.
+    earlier: str | None = None  #: The release, or the version of the reference, before it; null otherwise.
+    later: str | None = None  #: The same after it; null otherwise.
+    by: str  #: Who landed, stated, requested or rolled back.
+    #: When it landed, was published, or was rolled back; null where its run was not published itself.
     at: datetime | None
-    why: str
-    code: Invocation | None = None
+    why: str  #: The reason or the note; empty where there is none.
+    code: Invocation | None = None  #: What prints how the code of the two releases differs; null where it is the same.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedRow:
-    """A row that is followed because it changed.
-
-    Attributes:
-        values: Its values, or those it had before, where it is not there any more.
-        is_gone: Whether it is not there any more.
-        now: What its version was computed from.
-        before: The same of the version that was replaced; None where there was none.
-        rollback: The rollback that came between these two; None where there was none.
-        is_restored: Whether it brought back the version that the row is in, or what it was is gone from, so that
-            nothing else changed it.
-    """
+    """A row that is followed because it changed."""
 
     partition: date
-    values: Texts
-    is_gone: bool
-    now: Made
-    before: Made | None
-    rollback: PublicationHeader | None = None
+    values: Texts  #: Its values, or those it had before, where it is not there any more.
+    is_gone: bool  #: Whether it is not there any more.
+    now: Made  #: What its version was computed from.
+    before: Made | None  #: The same of the version that was replaced; None where there was none.
+    rollback: PublicationHeader | None = None  #: The rollback that came between these two; None where there was none.
+    #: Whether it brought back the version that the row is in, or what it was is gone from, so that nothing else changed
+    #: it.
     is_restored: bool = False
 
 

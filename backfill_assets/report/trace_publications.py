@@ -16,35 +16,21 @@ from backfill_assets.report.history import approver_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedPublication:
-    """A publication, or a rollback, that brought a number about.
+    """A publication, or a rollback, that brought a number about."""
 
-    Attributes:
-        publication_id: The publication or the rollback.
-        undoes: Of a rollback, the publication that it took back; null otherwise.
-        table: The table that it changed.
-        at: When readers saw it first; null for one that never landed.
-        run_id: The run whose rows it published, or took back.
-        release: The transform and its release, of that run.
-        kept: Whether it kept the row as an earlier one had published it, because its run changes other rows.
-        reason: Why the run was planned, or rolled back.
-        requested_by: Who asked for it.
-        approved_by: Who approved it, or null.
-        ran_by: Who computed the run; null of a rollback.
-        follows: The publications that it follows, those of the same set whose rows it was computed from, or those whose
-            versions a rollback brought back.
-    """
-
-    publication_id: str
-    undoes: str | None
-    table: str
-    at: datetime | None
-    run_id: str
-    release: str
-    kept: bool
-    reason: str
-    requested_by: str
-    approved_by: str | None
-    ran_by: str | None
+    publication_id: str  #: The publication or the rollback.
+    undoes: str | None  #: Of a rollback, the publication that it took back; null otherwise.
+    table: str  #: The table that it changed.
+    at: datetime | None  #: When readers saw it first; null for one that never landed.
+    run_id: str  #: The run whose rows it published, or took back.
+    release: str  #: The transform and its release, of that run.
+    kept: bool  #: Whether it kept the row as an earlier one had published it, because its run changes other rows.
+    reason: str  #: Why the run was planned, or rolled back.
+    requested_by: str  #: Who asked for it.
+    approved_by: str | None  #: Who approved it, or null.
+    ran_by: str | None  #: Who computed the run; null of a rollback.
+    #: The publications that it follows, those of the same set whose rows it was computed from, or those whose versions
+    #: a rollback brought back.
     follows: tuple[str, ...]
 
 

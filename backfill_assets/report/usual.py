@@ -14,46 +14,27 @@ from backfill_assets.report.breakdown import Number, number_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsualNumber:
-    """A measure of one partition.
+    """A measure of one partition."""
 
-    Attributes:
-        partition: Its first day.
-        value: The measure; `NaN` where it is not a finite number.
-        usual: The usual value; null of accepted partitions before the run, and with little history.
-        low: The least that is not far from it, or null.
-        high: The most that is not far from it, or null.
-        far: `low` or `high` where it is far from the usual, or was accepted although it was; else empty.
-        compared: With how many accepted partitions it was compared.
-        is_tested: Whether it is a partition of the run; else it is one of those that are compared with.
-        stays: Whether the accepted rows that it would replace have the same measure.
-    """
-
-    partition: date
-    value: Number
-    usual: Number | None
-    low: Number | None
-    high: Number | None
-    far: str
-    compared: int
-    is_tested: bool
-    stays: bool
+    partition: date  #: Its first day.
+    value: Number  #: The measure; `NaN` where it is not a finite number.
+    usual: Number | None  #: The usual value; null of accepted partitions before the run, and with little history.
+    low: Number | None  #: The least that is not far from it, or null.
+    high: Number | None  #: The most that is not far from it, or null.
+    far: str  #: `low` or `high` where it is far from the usual, or was accepted although it was; else empty.
+    compared: int  #: With how many accepted partitions it was compared.
+    is_tested: bool  #: Whether it is a partition of the run; else it is one of those that are compared with.
+    stays: bool  #: Whether the accepted rows that it would replace have the same measure.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsualSeries:
-    """A measure over time: the accepted partitions that a run is compared with, and its own.
+    """A measure over time: the accepted partitions that a run is compared with, and its own."""
 
-    Attributes:
-        gate: The gate.
-        measure: What is measured.
-        by: The dimensions of the group as text; empty for whole partitions.
-        numbers: In the order of partitions.
-    """
-
-    gate: str
-    measure: str
-    by: Values
-    numbers: tuple[UsualNumber, ...]
+    gate: str  #: The gate.
+    measure: str  #: What is measured.
+    by: Values  #: The dimensions of the group as text; empty for whole partitions.
+    numbers: tuple[UsualNumber, ...]  #: In the order of partitions.
 
     @property
     def far(self) -> int:

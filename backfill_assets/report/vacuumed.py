@@ -10,31 +10,20 @@ from backfill_assets.upkeep.vacuum_report import VacuumReport
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """The part of a recorder's history that was removed, or would be.
+    """The part of a recorder's history that was removed, or would be."""
 
-    Attributes:
-        days: How old a recorded run is before it is removed.
-        runs: How many were removed, or would be.
-        kept_runs: How many older ones stay, because a page still shows them.
-        size_bytes: By how much the files are smaller; in a dry run, and with PostgreSQL, what was recorded of them.
-        note: Why it was left alone, or what is left to do; null when there is nothing. That is no problem of the lake.
-    """
-
-    days: int
-    runs: int = 0
-    kept_runs: int = 0
+    days: int  #: How old a recorded run is before it is removed.
+    runs: int = 0  #: How many were removed, or would be.
+    kept_runs: int = 0  #: How many older ones stay, because a page still shows them.
+    #: By how much the files are smaller; in a dry run, and with PostgreSQL, what was recorded of them.
     size_bytes: int = 0
+    #: Why it was left alone, or what is left to do; null when there is nothing. That is no problem of the lake.
     note: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumDocument:
-    """What a clean-up did, or would do.
+    """What a clean-up did, or would do."""
 
-    Attributes:
-        lake: Of staged files.
-        dagster: Of Dagster's record of runs.
-    """
-
-    lake: VacuumReport = field(metadata=INLINE)
-    dagster: Pruned
+    lake: VacuumReport = field(metadata=INLINE)  #: Of staged files.
+    dagster: Pruned  #: Of Dagster's record of runs.

@@ -23,87 +23,50 @@ MOST_DAYS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedTable:
-    """Where readers find a table.
+    """Where readers find a table."""
 
-    Attributes:
-        name: The table that was asked for.
-        table: The table that its readers are shown: itself, or a version of it.
-        path: Its place in the lake.
-        version: The version of the Delta table to read.
-        run_id: The run whose publication or rollback made that version.
-        publication_id: That publication or rollback.
-        landed_at: When that version landed; readers were shown the table later, if their cut-over was.
-        as_of: As of which run, day or time; null for now.
-    """
-
-    name: str
-    table: str
-    path: str
-    version: int
-    run_id: str
-    publication_id: str
-    landed_at: datetime | None
-    as_of: str | None
+    name: str  #: The table that was asked for.
+    table: str  #: The table that its readers are shown: itself, or a version of it.
+    path: str  #: Its place in the lake.
+    version: int  #: The version of the Delta table to read.
+    run_id: str  #: The run whose publication or rollback made that version.
+    publication_id: str  #: That publication or rollback.
+    landed_at: datetime | None  #: When that version landed; readers were shown the table later, if their cut-over was.
+    as_of: str | None  #: As of which run, day or time; null for now.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionStatus:
-    """A version of a table, or the table itself.
+    """A version of a table, or the table itself."""
 
-    Attributes:
-        table: Its name.
-        path: Its place in the lake.
-        release: The release that computes it.
-        is_shown: Whether readers of the table are shown it.
-        is_kept_up: Whether the LIVE path keeps it up to date.
-        retired_by: The act that gave it up for good; null before.
-        accepted: Its accepted partitions.
-        outdated: Of one that readers are not shown, the partitions that were not compared as both sides are now.
-        last: What the last comparison with what readers are shown came to; null before there is one.
-        differing: The partitions with keys that do not agree, as they were compared last.
-        clean_days: On how many days in a row, up to the last comparison, every difference was expected.
-        clean_days_wanted: How many are declared before readers are cut over.
-        columns: How the columns that readers see change when they are cut over to it.
-        not_compared: Columns that only one side has, or in another type.
-        days: The comparisons of the last thirty days on which there was one.
-    """
-
-    table: str
-    path: str
-    release: str
-    is_shown: bool
-    is_kept_up: bool
-    retired_by: str | None
-    accepted: Partitions
+    table: str  #: Its name.
+    path: str  #: Its place in the lake.
+    release: str  #: The release that computes it.
+    is_shown: bool  #: Whether readers of the table are shown it.
+    is_kept_up: bool  #: Whether the LIVE path keeps it up to date.
+    retired_by: str | None  #: The act that gave it up for good; null before.
+    accepted: Partitions  #: Its accepted partitions.
+    #: Of one that readers are not shown, the partitions that were not compared as both sides are now.
     outdated: Partitions
-    last: ComparedDay | None
-    differing: tuple[ComparedPartition, ...]
-    clean_days: int
-    clean_days_wanted: int
-    columns: tuple[ColumnChange, ...]
-    not_compared: tuple[str, ...]
-    days: tuple[ComparedDay, ...]
+    last: ComparedDay | None  #: What the last comparison with what readers are shown came to; null before there is one.
+    differing: tuple[ComparedPartition, ...]  #: The partitions with keys that do not agree, as they were compared last.
+    clean_days: int  #: On how many days in a row, up to the last comparison, every difference was expected.
+    clean_days_wanted: int  #: How many are declared before readers are cut over.
+    columns: tuple[ColumnChange, ...]  #: How the columns that readers see change when they are cut over to it.
+    not_compared: tuple[str, ...]  #: Columns that only one side has, or in another type.
+    days: tuple[ComparedDay, ...]  #: The comparisons of the last thirty days on which there was one.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShadowStatus:
-    """The versions of a table.
+    """The versions of a table."""
 
-    Attributes:
-        name: The table.
-        shown: The table that its readers are shown.
-        since: Since when; null while it is the table itself from the beginning.
-        versions: The table itself and its versions.
-        acts: What was asked for and done, in order.
-        next_step: What can be done now; null when there is nothing.
-    """
-
-    name: str
-    shown: str
-    since: datetime | None
-    versions: tuple[VersionStatus, ...]
-    acts: tuple[ActRecord, ...]
-    next_step: NextStep | None
+    name: str  #: The table.
+    shown: str  #: The table that its readers are shown.
+    since: datetime | None  #: Since when; null while it is the table itself from the beginning.
+    versions: tuple[VersionStatus, ...]  #: The table itself and its versions.
+    acts: tuple[ActRecord, ...]  #: What was asked for and done, in order.
+    next_step: NextStep | None  #: What can be done now; null when there is nothing.
 
 
 def shadow_status(ws: Workspace, name: str) -> ShadowStatus:

@@ -53,16 +53,12 @@ KeysOf = Callable[[Sequence[str]], Mapping[str, AskedKeys]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """How a set is written that no person planned.
-
-    Attributes:
-        area: The partitions that it builds again, of all that depends on the changed days.
-        first: What else has to be true or done in the transaction that writes the set, given its id.
-    """
+    """How a set is written that no person planned."""
 
     proposed: ProposedBecause
     actor: str
-    area: Area
+    area: Area  #: The partitions that it builds again, of all that depends on the changed days.
+    #: What else has to be true or done in the transaction that writes the set, given its id.
     first: Callable[[WriteTransaction, str], None]
 
 

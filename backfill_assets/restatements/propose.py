@@ -37,33 +37,21 @@ _WITHOUT_FILES = "backfill"
 
 @dataclass(frozen=True, kw_only=True)
 class NewDraft:
-    """A draft that is proposed.
+    """A draft that is proposed."""
 
-    Attributes:
-        days: The changed days that it is for.
-        files: What landed files decide of these days, in the order of arrival.
-        requester: Who asks for it.
-        planned: The set; None as long as none is written.
-    """
-
-    days: frozenset[SourceDay]
-    files: Sequence[FileNews]
-    requester: str
-    planned: PlannedSet | None = None
+    days: frozenset[SourceDay]  #: The changed days that it is for.
+    files: Sequence[FileNews]  #: What landed files decide of these days, in the order of arrival.
+    requester: str  #: Who asks for it.
+    planned: PlannedSet | None = None  #: The set; None as long as none is written.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Proposed:
-    """The result of proposing.
-
-    Attributes:
-        drafts: The new drafts, or those that would be planned.
-        replaced: The drafts that were cancelled, or would be, each with the reason.
-    """
+    """The result of proposing."""
 
     situation: Situation
-    drafts: Sequence[NewDraft]
-    replaced: Sequence[tuple[str, str]]
+    drafts: Sequence[NewDraft]  #: The new drafts, or those that would be planned.
+    replaced: Sequence[tuple[str, str]]  #: The drafts that were cancelled, or would be, each with the reason.
 
 
 def propose(ws: Workspace, terms_of: TermsOf, *, by: str, dry_run: bool = False) -> Proposed:

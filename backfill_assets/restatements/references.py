@@ -27,28 +27,20 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The partitions of one run, and with which references it is computed.
-
-    Attributes:
-        graph: The planner's view, with the windows of the table as these references give them.
-    """
+    """The partitions of one run, and with which references it is computed."""
 
     partitions: tuple[date, ...]
     references: tuple[PinnedReference, ...]
-    graph: Graph
+    graph: Graph  #: The planner's view, with the windows of the table as these references give them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chooser:
-    """Chooses the references of the runs of one request.
-
-    Attributes:
-        named: The versions that the request named, found and archived.
-    """
+    """Chooses the references of the runs of one request."""
 
     ws: Workspace
     asked: AskedReferences
-    named: Mapping[str, PinnedReference]
+    named: Mapping[str, PinnedReference]  #: The versions that the request named, found and archived.
 
     @staticmethod
     def of(ws: Workspace, asked: AskedReferences) -> Chooser:

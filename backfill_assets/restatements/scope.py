@@ -35,13 +35,10 @@ Accepted = Mapping[str, AbstractSet[date]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaleOnes:
-    """The stale partitions of a request, by table.
-
-    Attributes:
-        if_complete: Those that are built if their inputs are there or built before them.
-    """
+    """The stale partitions of a request, by table."""
 
     rebuild: Mapping[str, Sequence[date]] = field(default_factory=dict)
+    #: Those that are built if their inputs are there or built before them.
     if_complete: Mapping[str, Sequence[date]] = field(default_factory=dict)
     left_out: tuple[LeftOut, ...] = ()
 

@@ -29,23 +29,14 @@ _YEAR_NAME = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Raw:
-    """A column of a sample as it is written.
+    """A column of a sample as it is written."""
 
-    Attributes:
-        written: What the file calls it.
-        texts: The text of each record; None where it has none.
-        kind: Its type, where the file itself says it.
-        is_local: Whether it has times without an offset, where the file itself says that they are times.
-        is_text: Whether its digits are texts in JSON.
-        called: What a line before the rows calls it, where the rows have no header.
-    """
-
-    written: FileName
-    texts: Sequence[str | None]
-    kind: str = ""
-    is_local: bool = False
-    is_text: bool = False
-    called: str = ""
+    written: FileName  #: What the file calls it.
+    texts: Sequence[str | None]  #: The text of each record; None where it has none.
+    kind: str = ""  #: Its type, where the file itself says it.
+    is_local: bool = False  #: Whether it has times without an offset, where the file itself says that they are times.
+    is_text: bool = False  #: Whether its digits are texts in JSON.
+    called: str = ""  #: What a line before the rows calls it, where the rows have no header.
 
     @property
     def values(self) -> list[str]:
@@ -66,19 +57,13 @@ class Raw:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
-    """A column with its type.
-
-    Attributes:
-        form: How its times are written.
-        unit: The unit of numbers that are times.
-        fitting: How many of its values are of the type.
-    """
+    """A column with its type."""
 
     raw: Raw
     kind: str
-    form: TimeForm | None = None
-    unit: Unit | None = None
-    fitting: int
+    form: TimeForm | None = None  #: How its times are written.
+    unit: Unit | None = None  #: The unit of numbers that are times.
+    fitting: int  #: How many of its values are of the type.
 
     @property
     def forms(self) -> tuple[Form, ...]:

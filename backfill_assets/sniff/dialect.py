@@ -41,15 +41,7 @@ _LETTERS = frozenset("0bfnrtvZ\r\n")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delimited:
-    """A dialect, by the names of `Csv`.
-
-    Attributes:
-        is_sep_line: Whether the first line is Excel's `sep=;`.
-        is_mixed: Whether rows end in different ways.
-        misquoted: How many rows have text behind a closing quote.
-        names: What a line before the rows calls the columns, where no row does.
-        duckdb: What DuckDB takes for the delimiter, where that is another one; empty where both agree.
-    """
+    """A dialect, by the names of `Csv`."""
 
     delimiter: str
     quote: str = '"'
@@ -59,30 +51,22 @@ class Delimited:
     comment: str = ""
     trim: bool = False
     header: bool = True
-    is_sep_line: bool = False
-    is_mixed: bool = False
-    misquoted: int = 0
-    names: tuple[str, ...] = ()
-    duckdb: str = ""
+    is_sep_line: bool = False  #: Whether the first line is Excel's `sep=;`.
+    is_mixed: bool = False  #: Whether rows end in different ways.
+    misquoted: int = 0  #: How many rows have text behind a closing quote.
+    names: tuple[str, ...] = ()  #: What a line before the rows calls the columns, where no row does.
+    duckdb: str = ""  #: What DuckDB takes for the delimiter, where that is another one; empty where both agree.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """The rows of a sample.
+    """The rows of a sample."""
 
-    Attributes:
-        header: The names of its columns; empty texts for those without one.
-        rows: The rows that have as many values as the header.
-        ragged: The numbers of rows with another number of values, from 1.
-        repeated: The numbers of rows that are the header again.
-        blank: The numbers of rows without any value.
-    """
-
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    ragged: tuple[int, ...] = ()
-    repeated: tuple[int, ...] = ()
-    blank: tuple[int, ...] = ()
+    header: tuple[str, ...]  #: The names of its columns; empty texts for those without one.
+    rows: tuple[tuple[str, ...], ...]  #: The rows that have as many values as the header.
+    ragged: tuple[int, ...] = ()  #: The numbers of rows with another number of values, from 1.
+    repeated: tuple[int, ...] = ()  #: The numbers of rows that are the header again.
+    blank: tuple[int, ...] = ()  #: The numbers of rows without any value.
 
 
 def dialect_of(text: str, parts: Sequence[str] = ()) -> Delimited:

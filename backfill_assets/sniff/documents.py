@@ -26,19 +26,13 @@ _BLANKS = " \t\r\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Documents:
-    """The records of a sample.
+    """The records of a sample."""
 
-    Attributes:
-        reads: What has to be declared; None for JSON lines.
-        records: The records, as far as the sample has whole ones.
-        document: The object that has the list of the records, where it could be a record itself.
-        inner: How many objects an array has in another array, where these are more than its own.
-    """
-
-    reads: Json | None
-    records: tuple[Mapping[str, Any], ...]
+    reads: Json | None  #: What has to be declared; None for JSON lines.
+    records: tuple[Mapping[str, Any], ...]  #: The records, as far as the sample has whole ones.
+    #: The object that has the list of the records, where it could be a record itself.
     document: Mapping[str, Any] | None = None
-    inner: int = 0
+    inner: int = 0  #: How many objects an array has in another array, where these are more than its own.
 
 
 def documents_of(text: str, *, is_whole: bool) -> Documents | None:

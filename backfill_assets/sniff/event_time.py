@@ -26,15 +26,10 @@ _PLAUSIBLE_DAYS = 730
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTime:
-    """A column that could be the event time.
+    """A column that could be the event time."""
 
-    Attributes:
-        column: The column; of several ones, joined.
-        parts: The columns that were joined.
-    """
-
-    column: Typed
-    parts: tuple[Raw, ...] = ()
+    column: Typed  #: The column; of several ones, joined.
+    parts: tuple[Raw, ...] = ()  #: The columns that were joined.
 
 
 def event_times(columns: Sequence[Typed], *, as_of: datetime) -> list[EventTime]:

@@ -49,20 +49,15 @@ _JSON_LINES = (".jsonl", ".ndjson", ".json", ".geojson")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The columns of one file, before they are typed.
-
-    Attributes:
-        reads: The dialect, as far as values do not tell more of it.
-        numbers: How its numbers are written.
-        captured: Of a table of others: what declares its capture, its argument, and where the table is.
-    """
+    """The columns of one file, before they are typed."""
 
     looked: Looked
-    reads: Dialect | None
+    reads: Dialect | None  #: The dialect, as far as values do not tell more of it.
     columns: tuple[Raw, ...]
-    numbers: Numbers = PLAIN
+    numbers: Numbers = PLAIN  #: How its numbers are written.
     doubts: tuple[Doubt, ...] = ()
     left_out: tuple[str, ...] = ()
+    #: Of a table of others: what declares its capture, its argument, and where the table is.
     captured: tuple[str, str, str] | None = None
 
 

@@ -57,123 +57,73 @@ class DoubtKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doubt:
-    """Something that a person decides, or records that would be rejected.
+    """Something that a person decides, or records that would be rejected."""
 
-    Attributes:
-        kind: What it is about.
-        column: The column of the contract; empty of the whole file.
-        values: Texts of the file, and names of alternatives, the first ones.
-        records: How many records of the sample it is about; 0 where that is no number.
-        first: The number of the first one in the sample, from 1.
-        rejects: Whether these records would be rejected.
-    """
-
-    kind: DoubtKind
-    column: str = ""
-    values: tuple[str, ...] = ()
-    records: int = 0
-    first: int = 0
-    rejects: bool = False
+    kind: DoubtKind  #: What it is about.
+    column: str = ""  #: The column of the contract; empty of the whole file.
+    values: tuple[str, ...] = ()  #: Texts of the file, and names of alternatives, the first ones.
+    records: int = 0  #: How many records of the sample it is about; 0 where that is no number.
+    first: int = 0  #: The number of the first one in the sample, from 1.
+    rejects: bool = False  #: Whether these records would be rejected.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedColumn:
-    """A column of the contract.
+    """A column of the contract."""
 
-    Attributes:
-        name: Its name in the contract.
-        written: What files call it.
-        kind: Its type: `STRING`, `LONG`, `DOUBLE`, `DECIMAL(20,0)`, `BOOLEAN`, `DATE`, `TIMESTAMP`, `BINARY` or an
-            `ARRAY<...>`.
-        forms: How its times are written, where that has to be declared.
-        is_local: Whether it has times without an offset.
-        values: How many values it has in the sample.
-        nulls: How many records have none.
-        fitting: How many of the values are of its type.
-        example: The first of them.
-    """
-
-    name: str
-    written: FileName
+    name: str  #: Its name in the contract.
+    written: FileName  #: What files call it.
+    #: Its type: `STRING`, `LONG`, `DOUBLE`, `DECIMAL(20,0)`, `BOOLEAN`, `DATE`, `TIMESTAMP`, `BINARY` or an
+    #: `ARRAY<...>`.
     kind: str
-    forms: tuple[Form, ...] = ()
-    is_local: bool = False
-    values: int
-    nulls: int
-    fitting: int
-    example: str = ""
+    forms: tuple[Form, ...] = ()  #: How its times are written, where that has to be declared.
+    is_local: bool = False  #: Whether it has times without an offset.
+    values: int  #: How many values it has in the sample.
+    nulls: int  #: How many records have none.
+    fitting: int  #: How many of the values are of its type.
+    example: str = ""  #: The first of them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """What was looked at of a file.
+    """What was looked at of a file."""
 
-    Attributes:
-        file: Its name.
-        size_bytes: How large it is.
-        read_bytes: How many of these were read; of a packed file how many were unpacked.
-        is_whole: Whether all of it was read.
-        format: What it is: `CSV`, `JSON lines`, `JSON`, `Parquet`, `Avro`, `Excel` or `OpenAPI`.
-        packed: How it is packed: `gzip`, `zip`, `zstd`, or empty.
-        records: How many records were found in what was read.
-    """
-
-    file: str
-    size_bytes: int
-    read_bytes: int
-    is_whole: bool
-    format: str
-    packed: str = ""
-    records: int
+    file: str  #: Its name.
+    size_bytes: int  #: How large it is.
+    read_bytes: int  #: How many of these were read; of a packed file how many were unpacked.
+    is_whole: bool  #: Whether all of it was read.
+    format: str  #: What it is: `CSV`, `JSON lines`, `JSON`, `Parquet`, `Avro`, `Excel` or `OpenAPI`.
+    packed: str = ""  #: How it is packed: `gzip`, `zip`, `zstd`, or empty.
+    records: int  #: How many records were found in what was read.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """A source table that a file could land in.
+    """A source table that a file could land in."""
 
-    Attributes:
-        name: The table.
-        looked: What was looked at, file by file.
-        reads: The dialect; None for what is read by the suffix.
-        columns: The columns of the contract.
-        left_out: Columns of the file that the contract leaves out, because they have no values or are part of another.
-        key: What identifies a record; the number of the row where nothing does.
-        event_time: The time of a record; empty without one.
-        timezone: The zone of times without an offset.
-        repeated_hour: Which of the two a time is that clocks show twice; empty where that is not declared.
-        first_on: The first day of an event.
-        last_on: The last one.
-        longest_gap_days: The most days in a row without events.
-        keys: What else could be the key.
-        event_times: What else could be the event time.
-        orders: What could order versions of a key.
-        doubts: What a person has to decide, the most important first.
-        releases: Earlier headers of its files, the oldest first: what each calls the columns of the contract.
-        capture: What its records are captured from, as Python; empty of files.
-        capture_names: What that imports.
-    """
-
-    name: str
-    looked: tuple[Looked, ...]
-    reads: Dialect | None = None
-    columns: tuple[ProposedColumn, ...]
+    name: str  #: The table.
+    looked: tuple[Looked, ...]  #: What was looked at, file by file.
+    reads: Dialect | None = None  #: The dialect; None for what is read by the suffix.
+    columns: tuple[ProposedColumn, ...]  #: The columns of the contract.
+    #: Columns of the file that the contract leaves out, because they have no values or are part of another.
     left_out: tuple[str, ...] = ()
-    key: tuple[str, ...]
-    event_time: str
-    timezone: str = "UTC"
-    repeated_hour: str = ""
+    key: tuple[str, ...]  #: What identifies a record; the number of the row where nothing does.
+    event_time: str  #: The time of a record; empty without one.
+    timezone: str = "UTC"  #: The zone of times without an offset.
+    repeated_hour: str = ""  #: Which of the two a time is that clocks show twice; empty where that is not declared.
     is_planned: bool = False
-    first_on: date | None = None
-    last_on: date | None = None
-    longest_gap_days: int = 0
-    keys: tuple[tuple[str, ...], ...] = ()
-    event_times: tuple[str, ...] = ()
-    orders: tuple[str, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    first_on: date | None = None  #: The first day of an event.
+    last_on: date | None = None  #: The last one.
+    longest_gap_days: int = 0  #: The most days in a row without events.
+    keys: tuple[tuple[str, ...], ...] = ()  #: What else could be the key.
+    event_times: tuple[str, ...] = ()  #: What else could be the event time.
+    orders: tuple[str, ...] = ()  #: What could order versions of a key.
+    doubts: tuple[Doubt, ...] = ()  #: What a person has to decide, the most important first.
     has_row_number: bool = field(default=False)
+    #: Earlier headers of its files, the oldest first: what each calls the columns of the contract.
     releases: tuple[Mapping[FileName, str], ...] = ()
-    capture: str = ""
-    capture_names: tuple[str, ...] = ()
+    capture: str = ""  #: What its records are captured from, as Python; empty of files.
+    capture_names: tuple[str, ...] = ()  #: What that imports.
 
     @property
     def records(self) -> int:

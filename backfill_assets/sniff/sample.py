@@ -39,27 +39,17 @@ class _Readable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What was read of a file, unpacked.
+    """What was read of a file, unpacked."""
 
-    Attributes:
-        file: Its name.
-        size_bytes: How large it is, as it is.
-        head: Its first bytes, or all of them.
-        parts: Bytes from its middle and its end, each of which may begin and end within a record.
-        packed: How it is packed, or empty.
-        is_workbook: Whether it is one of a spreadsheet.
-        is_whole: Whether `head` is all of it.
-        members: The files of an archive besides the first one.
-    """
-
-    file: str
-    size_bytes: int
-    head: bytes
+    file: str  #: Its name.
+    size_bytes: int  #: How large it is, as it is.
+    head: bytes  #: Its first bytes, or all of them.
+    #: Bytes from its middle and its end, each of which may begin and end within a record.
     parts: tuple[bytes, ...] = ()
-    packed: str = ""
-    is_workbook: bool = False
-    is_whole: bool
-    members: tuple[str, ...] = ()
+    packed: str = ""  #: How it is packed, or empty.
+    is_workbook: bool = False  #: Whether it is one of a spreadsheet.
+    is_whole: bool  #: Whether `head` is all of it.
+    members: tuple[str, ...] = ()  #: The files of an archive besides the first one.
 
     @property
     def read_bytes(self) -> int:

@@ -52,21 +52,13 @@ _TRIED_TEXTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeForm:
-    """How the texts of a column are times.
+    """How the texts of a column are times."""
 
-    Attributes:
-        patterns: The forms, tried in order; empty where they are those that need no declaration.
-        is_date: Whether it has days and no clock.
-        is_local: Whether its times have no offset.
-        fitting: How many of the texts they fit.
-        others: Forms that fit as many texts and give other times.
-    """
-
-    patterns: tuple[str, ...] = ()
-    is_date: bool
-    is_local: bool
-    fitting: int
-    others: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()  #: The forms, tried in order; empty where they are those that need no declaration.
+    is_date: bool  #: Whether it has days and no clock.
+    is_local: bool  #: Whether its times have no offset.
+    fitting: int  #: How many of the texts they fit.
+    others: tuple[str, ...] = ()  #: Forms that fit as many texts and give other times.
 
     def read(self, text: str) -> datetime | None:
         """The time of a text, in UTC where it has an offset; None where it has none."""

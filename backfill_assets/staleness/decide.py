@@ -33,15 +33,10 @@ from backfill_assets.planning.windows import SinceFirstDay, Window, parse_window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Narrowed:
-    """What is known about a changed reference.
+    """What is known about a changed reference."""
 
-    Attributes:
-        days: The days whose facts differ.
-        window: How far around an output day facts count; None when that is not known.
-    """
-
-    days: tuple[DayRange, ...]
-    window: Window | None
+    days: tuple[DayRange, ...]  #: The days whose facts differ.
+    window: Window | None  #: How far around an output day facts count; None when that is not known.
 
 
 Earlier = Callable[[Collection[date]], Iterable[Basis]]
@@ -73,31 +68,25 @@ def could_be_any_day(_name: str, _used: tuple[PinnedReference, ...]) -> Narrowed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """How a table would be computed now.
-
-    Attributes:
-        code_digest: Of what its function reaches in the author's modules.
-        digests: The accepted file sets of its inputs, by table and partition.
-        staged: The partitions of its inputs that another run computes again before, by table, each with that run.
-        expired: The file sets of snapshots that have expired, of the table and its inputs, by table and partition. They
-            are not missing, and what was computed from them still follows from what they were.
-        landed: For a source table, the landed files that touch each day; a day without events within what landed has
-            none.
-        narrow: What is known about references that changed.
-        configured_with: The configuration with references that were chosen for a run.
-    """
+    """How a table would be computed now."""
 
     transform: str
     transform_version: str
-    code_digest: str
+    code_digest: str  #: Of what its function reaches in the author's modules.
     configuration: Mapping[str, Any]
     session_digest: str
     references: tuple[PinnedReference, ...] = ()
+    #: The accepted file sets of its inputs, by table and partition.
     digests: Mapping[str, Mapping[date, str]] = field(default_factory=dict)
+    #: The partitions of its inputs that another run computes again before, by table, each with that run.
     staged: Mapping[str, Mapping[date, str]] = field(default_factory=dict)
+    #: The file sets of snapshots that have expired, of the table and its inputs, by table and partition. They are not
+    #: missing, and what was computed from them still follows from what they were.
     expired: Mapping[str, Mapping[date, str]] = field(default_factory=dict)
+    #: For a source table, the landed files that touch each day; a day without events within what landed has none.
     landed: Mapping[date, frozenset[str]] = field(default_factory=dict)
-    narrow: Narrow = could_be_any_day
+    narrow: Narrow = could_be_any_day  #: What is known about references that changed.
+    #: The configuration with references that were chosen for a run.
     configured_with: ConfiguredWith = unknown_configuration
 
 
@@ -388,48 +377,35 @@ def _reason_of(node: TableNode, graph: Graph, reason: Reason, parts: Sequence[tu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaleRange:
-    """Consecutive partitions that are stale for the same reasons.
+    """Consecutive partitions that are stale for the same reasons."""
 
-    Attributes:
-        grain: Whether a partition is a day or a month.
-        partitions: Which ones.
-        reasons: Those of the last run that these rows followed by.
-    """
-
-    grain: Grain
-    partitions: tuple[date, ...]
-    reasons: tuple[Reason, ...]
+    grain: Grain  #: Whether a partition is a day or a month.
+    partitions: tuple[date, ...]  #: Which ones.
+    reasons: tuple[Reason, ...]  #: Those of the last run that these rows followed by.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staleness:
-    """What is stale of a table.
+    """What is stale of a table."""
 
-    Attributes:
-        table: The table.
-        grain: Whether a partition is a day or a month.
-        accepted: How many accepted partitions were examined.
-        ranges: Which partitions are stale, and why.
-        waiting: Partitions that were never built and cannot be built yet, because an input does not exist.
-        waits_for: The input partitions that these read and that do not exist, by input.
-        blocked: Stale partitions that cannot be rebuilt, because an input no longer has an accepted version.
-        kept: Partitions that differ from the present in nothing but references whose version a person chose, or in
-            what an owner accepted. They are not stale.
-        on_purpose: Stale partitions that were computed with such a reference: only a person decides with which one they
-            are computed again.
-        taken_back: Of a table that keeps them, how many rows no input gave any more when they were last computed, by
-            accepted partition; those without any are absent.
-    """
-
-    table: str
-    grain: Grain
-    accepted: int
-    ranges: tuple[StaleRange, ...]
+    table: str  #: The table.
+    grain: Grain  #: Whether a partition is a day or a month.
+    accepted: int  #: How many accepted partitions were examined.
+    ranges: tuple[StaleRange, ...]  #: Which partitions are stale, and why.
+    #: Partitions that were never built and cannot be built yet, because an input does not exist.
     waiting: tuple[date, ...] = ()
+    #: The input partitions that these read and that do not exist, by input.
     waits_for: tuple[TablePartitions, ...] = ()
+    #: Stale partitions that cannot be rebuilt, because an input no longer has an accepted version.
     blocked: tuple[date, ...] = ()
+    #: Partitions that differ from the present in nothing but references whose version a person chose, or in what an
+    #: owner accepted. They are not stale.
     kept: tuple[StaleRange, ...] = ()
+    #: Stale partitions that were computed with such a reference: only a person decides with which one they are computed
+    #: again.
     on_purpose: tuple[date, ...] = ()
+    #: Of a table that keeps them, how many rows no input gave any more when they were last computed, by accepted
+    #: partition; those without any are absent.
     taken_back: tuple[tuple[date, int], ...] = ()
 
     @property

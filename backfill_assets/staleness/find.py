@@ -496,19 +496,16 @@ def _wider(then: Window | None, now: Window | None) -> Window | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceChanges:
-    """What of sources is no longer what accepted output was computed from.
+    """What of sources is no longer what accepted output was computed from."""
 
-    Attributes:
-        dependents: By changed day, the tables that read it directly, each with its accepted partitions that did before
-            it changed: others have read what is accepted of it now.
-        blocked: Partitions that cannot be built again, because an input no longer has an accepted version, by table.
-        otherwise: Partitions that would change for other reasons than their inputs too, such as references, by table.
-        not_loaded: Days of sources that are not built from what has landed.
-    """
-
+    #: By changed day, the tables that read it directly, each with its accepted partitions that did before it changed:
+    #: others have read what is accepted of it now.
     dependents: Mapping[SourceDay, Mapping[str, frozenset[date]]] = field(default_factory=dict)
+    #: Partitions that cannot be built again, because an input no longer has an accepted version, by table.
     blocked: Mapping[str, frozenset[date]] = field(default_factory=dict)
+    #: Partitions that would change for other reasons than their inputs too, such as references, by table.
     otherwise: Mapping[str, frozenset[date]] = field(default_factory=dict)
+    #: Days of sources that are not built from what has landed.
     not_loaded: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
 
 

@@ -24,16 +24,11 @@ from backfill_assets.planning.state import Basis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandedNews:
-    """What one landed file brought to a day since accepted output was computed from it.
+    """What one landed file brought to a day since accepted output was computed from it."""
 
-    Attributes:
-        record: The file.
-        day: The event day, with its counts as the file landed.
-        rows: How many accepted rows of the day are its records; before these are read, how many records it has of it.
-    """
-
-    record: ImportRecord
-    day: ImportDay
+    record: ImportRecord  #: The file.
+    day: ImportDay  #: The event day, with its counts as the file landed.
+    #: How many accepted rows of the day are its records; before these are read, how many records it has of it.
     rows: int
 
     @property

@@ -89,19 +89,12 @@ class Gated:
 
 @dataclass(frozen=True, kw_only=True)
 class DomainKit:
-    """A domain in a home that only tests use.
+    """A domain in a home that only tests use."""
 
-    Attributes:
-        ws: The open home.
-        folder: Where records become files before they are landed.
-        asks: The person who lands, plans and publishes.
-        agrees: The person who approves.
-    """
-
-    ws: Workspace
-    folder: Path
-    asks: str = "ana"
-    agrees: str = "ben"
+    ws: Workspace  #: The open home.
+    folder: Path  #: Where records become files before they are landed.
+    asks: str = "ana"  #: The person who lands, plans and publishes.
+    agrees: str = "ben"  #: The person who approves.
 
     @staticmethod
     def open(

@@ -80,25 +80,16 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Where in a statement a part of it is.
+    """Where in a statement a part of it is."""
 
-    Attributes:
-        local: Names that are local there.
-        renamed: Local names that are other names of something.
-        made: Local names of what a call of something gives.
-        is_in_body: Whether it is carried out when a function is called, and not when its module is imported.
-        is_heard: Whether its texts may be SQL.
-        method: The name of the function.
-        owner: The name of the class of the module of which it is the body; empty elsewhere.
-    """
-
-    local: frozenset[str]
-    renamed: Mapping[str, Chain] = field(default_factory=dict)
-    made: Mapping[str, Chain] = field(default_factory=dict)
+    local: frozenset[str]  #: Names that are local there.
+    renamed: Mapping[str, Chain] = field(default_factory=dict)  #: Local names that are other names of something.
+    made: Mapping[str, Chain] = field(default_factory=dict)  #: Local names of what a call of something gives.
+    #: Whether it is carried out when a function is called, and not when its module is imported.
     is_in_body: bool = False
-    is_heard: bool = True
-    method: str = ""
-    owner: str = ""
+    is_heard: bool = True  #: Whether its texts may be SQL.
+    method: str = ""  #: The name of the function.
+    owner: str = ""  #: The name of the class of the module of which it is the body; empty elsewhere.
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -119,22 +110,16 @@ class Follow(Protocol):
 
 @dataclass(kw_only=True)
 class Walk:
-    """A walk over the syntax of one statement.
-
-    Attributes:
-        found: What is not determined, to which the walk adds.
-        summed: What is added up, to which the walk adds.
-        follow: Called with every name that is no local one.
-    """
+    """A walk over the syntax of one statement."""
 
     names: Names
     module: str
     file: str
     statement: Statement
     when: When
-    found: list[Found]
-    follow: Follow
-    summed: list[Summed] = field(default_factory=list)
+    found: list[Found]  #: What is not determined, to which the walk adds.
+    follow: Follow  #: Called with every name that is no local one.
+    summed: list[Summed] = field(default_factory=list)  #: What is added up, to which the walk adds.
 
     def visit(self, node: ast.AST, scope: Scope) -> None:
         """Looks at a part of the statement, and at everything inside."""

@@ -26,21 +26,13 @@ from backfill_assets.transforms.spark_plan import require_determined_plan, with_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingFrame:
-    """The rows that fail a gate, as its function described them.
+    """The rows that fail a gate, as its function described them."""
 
-    Attributes:
-        gate: The gate.
-        rows: The rows; nothing of them is computed yet.
-        key: The columns that name a row, the partition first.
-        calls_python: Whether Spark calls functions of Python for them.
-        place: Where the gate is declared, as the end of a sentence.
-    """
-
-    gate: Failing
-    rows: DataFrame
-    key: tuple[str, ...]
-    calls_python: bool
-    place: str
+    gate: Failing  #: The gate.
+    rows: DataFrame  #: The rows; nothing of them is computed yet.
+    key: tuple[str, ...]  #: The columns that name a row, the partition first.
+    calls_python: bool  #: Whether Spark calls functions of Python for them.
+    place: str  #: Where the gate is declared, as the end of a sentence.
 
 
 def called_gate(gate: Failing, table: Table, frames: Frames, ctx: GateContext, sources: Sources) -> FailingFrame:

@@ -39,36 +39,25 @@ _DIGITS_OF_A_VALUE = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleText:
-    """The text of a reached module.
+    """The text of a reached module."""
 
-    Attributes:
-        name: Its name.
-        path: Its file, below the folder that it is imported from.
-        reached: The lines that count.
-        source: All of it.
-    """
-
-    name: str
-    path: str
-    reached: bytes
-    source: bytes
+    name: str  #: Its name.
+    path: str  #: Its file, below the folder that it is imported from.
+    reached: bytes  #: The lines that count.
+    source: bytes  #: All of it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """What identifies the code of a table.
+    """What identifies the code of a table."""
 
-    Attributes:
-        digest: The sha256 over the names and bytes of the modules.
-        modules: Their names, in order; `package.*` when a module is imported by a computed name, so that the whole
-            package is included.
-        texts: The text of each; none of the code of this project.
-        values: Digits of the digest of each value that is found in them, by name.
-    """
-
-    digest: str
+    digest: str  #: The sha256 over the names and bytes of the modules.
+    #: Their names, in order; `package.*` when a module is imported by a computed name, so that the whole package is
+    #: included.
     modules: tuple[str, ...]
+    #: The text of each; none of the code of this project.
     texts: tuple[ModuleText, ...] = field(default=(), repr=False)
+    #: Digits of the digest of each value that is found in them, by name.
     values: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -29,53 +29,32 @@ _CONTEXT_LINES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedModule:
-    """A module of the archive.
+    """A module of the archive."""
 
-    Attributes:
-        name: Its name, such as `finance.fees`.
-        path: Its file, below the folder that it is imported from.
-        reached: The sha256 of its lines that count.
-        source: The sha256 of its whole text.
-    """
-
-    name: str
-    path: str
-    reached: str
-    source: str
+    name: str  #: Its name, such as `finance.fees`.
+    path: str  #: Its file, below the folder that it is imported from.
+    reached: str  #: The sha256 of its lines that count.
+    source: str  #: The sha256 of its whole text.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedCode:
-    """What a code digest stands for.
+    """What a code digest stands for."""
 
-    Attributes:
-        digest: The code digest.
-        sha256: Of the list itself, which manifests name.
-        modules: The modules, by name.
-        values: Three digits of each value that is found in them, by name.
-    """
-
-    digest: str
-    sha256: str
-    modules: tuple[ArchivedModule, ...]
-    values: Mapping[str, str]
+    digest: str  #: The code digest.
+    sha256: str  #: Of the list itself, which manifests name.
+    modules: tuple[ArchivedModule, ...]  #: The modules, by name.
+    values: Mapping[str, str]  #: Three digits of each value that is found in them, by name.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleChange:
-    """How the lines of a module that count differ.
+    """How the lines of a module that count differ."""
 
-    Attributes:
-        module: Its name.
-        definitions: The functions, classes and names that were changed, added or removed.
-        lines: The unified difference, or its first lines.
-        left_out: How many more lines the difference has.
-    """
-
-    module: str
-    definitions: tuple[str, ...]
-    lines: tuple[str, ...]
-    left_out: int = 0
+    module: str  #: Its name.
+    definitions: tuple[str, ...]  #: The functions, classes and names that were changed, added or removed.
+    lines: tuple[str, ...]  #: The unified difference, or its first lines.
+    left_out: int = 0  #: How many more lines the difference has.
 
 
 def keep(code: Code, files: Files) -> str:

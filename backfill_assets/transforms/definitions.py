@@ -36,19 +36,13 @@ def functions_of_gates(table: Table) -> Mapping[str, FailingFunction]:
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """The source files that an author can change: the domain's package, and modules beside it on the same path.
+    """The source files that an author can change: the domain's package, and modules beside it on the same path."""
 
-    Attributes:
-        package: The domain's package, or its only module.
-        root: The folder of the package, or the one that holds its only module.
-        holder: The folder on the path that the package is imported from.
-        apart: Modules elsewhere that hold functions of the domain's tables, such as the one of a test.
-    """
-
-    package: str
-    root: Path
-    holder: Path
+    package: str  #: The domain's package, or its only module.
+    root: Path  #: The folder of the package, or the one that holds its only module.
+    holder: Path  #: The folder on the path that the package is imported from.
     is_package: bool
+    #: Modules elsewhere that hold functions of the domain's tables, such as the one of a test.
     apart: Mapping[str, Path] = field(default_factory=dict)
 
     @staticmethod
@@ -110,15 +104,10 @@ class Sources:
 
 @dataclass(kw_only=True)
 class Reaching:
-    """What some functions reach.
+    """What some functions reach."""
 
-    Attributes:
-        sources: The author's files.
-        parsed: The modules that were read, which several searches share.
-    """
-
-    sources: Sources
-    parsed: dict[str, Module]
+    sources: Sources  #: The author's files.
+    parsed: dict[str, Module]  #: The modules that were read, which several searches share.
     _seen: set[Named] = field(default_factory=set)
     _used: dict[str, set[Statement]] = field(default_factory=dict)
     _aliases: dict[str, set[Alias]] = field(default_factory=dict)

@@ -67,21 +67,14 @@ SPEC = re.compile(r" windowspecdefinition\((.*?),? ?specifiedwindowframe\((\w+),
 
 @dataclass(slots=True)
 class Facts:
-    """What is known of the rows that an operator gives.
+    """What is known of the rows that an operator gives."""
 
-    Attributes:
-        given: Its columns, in order.
-        follows: Columns, and those that follow from them.
-        filled: Columns that are never null.
-        constants: Columns that hold one literal, with it.
-        unique: Sets of columns that no two rows share, but for rows that a join with known rows without a name has
-            multiplied. Such rows themselves have the empty set.
-    """
-
-    given: list[Given] = field(default_factory=list)
-    follows: list[tuple[Numbers, Numbers]] = field(default_factory=list)
-    filled: Numbers = NONE
-    constants: dict[str, str] = field(default_factory=dict)
+    given: list[Given] = field(default_factory=list)  #: Its columns, in order.
+    follows: list[tuple[Numbers, Numbers]] = field(default_factory=list)  #: Columns, and those that follow from them.
+    filled: Numbers = NONE  #: Columns that are never null.
+    constants: dict[str, str] = field(default_factory=dict)  #: Columns that hold one literal, with it.
+    #: Sets of columns that no two rows share, but for rows that a join with known rows without a name has multiplied.
+    #: Such rows themselves have the empty set.
     unique: list[Numbers] = field(default_factory=list)
 
     @property
@@ -111,18 +104,12 @@ Keys = Mapping[str, Sequence[str]]
 
 @dataclass(slots=True)
 class Known:
-    """What is known of the rows of every operator of a plan.
+    """What is known of the rows of every operator of a plan."""
 
-    Attributes:
-        keys: The keys of inputs.
-        of: What is known, by operator.
-        shared: Queries that have a name, by their numbers.
-        strange: Columns whose names hold more than words, such as those that Spark makes of a text, and plain ones.
-    """
-
-    keys: Keys
-    of: dict[int, Facts] = field(default_factory=dict)
-    shared: dict[str, Node] = field(default_factory=dict)
+    keys: Keys  #: The keys of inputs.
+    of: dict[int, Facts] = field(default_factory=dict)  #: What is known, by operator.
+    shared: dict[str, Node] = field(default_factory=dict)  #: Queries that have a name, by their numbers.
+    #: Columns whose names hold more than words, such as those that Spark makes of a text, and plain ones.
     strange: dict[str, str] = field(default_factory=dict)
 
     def facts(self, node: Node) -> Facts:

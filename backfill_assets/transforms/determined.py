@@ -129,19 +129,13 @@ def _place_of(search: _Search, table: Table, text: str) -> tuple[str, int]:
 
 @dataclass(kw_only=True)
 class _Search:
-    """What some functions reach by names, and by values that hold functions.
-
-    Attributes:
-        found: What is not determined.
-        loose: Names whose values cannot be pinned.
-        summed: What is added up.
-    """
+    """What some functions reach by names, and by values that hold functions."""
 
     sources: Sources
     parsed: dict[str, Module] = field(default_factory=dict)
-    found: list[Found] = field(default_factory=list)
-    loose: list[Found] = field(default_factory=list)
-    summed: list[Summed] = field(default_factory=list)
+    found: list[Found] = field(default_factory=list)  #: What is not determined.
+    loose: list[Found] = field(default_factory=list)  #: Names whose values cannot be pinned.
+    summed: list[Summed] = field(default_factory=list)  #: What is added up.
     _names: Names = field(init=False)
     _encoding: Encoding = field(init=False)
     _seen: set[tuple[str, Statement, When]] = field(default_factory=set)

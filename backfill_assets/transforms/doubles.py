@@ -25,15 +25,10 @@ DECIMAL = "decimal(38,6)"
 
 @dataclass(frozen=True, slots=True, order=True)
 class AddedDoubles:
-    """A sum, mean or moment of floating-point numbers.
+    """A sum, mean or moment of floating-point numbers."""
 
-    Attributes:
-        name: The function, such as `sum`.
-        column: The column that it gives.
-    """
-
-    name: str
-    column: str
+    name: str  #: The function, such as `sum`.
+    column: str  #: The column that it gives.
 
 
 def double_columns(schema: StructType) -> list[str]:

@@ -21,15 +21,10 @@ from backfill_assets.transforms.values import MISSING, found_by
 
 @dataclass(frozen=True, kw_only=True)
 class Names:
-    """The names of the author's modules.
+    """The names of the author's modules."""
 
-    Attributes:
-        sources: Which modules are the author's.
-        parsed: Those that were read, which several searches share.
-    """
-
-    sources: Sources
-    parsed: dict[str, Module]
+    sources: Sources  #: Which modules are the author's.
+    parsed: dict[str, Module]  #: Those that were read, which several searches share.
 
     def module(self, name: str) -> Module | None:
         path = self.sources.file(name)

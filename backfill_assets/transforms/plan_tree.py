@@ -25,34 +25,21 @@ _OPEN, _CLOSE = "([{", ")]}"
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """An operator of a plan.
+    """An operator of a plan."""
 
-    Attributes:
-        name: Such as `Aggregate`.
-        said: What the plan says of it after its name.
-        children: What it reads.
-        inside: The plans of queries in its expressions.
-    """
-
-    name: str
-    said: str
-    children: list[Node] = field(default_factory=list)
-    inside: list[Node] = field(default_factory=list)
+    name: str  #: Such as `Aggregate`.
+    said: str  #: What the plan says of it after its name.
+    children: list[Node] = field(default_factory=list)  #: What it reads.
+    inside: list[Node] = field(default_factory=list)  #: The plans of queries in its expressions.
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A column that an operator gives.
+    """A column that an operator gives."""
 
-    Attributes:
-        number: Its number.
-        text: Its expression; of a column that is passed on, the column itself.
-        named: Its name and number, as operators above write it.
-    """
-
-    number: str
-    text: str
-    named: str
+    number: str  #: Its number.
+    text: str  #: Its expression; of a column that is passed on, the column itself.
+    named: str  #: Its name and number, as operators above write it.
 
     @property
     def name(self) -> str:

@@ -143,16 +143,11 @@ def other_columns(lake: Lake, table: Table) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormerColumns:
-    """That a source has other columns than it declares now, which do not follow from them.
-
-    Attributes:
-        differing: How they differ.
-        partitions: The partitions that have files of them.
-    """
+    """That a source has other columns than it declares now, which do not follow from them."""
 
     table: SourceTable
-    differing: str
-    partitions: frozenset[str]
+    differing: str  #: How they differ.
+    partitions: frozenset[str]  #: The partitions that have files of them.
 
     def require_replaced(self, partitions: Collection[date]) -> None:
         """Refuses a load that replaces only some of these files: then files of both would be one table.

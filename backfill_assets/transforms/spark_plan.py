@@ -45,15 +45,10 @@ _PYTHON = re.compile(r"EvalPython|InPandas|InArrow|PythonUD")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a plan shows of rows that are determined.
+    """What a plan shows of rows that are determined."""
 
-    Attributes:
-        calls_python: Whether Spark calls functions of Python for them.
-        added_doubles: Additions whose last digits depend on the order in which rows are added.
-    """
-
-    calls_python: bool
-    added_doubles: tuple[AddedDoubles, ...]
+    calls_python: bool  #: Whether Spark calls functions of Python for them.
+    added_doubles: tuple[AddedDoubles, ...]  #: Additions whose last digits depend on the order in which rows are added.
 
 
 Placed = Callable[[Tie], str]

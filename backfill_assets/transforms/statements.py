@@ -48,26 +48,17 @@ class Alias:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement of a module, with the names that it binds and uses, and the imports inside.
+    """A statement of a module, with the names that it binds and uses, and the imports inside."""
 
-    Attributes:
-        line: Where it begins.
-        lines: Its own, and those of the statements around it that are no definitions.
-        is_always: Whether it does something else than to bind names when the module is imported.
-        around: What encloses its nodes: the names that are local there.
-        nodes: The syntax, for those who look for more than names.
-        apart: What lies inside and is a statement of its own.
-    """
-
-    line: int
-    lines: frozenset[int]
+    line: int  #: Where it begins.
+    lines: frozenset[int]  #: Its own, and those of the statements around it that are no definitions.
     binds: frozenset[str]
-    is_always: bool
+    is_always: bool  #: Whether it does something else than to bind names when the module is imported.
     uses: frozenset[Chain]
     aliases: tuple[Alias, ...]
-    around: frozenset[str] = field(compare=False)
-    nodes: tuple[ast.AST, ...] = field(compare=False)
-    apart: frozenset[ast.AST] = field(compare=False)
+    around: frozenset[str] = field(compare=False)  #: What encloses its nodes: the names that are local there.
+    nodes: tuple[ast.AST, ...] = field(compare=False)  #: The syntax, for those who look for more than names.
+    apart: frozenset[ast.AST] = field(compare=False)  #: What lies inside and is a statement of its own.
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,21 +71,13 @@ _BY_ITSELF = "lambdafunction(if ((isnull(lambda left#"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Tie:
-    """What gives other rows where Spark takes equal rows in another order.
+    """What gives other rows where Spark takes equal rows in another order."""
 
-    Attributes:
-        what: Names it and where it is in a declaration, such as `first as amount`.
-        name: The function or method.
-        column: The column that differs, or what the method was given.
-        why: Why the rows can differ.
-        instead: What to write.
-    """
-
-    what: str
-    name: str
-    column: str
-    why: str
-    instead: str
+    what: str  #: Names it and where it is in a declaration, such as `first as amount`.
+    name: str  #: The function or method.
+    column: str  #: The column that differs, or what the method was given.
+    why: str  #: Why the rows can differ.
+    instead: str  #: What to write.
 
 
 _NO_ORDER = "nothing decides which of the rows of a group is the first"

@@ -117,25 +117,16 @@ def _imported(module: str) -> object:
 
 @dataclass(kw_only=True)
 class Encoding:
-    """The bytes of values.
+    """The bytes of values."""
 
-    Attributes:
-        sources: Which modules are the author's.
-        parsed: Those that were read, which several searches share.
-        found: The author's functions and classes that values hold.
-        made: The author's classes of which values are objects.
-        classes: All of these classes, whose attributes have values as well: see `of_class`.
-        lambdas: Their functions without a name, by module and line.
-        foreign: The functions of others that they hold, by full names.
-    """
-
-    sources: Sources
-    parsed: dict[str, Module] = field(default_factory=dict)
-    found: set[Named] = field(default_factory=set)
-    made: set[Named] = field(default_factory=set)
+    sources: Sources  #: Which modules are the author's.
+    parsed: dict[str, Module] = field(default_factory=dict)  #: Those that were read, which several searches share.
+    found: set[Named] = field(default_factory=set)  #: The author's functions and classes that values hold.
+    made: set[Named] = field(default_factory=set)  #: The author's classes of which values are objects.
+    #: All of these classes, whose attributes have values as well: see `of_class`.
     classes: dict[type, None] = field(default_factory=dict)
-    lambdas: set[tuple[str, int]] = field(default_factory=set)
-    foreign: set[str] = field(default_factory=set)
+    lambdas: set[tuple[str, int]] = field(default_factory=set)  #: Their functions without a name, by module and line.
+    foreign: set[str] = field(default_factory=set)  #: The functions of others that they hold, by full names.
     _under_way: dict[int, int] = field(default_factory=dict)
 
     def of(self, value: object, *, is_foreign: bool = False) -> bytes:

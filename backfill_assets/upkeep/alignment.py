@@ -67,61 +67,36 @@ class Behind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownCommit:
-    """A commit in the log of a table that the ledger does not know.
+    """A commit in the log of a table that the ledger does not know."""
 
-    Attributes:
-        version: The version of the table that it made.
-        at: When, by the clock of whoever committed; null where it does not say.
-        publication_id: The publication that it says it is of; empty where another program made it.
-        run_id: The run of that.
-    """
-
-    version: int
-    at: datetime | None
-    publication_id: str
-    run_id: str
+    version: int  #: The version of the table that it made.
+    at: datetime | None  #: When, by the clock of whoever committed; null where it does not say.
+    publication_id: str  #: The publication that it says it is of; empty where another program made it.
+    run_id: str  #: The run of that.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfStep:
-    """How the log of a table and the ledger differ.
+    """How the log of a table and the ledger differ."""
 
-    Attributes:
-        table: The table.
-        behind: What is of an earlier time.
-        agreed: The last version that both have; -1 when there is none.
-        newest: The last version in the log; -1 when the table is gone.
-        unknown: The commits that the ledger does not know.
-        missing: The publications that the log does not have, the first begun first.
-    """
-
-    table: str
-    behind: Behind
-    agreed: int
-    newest: int
-    unknown: tuple[UnknownCommit, ...]
-    missing: tuple[PublicationRecord, ...]
+    table: str  #: The table.
+    behind: Behind  #: What is of an earlier time.
+    agreed: int  #: The last version that both have; -1 when there is none.
+    newest: int  #: The last version in the log; -1 when the table is gone.
+    unknown: tuple[UnknownCommit, ...]  #: The commits that the ledger does not know.
+    missing: tuple[PublicationRecord, ...]  #: The publications that the log does not have, the first begun first.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasSet:
-    """A table that was set to what the ledger holds.
+    """A table that was set to what the ledger holds."""
 
-    Attributes:
-        version: The version of the table that holds the accepted rows again.
-        partitions: The partitions whose files were exchanged.
-        gone: The partitions whose accepted files are not in the lake: they cannot be read.
-        unreadable: How many earlier versions no rollback can bring back any more.
-        lost_runs: The runs that only the lake knows.
-        rewritten: How many rows of `lineage.runs` and of gate results were appended again.
-    """
-
-    version: int
-    partitions: tuple[date, ...]
-    gone: tuple[date, ...]
-    unreadable: int
-    lost_runs: tuple[str, ...]
-    rewritten: int
+    version: int  #: The version of the table that holds the accepted rows again.
+    partitions: tuple[date, ...]  #: The partitions whose files were exchanged.
+    gone: tuple[date, ...]  #: The partitions whose accepted files are not in the lake: they cannot be read.
+    unreadable: int  #: How many earlier versions no rollback can bring back any more.
+    lost_runs: tuple[str, ...]  #: The runs that only the lake knows.
+    rewritten: int  #: How many rows of `lineage.runs` and of gate results were appended again.
 
 
 def out_of_step(ws: Workspace, tx: ReadTransaction, table: str) -> OutOfStep | None:

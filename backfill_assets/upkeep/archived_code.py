@@ -38,17 +38,12 @@ class Computed(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What the process is asked for.
-
-    Attributes:
-        result: The file for its answer, or for a sentence that says why there is none.
-        computed: What is asked for.
-    """
+    """What the process is asked for."""
 
     settings: Settings
     run_id: str
-    result: Path
-    computed: Computed
+    result: Path  #: The file for its answer, or for a sentence that says why there is none.
+    computed: Computed  #: What is asked for.
 
 
 def by_archived_code(ws: Workspace, manifest: Manifest, computed: Computed, *, because: str) -> object:

@@ -62,71 +62,43 @@ MOST_LOOKS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceAccount:
-    """The account of one source: keys ever accepted = current + deleted + withdrawn.
+    """The account of one source: keys ever accepted = current + deleted + withdrawn."""
 
-    Attributes:
-        source: The source.
-        accepted: How many keys its landed files have ever brought.
-        current: How many of them are current.
-        deleted: How many are deleted.
-        withdrawn: How many are withdrawn.
-    """
-
-    source: str
-    accepted: int
-    current: int
-    deleted: int
-    withdrawn: int
+    source: str  #: The source.
+    accepted: int  #: How many keys its landed files have ever brought.
+    current: int  #: How many of them are current.
+    deleted: int  #: How many are deleted.
+    withdrawn: int  #: How many are withdrawn.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What an audit looked at, and what does not agree.
+    """What an audit looked at, and what does not agree."""
 
-    Attributes:
-        agrees: Whether everything does.
-        head: The last event of the chain, as `SEQUENCE:HASH`: what `audit --head` takes.
-        events: How many events the chain has.
-        partitions: How many accepted partitions were looked at.
-        commits: How many commits of tables.
-        files: How many files of accepted versions.
-        imports: How many landed files.
-        size_bytes: How many bytes of files were read; 0 with `--quick`.
-        problems: What does not agree, in sentences.
-    """
-
-    agrees: bool
-    head: str
-    events: int
-    partitions: int
-    commits: int
-    files: int
-    imports: int
-    size_bytes: int
-    problems: tuple[str, ...]
+    agrees: bool  #: Whether everything does.
+    head: str  #: The last event of the chain, as `SEQUENCE:HASH`: what `audit --head` takes.
+    events: int  #: How many events the chain has.
+    partitions: int  #: How many accepted partitions were looked at.
+    commits: int  #: How many commits of tables.
+    files: int  #: How many files of accepted versions.
+    imports: int  #: How many landed files.
+    size_bytes: int  #: How many bytes of files were read; 0 with `--quick`.
+    problems: tuple[str, ...]  #: What does not agree, in sentences.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport(Verdict):
-    """The verdict of an audit, with what only its command shows.
+    """The verdict of an audit, with what only its command shows."""
 
-    Attributes:
-        references: How many archived references that runs were planned with.
-        accounts: The keys of each source that has landed files.
-        unreadable: The tables that could not be opened, each with the error.
-        undone: Commits of other programs that were undone: readers see what publications left, and saw something else.
-        has_open_publications: Whether a publication is still open, which `recover` ends.
-        has_other_times: Whether a table is older than the ledger, or newer, of which `recover` says what to do.
-        recorded_in: The file that keeps this verdict for the desk; null when it could not be written.
-    """
-
-    references: int
-    accounts: tuple[SourceAccount, ...]
-    unreadable: tuple[Problem, ...]
-    has_open_publications: bool
+    references: int  #: How many archived references that runs were planned with.
+    accounts: tuple[SourceAccount, ...]  #: The keys of each source that has landed files.
+    unreadable: tuple[Problem, ...]  #: The tables that could not be opened, each with the error.
+    has_open_publications: bool  #: Whether a publication is still open, which `recover` ends.
+    #: Whether a table is older than the ledger, or newer, of which `recover` says what to do.
     has_other_times: bool = False
+    #: Commits of other programs that were undone: readers see what publications left, and saw something else.
     undone: tuple[str, ...] = ()
-    recorded_in: str | None = None
+    recorded_in: str | None = None  #: The file that keeps this verdict for the desk; null when it could not be written.
 
 
 def audit(
@@ -266,14 +238,10 @@ def _accounts(landed: Iterable[ImportRecord]) -> Iterator[SourceAccount]:
 
 @dataclass(slots=True)
 class _Looked:
-    """How much was looked at.
-
-    Attributes:
-        commits: By table.
-    """
+    """How much was looked at."""
 
     partitions: int = 0
-    commits: Counter[str] = field(default_factory=Counter)
+    commits: Counter[str] = field(default_factory=Counter)  #: By table.
     files: int = 0
     size_bytes: int = 0
     out_of_step: set[str] = field(default_factory=set)

@@ -24,17 +24,11 @@ MOST_PROBLEMS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedAudit(Verdict):
-    """The verdict of the last audit, with the first of its problems.
+    """The verdict of the last audit, with the first of its problems."""
 
-    Attributes:
-        at: When it ended.
-        is_quick: Whether it did not read the bytes of files.
-        problem_count: How many problems it found.
-    """
-
-    at: datetime
-    is_quick: bool
-    problem_count: int
+    at: datetime  #: When it ended.
+    is_quick: bool  #: Whether it did not read the bytes of files.
+    problem_count: int  #: How many problems it found.
 
 
 def record_audit(home: Path, report: AuditReport, *, at: datetime, is_quick: bool) -> Path | None:
@@ -79,17 +73,11 @@ def last_audit(home: Path) -> RecordedAudit | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LastAudit:
-    """The last audit, and what the ledger knows of the time after it.
+    """The last audit, and what the ledger knows of the time after it."""
 
-    Attributes:
-        found: What it found.
-        is_contained: Whether the event chain still has the event that was its last one then.
-        later_publications: How many publications and rollbacks began after that event: it has not seen them.
-    """
-
-    found: RecordedAudit
-    is_contained: bool
-    later_publications: int
+    found: RecordedAudit  #: What it found.
+    is_contained: bool  #: Whether the event chain still has the event that was its last one then.
+    later_publications: int  #: How many publications and rollbacks began after that event: it has not seen them.
 
 
 def last_audit_now(ws: Workspace) -> LastAudit | None:

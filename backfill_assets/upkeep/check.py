@@ -29,74 +29,47 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltVersion:
-    """Accepted partitions of a source that were built in one version of its contract.
+    """Accepted partitions of a source that were built in one version of its contract."""
 
-    Attributes:
-        version: The version.
-        partitions: Which ones.
-        gives_same_rows: Whether they are read as what the present contract says, so that they need not be built again.
-    """
-
-    version: int
-    partitions: Partitions
+    version: int  #: The version.
+    partitions: Partitions  #: Which ones.
+    #: Whether they are read as what the present contract says, so that they need not be built again.
     gives_same_rows: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LackedColumn:
-    """A declared column that the files of some accepted partitions do not have; it is null there.
+    """A declared column that the files of some accepted partitions do not have; it is null there."""
 
-    Attributes:
-        column: The column.
-        partitions: The partitions that lack it.
-    """
-
-    column: str
-    partitions: Partitions
+    column: str  #: The column.
+    partitions: Partitions  #: The partitions that lack it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedTable:
-    """One table of the domain, compared with what is published.
+    """One table of the domain, compared with what is published."""
 
-    Attributes:
-        table: Its name.
-        accepted_partitions: How many partitions have an accepted version.
-        empty_partitions: How many of them have no rows, and so no file that was built in any version.
-        contract_version: The present version of a source's contract; null for a derived table.
-        built: By the version that a source's partitions were built in; empty for a derived table.
-        lacked: Columns of a derived table that older files do not have.
-        restate: The partitions that have to be built again to hold what is declared; null when there are none.
-        problems: Why the table cannot follow its declaration, or cannot be computed from its inputs.
-        inexact: The additions of floating-point numbers that its code shows.
-        added_doubles: Those that Spark's plan shows, by function and column.
-    """
-
-    table: str
-    accepted_partitions: int
-    empty_partitions: int
-    contract_version: int | None
+    table: str  #: Its name.
+    accepted_partitions: int  #: How many partitions have an accepted version.
+    empty_partitions: int  #: How many of them have no rows, and so no file that was built in any version.
+    contract_version: int | None  #: The present version of a source's contract; null for a derived table.
+    #: By the version that a source's partitions were built in; empty for a derived table.
     built: tuple[BuiltVersion, ...]
-    lacked: tuple[LackedColumn, ...]
+    lacked: tuple[LackedColumn, ...]  #: Columns of a derived table that older files do not have.
+    #: The partitions that have to be built again to hold what is declared; null when there are none.
     restate: Partitions | None
-    problems: tuple[str, ...]
-    inexact: tuple[InexactSum, ...] = ()
-    added_doubles: tuple[AddedDoubles, ...] = ()
+    problems: tuple[str, ...]  #: Why the table cannot follow its declaration, or cannot be computed from its inputs.
+    inexact: tuple[InexactSum, ...] = ()  #: The additions of floating-point numbers that its code shows.
+    added_doubles: tuple[AddedDoubles, ...] = ()  #: Those that Spark's plan shows, by function and column.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """The domain, compared with what is published.
+    """The domain, compared with what is published."""
 
-    Attributes:
-        agrees: Whether every table can follow its declaration, and every transform can read its inputs.
-        tables: Inputs before dependents.
-        problems: Tables that could not be looked at.
-    """
-
-    agrees: bool
-    tables: tuple[CheckedTable, ...]
-    problems: tuple[Problem, ...]
+    agrees: bool  #: Whether every table can follow its declaration, and every transform can read its inputs.
+    tables: tuple[CheckedTable, ...]  #: Inputs before dependents.
+    problems: tuple[Problem, ...]  #: Tables that could not be looked at.
 
 
 def check(ws: Workspace, listener: Listener = no_listener) -> CheckReport:

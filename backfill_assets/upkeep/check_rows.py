@@ -54,90 +54,59 @@ MOST_FAILURES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOnRows:
-    """What one gate found in the accepted rows that were checked.
+    """What one gate found in the accepted rows that were checked."""
 
-    Attributes:
-        gate: Its name.
-        blocking: Whether its failure would block a run.
-        measured: In how many partitions it was measured.
-        nothing_known: In how many of them it asked nothing, because its reference has no entry for them.
-        failed: The partitions that do not pass it; null when all do.
-        failures: What it found in the first of them, by partition.
-        keys: Keys of some rows that fail it.
-    """
-
-    gate: str
-    blocking: bool
-    measured: int
-    nothing_known: int
-    failed: Partitions | None
-    failures: tuple[CheckedGate, ...]
-    keys: tuple[FailingKey, ...]
+    gate: str  #: Its name.
+    blocking: bool  #: Whether its failure would block a run.
+    measured: int  #: In how many partitions it was measured.
+    nothing_known: int  #: In how many of them it asked nothing, because its reference has no entry for them.
+    failed: Partitions | None  #: The partitions that do not pass it; null when all do.
+    failures: tuple[CheckedGate, ...]  #: What it found in the first of them, by partition.
+    keys: tuple[FailingKey, ...]  #: Keys of some rows that fail it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotMeasurable:
-    """Accepted partitions that could not be measured.
+    """Accepted partitions that could not be measured."""
 
-    Attributes:
-        partitions: Which ones.
-        gates: With which gates.
-        why: The reason, of the first of them.
-    """
-
-    partitions: Partitions
-    gates: tuple[str, ...]
-    why: str
+    partitions: Partitions  #: Which ones.
+    gates: tuple[str, ...]  #: With which gates.
+    why: str  #: The reason, of the first of them.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsCheck:
-    """Accepted rows of a table, measured with the gates that it declares now.
+    """Accepted rows of a table, measured with the gates that it declares now."""
 
-    Attributes:
-        table: The table.
-        passes: Whether every blocking gate passed in every accepted partition that was asked for, and could be measured
-            there.
-        partitions: The accepted partitions that were measured; null when none could be.
-        asked: How many partitions were asked for; null where all accepted ones were.
-        not_accepted: Those of them without accepted rows, in which nothing was measured; null without any.
-        gates: What each gate found, as they are declared.
-        of_candidates: The gates that are asked only of candidates, and were not asked.
-        not_measurable: The accepted partitions that could not be measured with some gates, by reason.
-        replaced: Partitions of which another version was accepted while the one before it was measured.
-    """
-
-    table: str
+    table: str  #: The table.
+    #: Whether every blocking gate passed in every accepted partition that was asked for, and could be measured there.
     passes: bool
-    partitions: Partitions | None
-    asked: int | None
+    partitions: Partitions | None  #: The accepted partitions that were measured; null when none could be.
+    asked: int | None  #: How many partitions were asked for; null where all accepted ones were.
+    #: Those of them without accepted rows, in which nothing was measured; null without any.
     not_accepted: Partitions | None
-    gates: tuple[GateOnRows, ...]
-    of_candidates: tuple[str, ...]
+    gates: tuple[GateOnRows, ...]  #: What each gate found, as they are declared.
+    of_candidates: tuple[str, ...]  #: The gates that are asked only of candidates, and were not asked.
+    #: The accepted partitions that could not be measured with some gates, by reason.
     not_measurable: tuple[NotMeasurable, ...]
+    #: Partitions of which another version was accepted while the one before it was measured.
     replaced: Partitions | None
 
 
 @dataclass(kw_only=True)
 class _Checking:
-    """One check: what is measured, and what was found so far.
-
-    Attributes:
-        terms: The digests of the gates by name.
-        code: The digests of the code that measures gates, by name.
-        unmeasured: Why a gate could not measure a partition.
-    """
+    """One check: what is measured, and what was found so far."""
 
     ws: Workspace
     table: Table
     gates: tuple[Gate, ...]
-    terms: Mapping[str, str]
+    terms: Mapping[str, str]  #: The digests of the gates by name.
     accepted: Mapping[date, PartitionVersion]
     by: str
-    code: Mapping[str, str]
+    code: Mapping[str, str]  #: The digests of the code that measures gates, by name.
     found: list[CheckedGate] = field(default_factory=list)
     keys: list[FailingKey] = field(default_factory=list)
-    unmeasured: dict[tuple[str, date], str] = field(default_factory=dict)
+    unmeasured: dict[tuple[str, date], str] = field(default_factory=dict)  #: Why a gate could not measure a partition.
 
 
 def check_rows(

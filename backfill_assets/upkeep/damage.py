@@ -33,31 +33,18 @@ class Lost(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """What a problem of an audit is about.
+    """What a problem of an audit is about."""
 
-    Attributes:
-        kind: What is lost.
-        table: The table or the source; empty of what is of none.
-        grain: Of its partitions; None of a source file.
-        partition: The partition of a lost version.
-        run_id: The run that made the lost version.
-        place: The file or the folder, as a person finds it.
-        named: What the file was called where it came from, or which version of a reference it is.
-        sha256: Of its bytes, where they are to be found elsewhere.
-        repair: The open run that has begun to repair it, if there is one.
-        is_repaired: Whether that has only to be published.
-    """
-
-    kind: Lost
-    table: str = ""
-    grain: Grain | None = None
-    partition: date | None = None
-    run_id: str = ""
-    place: str = ""
-    named: str = ""
-    sha256: str = ""
-    repair: str = ""
-    is_repaired: bool = False
+    kind: Lost  #: What is lost.
+    table: str = ""  #: The table or the source; empty of what is of none.
+    grain: Grain | None = None  #: Of its partitions; None of a source file.
+    partition: date | None = None  #: The partition of a lost version.
+    run_id: str = ""  #: The run that made the lost version.
+    place: str = ""  #: The file or the folder, as a person finds it.
+    named: str = ""  #: What the file was called where it came from, or which version of a reference it is.
+    sha256: str = ""  #: Of its bytes, where they are to be found elsewhere.
+    repair: str = ""  #: The open run that has begun to repair it, if there is one.
+    is_repaired: bool = False  #: Whether that has only to be published.
 
 
 class Amiss(str):

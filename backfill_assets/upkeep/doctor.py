@@ -52,32 +52,21 @@ class Health(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedPart:
-    """One thing that operations stand on.
+    """One thing that operations stand on."""
 
-    Attributes:
-        part: Its name.
-        health: `sound`, `failed`, or `not needed` with these settings.
-        found: What was found, in words.
-        error: Why it failed; null when it did not, or when only a library's words are known.
-    """
-
-    part: str
-    health: Health
-    found: str
+    part: str  #: Its name.
+    health: Health  #: `sound`, `failed`, or `not needed` with these settings.
+    found: str  #: What was found, in words.
+    #: Why it failed; null when it did not, or when only a library's words are known.
     error: BackfillError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """What `doctor` found.
+    """What `doctor` found."""
 
-    Attributes:
-        is_sound: Whether nothing failed; else the exit code is 1.
-        parts: Every part, in the order in which operations need them.
-    """
-
-    is_sound: bool
-    parts: tuple[CheckedPart, ...]
+    is_sound: bool  #: Whether nothing failed; else the exit code is 1.
+    parts: tuple[CheckedPart, ...]  #: Every part, in the order in which operations need them.
 
 
 def examine(ws: Workspace, listener: Listener = no_listener) -> DoctorReport:

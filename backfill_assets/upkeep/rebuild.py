@@ -47,63 +47,41 @@ MOST_SAMPLED = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A partition whose rebuilt rows are not the recorded ones.
+    """A partition whose rebuilt rows are not the recorded ones."""
 
-    Attributes:
-        partition: Its first day.
-        expected_checksum: The recorded content checksum.
-        checksum: That of the rebuilt rows.
-        expected_rows: How many rows were recorded.
-        rows: How many were rebuilt.
-        added: Rebuilt rows whose key was not published; null when the published files are gone.
-        removed: Published rows whose key was not rebuilt, or null.
-        changed: Rows of the same key with another value in some column, or null.
-        unchanged: Rows that are equal, or null.
-        changed_columns: Changed rows by column, or null.
-    """
-
-    partition: date
-    expected_checksum: str
-    checksum: str
-    expected_rows: int
-    rows: int
-    added: int | None = None
-    removed: int | None = None
-    changed: int | None = None
-    unchanged: int | None = None
-    changed_columns: Mapping[str, int] | None = None
+    partition: date  #: Its first day.
+    expected_checksum: str  #: The recorded content checksum.
+    checksum: str  #: That of the rebuilt rows.
+    expected_rows: int  #: How many rows were recorded.
+    rows: int  #: How many were rebuilt.
+    added: int | None = None  #: Rebuilt rows whose key was not published; null when the published files are gone.
+    removed: int | None = None  #: Published rows whose key was not rebuilt, or null.
+    changed: int | None = None  #: Rows of the same key with another value in some column, or null.
+    unchanged: int | None = None  #: Rows that are equal, or null.
+    changed_columns: Mapping[str, int] | None = None  #: Changed rows by column, or null.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilt:
-    """Some partitions that were rebuilt.
-
-    Attributes:
-        differences: Where they are not the recorded ones.
-        sample: Some rows that differ: `before` as published, `after` as rebuilt.
-    """
+    """Some partitions that were rebuilt."""
 
     rows: int
-    differences: tuple[Difference, ...] = ()
-    sample: tuple[SampledRow, ...] = ()
+    differences: tuple[Difference, ...] = ()  #: Where they are not the recorded ones.
+    sample: tuple[SampledRow, ...] = ()  #: Some rows that differ: `before` as published, `after` as rebuilt.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilding:
-    """What rebuilding works with: the contract, what was recorded, and what is read.
-
-    Attributes:
-        from_raw: Days of a source are computed from the bytes that landed, instead of the conformed records.
-        reader: Whose decoded files are read then.
-    """
+    """What rebuilding works with: the contract, what was recorded, and what is read."""
 
     ws: Workspace
     manifest: Manifest
     candidates: Mapping[date, CandidatePartition]
     inputs: PinnedFiles
     imports: Sequence[ImportRecord]
+    #: Days of a source are computed from the bytes that landed, instead of the conformed records.
     from_raw: bool = False
-    reader: str = ""
+    reader: str = ""  #: Whose decoded files are read then.
 
     @property
     def table(self) -> Table:

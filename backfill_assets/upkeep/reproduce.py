@@ -47,53 +47,31 @@ _MOST_LISTED = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReproductionVersions:
-    """What a run was staged and rebuilt with.
+    """What a run was staged and rebuilt with."""
 
-    Attributes:
-        recorded: The versions that it was staged with.
-        present: The versions that it was rebuilt with.
-    """
-
-    recorded: Versions
-    present: Versions
+    recorded: Versions  #: The versions that it was staged with.
+    present: Versions  #: The versions that it was rebuilt with.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReproductionReport:
-    """The result of rebuilding a run.
+    """The result of rebuilding a run."""
 
-    Attributes:
-        run_id: The run.
-        table: Its table.
-        state: How far it is.
-        transform: The transform that computed it.
-        transform_version: The registered version of that transform.
-        code_digest: sha256 over the code of that transform.
-        versions: What it was staged and rebuilt with.
-        identical: Whether every content checksum is the recorded one; else the exit code is 1.
-        partitions: The partitions that were rebuilt.
-        of_partitions: How many the run has.
-        rows: How many rows were rebuilt.
-        differences: Where they are not the recorded ones.
-        sample: Some rows that differ: `before` as published, `after` as rebuilt.
-        archived_code: Whether its archived code has computed it, since the present code is other code.
-        behind: With `--from-raw`, the same of the runs whose partitions it read, back to the files that landed.
-    """
-
-    run_id: str
-    table: str
-    state: RunState
-    transform: str
-    transform_version: str
-    code_digest: str
-    versions: ReproductionVersions
-    identical: bool
-    partitions: Partitions
-    of_partitions: int
-    rows: int
-    differences: tuple[Difference, ...]
-    sample: tuple[SampledRow, ...]
-    archived_code: bool = False
+    run_id: str  #: The run.
+    table: str  #: Its table.
+    state: RunState  #: How far it is.
+    transform: str  #: The transform that computed it.
+    transform_version: str  #: The registered version of that transform.
+    code_digest: str  #: sha256 over the code of that transform.
+    versions: ReproductionVersions  #: What it was staged and rebuilt with.
+    identical: bool  #: Whether every content checksum is the recorded one; else the exit code is 1.
+    partitions: Partitions  #: The partitions that were rebuilt.
+    of_partitions: int  #: How many the run has.
+    rows: int  #: How many rows were rebuilt.
+    differences: tuple[Difference, ...]  #: Where they are not the recorded ones.
+    sample: tuple[SampledRow, ...]  #: Some rows that differ: `before` as published, `after` as rebuilt.
+    archived_code: bool = False  #: Whether its archived code has computed it, since the present code is other code.
+    #: With `--from-raw`, the same of the runs whose partitions it read, back to the files that landed.
     behind: tuple[ReproductionReport, ...] = ()
 
 

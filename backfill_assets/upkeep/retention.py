@@ -61,45 +61,30 @@ class LeftAlone(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldRun:
-    """What retention asks of a run.
-
-    Attributes:
-        changed_at: When it came into its state.
-        published_at: When its latest publication landed; None when it never was.
-        is_trial: It is of a mode that never publishes.
-        staged: The files of its candidate by partition.
-        inputs: What it reads, its proof included.
-    """
+    """What retention asks of a run."""
 
     run_id: str
     table: str
     state: RunState
-    changed_at: datetime
-    published_at: datetime | None = None
-    is_trial: bool = False
-    staged: Mapping[date, Paths] = field(default_factory=dict)
-    inputs: tuple[PinnedInput, ...] = ()
+    changed_at: datetime  #: When it came into its state.
+    published_at: datetime | None = None  #: When its latest publication landed; None when it never was.
+    is_trial: bool = False  #: It is of a mode that never publishes.
+    staged: Mapping[date, Paths] = field(default_factory=dict)  #: The files of its candidate by partition.
+    inputs: tuple[PinnedInput, ...] = ()  #: What it reads, its proof included.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """Everything that holds files.
-
-    Attributes:
-        live: Per table, the files that its log shows to readers.
-        left_alone: Tables that nothing is decided about, and why.
-        quarantines: Tables of rejected records: only their log determines what is needed.
-        imports: Every landed file's id, and whether it is being landed right now.
-        replayed: The versions that replays have still to send.
-    """
+    """Everything that holds files."""
 
     runs: tuple[HeldRun, ...]
     versions: tuple[PartitionVersion, ...]
-    live: Mapping[str, Paths]
-    left_alone: Mapping[str, LeftAlone] = field(default_factory=dict)
-    quarantines: frozenset[str] = frozenset()
+    live: Mapping[str, Paths]  #: Per table, the files that its log shows to readers.
+    left_alone: Mapping[str, LeftAlone] = field(default_factory=dict)  #: Tables that nothing is decided about, and why.
+    quarantines: frozenset[str] = frozenset()  #: Tables of rejected records: only their log determines what is needed.
+    #: Every landed file's id, and whether it is being landed right now.
     imports: Mapping[str, bool] = field(default_factory=dict)
-    replayed: tuple[Key, ...] = ()
+    replayed: tuple[Key, ...] = ()  #: The versions that replays have still to send.
 
     @cached_property
     def states(self) -> Mapping[str, RunState]:
@@ -125,18 +110,12 @@ class Horizons:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of every listed file.
+    """What becomes of every listed file."""
 
-    Attributes:
-        kept, removed: By table and path, why.
-        versions: The versions that lose files.
-        skipped: Tables that were left alone, and why.
-    """
-
-    kept: Mapping[str, Mapping[str, Why]]
-    removed: Mapping[str, Mapping[str, Why]]
-    versions: tuple[Key, ...]
-    skipped: Mapping[str, LeftAlone]
+    kept: Mapping[str, Mapping[str, Why]]  #: By table and path, why.
+    removed: Mapping[str, Mapping[str, Why]]  #: By table and path, why.
+    versions: tuple[Key, ...]  #: The versions that lose files.
+    skipped: Mapping[str, LeftAlone]  #: Tables that were left alone, and why.
 
     def without(self, tables: Mapping[str, LeftAlone]) -> Decision:
         """The same decision about the other tables; these are left alone, for the given reasons."""

@@ -65,18 +65,13 @@ def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planned:
-    """What is to be removed, and the facts of that decision.
-
-    Attributes:
-        states: Of the runs as they were.
-        publications: The states of publications by table, as they were.
-    """
+    """What is to be removed, and the facts of that decision."""
 
     horizons: Horizons
     decision: Decision
     sizes: Sizes
-    states: Mapping[str, RunState]
-    publications: Mapping[str, Mapping[str, PublicationState]]
+    states: Mapping[str, RunState]  #: Of the runs as they were.
+    publications: Mapping[str, Mapping[str, PublicationState]]  #: The states of publications by table, as they were.
     problems: Problems
 
     def report(self, *, is_dry_run: bool) -> VacuumReport:

@@ -15,80 +15,47 @@ Sizes = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileCount:
-    """Some files.
+    """Some files."""
 
-    Attributes:
-        files: How many there are.
-        size_bytes: How large they are together.
-    """
-
-    files: int
-    size_bytes: int
+    files: int  #: How many there are.
+    size_bytes: int  #: How large they are together.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumedFolder:
-    """The files of one folder below `_runs/` that share a reason.
+    """The files of one folder below `_runs/` that share a reason."""
 
-    Attributes:
-        run_id: The folder: a run, a landed file, or `_reproduced`.
-        kept: Whether they stay.
-        reason: Why they stay, or go.
-        files: How many there are.
-        size_bytes: How large they are together.
-    """
-
-    run_id: str
-    kept: bool
-    reason: Why
-    files: int
-    size_bytes: int
+    run_id: str  #: The folder: a run, a landed file, or `_reproduced`.
+    kept: bool  #: Whether they stay.
+    reason: Why  #: Why they stay, or go.
+    files: int  #: How many there are.
+    size_bytes: int  #: How large they are together.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumedTable:
-    """The staged files of one table.
+    """The staged files of one table."""
 
-    Attributes:
-        table: Its name.
-        skipped: Why it was left alone, or null.
-        removed: What went, or would go.
-        kept: What stays.
-        runs: The same by folder and reason.
-    """
-
-    table: str
-    skipped: LeftAlone | None
-    removed: FileCount
-    kept: FileCount
-    runs: tuple[VacuumedFolder, ...]
+    table: str  #: Its name.
+    skipped: LeftAlone | None  #: Why it was left alone, or null.
+    removed: FileCount  #: What went, or would go.
+    kept: FileCount  #: What stays.
+    runs: tuple[VacuumedFolder, ...]  #: The same by folder and reason.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumReport:
-    """What a clean-up of staged files did, or would do.
+    """What a clean-up of staged files did, or would do."""
 
-    Attributes:
-        dry_run: Whether it only reported what would be removed.
-        at: The present, by which files are judged.
-        rollback_days: For how long a replaced version can be brought back.
-        reproduction_days: For how long a run can be reproduced after its publication.
-        removed: What went, or would go.
-        kept: What stays.
-        versions_removed: How many versions lose files.
-        tables: The same by table.
-        problems: Tables that could not be vacuumed, while the others were.
-    """
-
-    dry_run: bool
-    at: datetime
-    rollback_days: int
-    reproduction_days: int
-    removed: FileCount
-    kept: FileCount
-    versions_removed: int
-    tables: tuple[VacuumedTable, ...]
-    problems: tuple[Problem, ...]
+    dry_run: bool  #: Whether it only reported what would be removed.
+    at: datetime  #: The present, by which files are judged.
+    rollback_days: int  #: For how long a replaced version can be brought back.
+    reproduction_days: int  #: For how long a run can be reproduced after its publication.
+    removed: FileCount  #: What went, or would go.
+    kept: FileCount  #: What stays.
+    versions_removed: int  #: How many versions lose files.
+    tables: tuple[VacuumedTable, ...]  #: The same by table.
+    problems: tuple[Problem, ...]  #: Tables that could not be vacuumed, while the others were.
 
 
 def vacuum_report(

@@ -52,33 +52,20 @@ AUTUMN = DayRange.inclusive(date(2006, 11, 15), date(2006, 11, 30))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What of the log is landed, what of it is restated, and which event is corrected.
+    """What of the log is landed, what of it is restated, and which event is corrected."""
 
-    Attributes:
-        landed: The days whose events are landed; None for the whole log.
-        restated: The days that are published, restated and rolled back.
-        events: How many events are landed.
-        event_days: On how many days.
-        rows: How many rows the restated days have.
-        months: The months that are published over the restated days.
-        later: Days that are published after the restated ones, so that they end where the window of an event ends.
-        notified: An event that started the payment clock of its case, and is corrected to one that starts none.
-        notified_on: Its day, in UTC.
-        changed: The days on which that clock was tracked.
-        reached: The published days whose window holds the event.
-    """
-
-    landed: DayRange | None
-    restated: DayRange
-    events: int
-    event_days: int
-    rows: int
-    months: tuple[date, ...]
+    landed: DayRange | None  #: The days whose events are landed; None for the whole log.
+    restated: DayRange  #: The days that are published, restated and rolled back.
+    events: int  #: How many events are landed.
+    event_days: int  #: On how many days.
+    rows: int  #: How many rows the restated days have.
+    months: tuple[date, ...]  #: The months that are published over the restated days.
+    #: Days that are published after the restated ones, so that they end where the window of an event ends.
     later: DayRange | None
-    notified: str
-    notified_on: date
-    changed: DayRange
-    reached: tuple[date, ...]
+    notified: str  #: An event that started the payment clock of its case, and is corrected to one that starts none.
+    notified_on: date  #: Its day, in UTC.
+    changed: DayRange  #: The days on which that clock was tracked.
+    reached: tuple[date, ...]  #: The published days whose window holds the event.
 
     @property
     def causes(self) -> set[Cause]:

@@ -42,19 +42,12 @@ YEAR = DayRange.inclusive(date(2006, 1, 1), date(2006, 12, 31))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """What of the log is landed, and what is published over it.
+    """What of the log is landed, and what is published over it."""
 
-    Attributes:
-        landed: The days whose events are landed.
-        published: The days that are published, whole months.
-        one_in: Of so many cases one is landed.
-        events: How many events of 2006 that are.
-    """
-
-    landed: DayRange
-    published: DayRange
-    one_in: int
-    events: int
+    landed: DayRange  #: The days whose events are landed.
+    published: DayRange  #: The days that are published, whole months.
+    one_in: int  #: Of so many cases one is landed.
+    events: int  #: How many events of 2006 that are.
 
 
 JULY = Part(

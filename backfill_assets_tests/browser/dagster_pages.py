@@ -22,15 +22,10 @@ RUN_MS = 480_000
 
 @dataclass(frozen=True, kw_only=True)
 class DagsterPages:
-    """Dagster in a window of the browser.
+    """Dagster in a window of the browser."""
 
-    Attributes:
-        page: The window.
-        address: Of the web server.
-    """
-
-    page: Page
-    address: str
+    page: Page  #: The window.
+    address: str  #: Of the web server.
 
     def launch(
         self, job: str, chosen: str, *, ready: Callable[[Page], None] = lambda _page: None, **typed: str

@@ -10,15 +10,10 @@ from playwright.sync_api import Page, expect
 
 @dataclass(frozen=True, kw_only=True)
 class DeskPages:
-    """The desk in a window of the browser.
+    """The desk in a window of the browser."""
 
-    Attributes:
-        page: The window.
-        address: Where it is served.
-    """
-
-    page: Page
-    address: str
+    page: Page  #: The window.
+    address: str  #: Where it is served.
 
     def find_number(self, table: str, partition: str, key: Mapping[str, str]) -> None:
         """Asks where a number came from, by the form: a table, a partition, and then a key."""

@@ -15,13 +15,9 @@ AT_REST_MS = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Pictures:
-    """Takes pictures of pages.
+    """Takes pictures of pages."""
 
-    Attributes:
-        folder: Where they go; None to take none.
-    """
-
-    folder: Path | None
+    folder: Path | None  #: Where they go; None to take none.
 
     def take(self, page: Page, name: str) -> None:
         """What the window shows, as a small file."""

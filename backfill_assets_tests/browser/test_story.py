@@ -44,34 +44,21 @@ FOLLOW = "backfill_monthly_tables"
 
 @dataclass(frozen=True, kw_only=True)
 class Homes:
-    """Two homes that began as one.
+    """Two homes that began as one."""
 
-    Attributes:
-        browser: Where the story is told in the browser.
-        commands: Where it has been told by commands.
-        sequence: The last event that both share.
-    """
-
-    browser: Terminal
-    commands: Terminal
-    sequence: int
+    browser: Terminal  #: Where the story is told in the browser.
+    commands: Terminal  #: Where it has been told by commands.
+    sequence: int  #: The last event that both share.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """The story, as the browser has told it.
+    """The story, as the browser has told it."""
 
-    Attributes:
-        home: Where it happened.
-        run_id: The run that was planned in the launchpad.
-        desk: The desk's pages.
-        elsewhere: Addresses that the desk's pages asked for outside of the desk.
-    """
-
-    home: Terminal
-    run_id: str
-    desk: DeskPages
-    elsewhere: list[str]
+    home: Terminal  #: Where it happened.
+    run_id: str  #: The run that was planned in the launchpad.
+    desk: DeskPages  #: The desk's pages.
+    elsewhere: list[str]  #: Addresses that the desk's pages asked for outside of the desk.
 
 
 def workspace(home: Path) -> Workspace:

@@ -120,18 +120,12 @@ def opened(home: Path, time: Time, version: str = "2.0.0", policy: Policy = POLI
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What readers see of a partition.
-
-    Attributes:
-        by: The run that made it, or the last one that found it equal.
-        release: Of the run that made it.
-        keys: The orders of its window in what that run has read; empty for gold.
-    """
+    """What readers see of a partition."""
 
     claim: Claim
-    by: str
-    release: str
-    keys: Keys
+    by: str  #: The run that made it, or the last one that found it equal.
+    release: str  #: Of the run that made it.
+    keys: Keys  #: The orders of its window in what that run has read; empty for gold.
 
 
 @dataclass(kw_only=True)

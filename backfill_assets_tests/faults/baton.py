@@ -34,21 +34,15 @@ class Stuck(Exception):
 
 @dataclass(kw_only=True)
 class Actor:
-    """A thread that acts.
-
-    Attributes:
-        at: The stop where it stands.
-        can_fail: Whether what comes next at this stop may fail with an error of the machinery.
-        outcome: What it returned or raised, once `ended`.
-    """
+    """A thread that acts."""
 
     name: str
     act: Callable[[], object]
     stops_at: Callable[[str], bool]
-    at: str = "start"
-    can_fail: bool = False
+    at: str = "start"  #: The stop where it stands.
+    can_fail: bool = False  #: Whether what comes next at this stop may fail with an error of the machinery.
     ended: bool = False
-    outcome: object = None
+    outcome: object = None  #: What it returned or raised, once `ended`.
     _order: Order = Order.GO
     _held: int = 0
     _go: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))

@@ -31,19 +31,12 @@ Fate = Valid | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hostile:
-    """A file and what has to become of it.
+    """A file and what has to become of it."""
 
-    Attributes:
-        kind: How it was made, as the table of results names it.
-        name: Its name.
-        content: Its bytes.
-        records: Its records in order, or None when it has to be refused as a whole.
-    """
-
-    kind: str
-    name: str
-    content: bytes
-    records: tuple[Fate, ...] | None
+    kind: str  #: How it was made, as the table of results names it.
+    name: str  #: Its name.
+    content: bytes  #: Its bytes.
+    records: tuple[Fate, ...] | None  #: Its records in order, or None when it has to be refused as a whole.
 
 
 # ------------------------------------------------------------------------------------------------ values
@@ -144,15 +137,10 @@ EXACT_NUMBERS: Sequence[str] = (
 
 @dataclass
 class Author:
-    """Makes records with known fates.
+    """Makes records with known fates."""
 
-    Attributes:
-        random: Everything that varies comes from it.
-        prefix: Of the keys that occur in no other file.
-    """
-
-    random: random.Random
-    prefix: str
+    random: random.Random  #: Everything that varies comes from it.
+    prefix: str  #: Of the keys that occur in no other file.
     made: int = 0
 
     def key(self) -> str:

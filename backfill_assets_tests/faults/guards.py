@@ -33,16 +33,11 @@ Replacing = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """A guard of the protocol.
+    """A guard of the protocol."""
 
-    Attributes:
-        without: What happens without it.
-        removed: What replaces what at which seams.
-        seen_by: A seed, or a pair one of whose orders shows what the guard is for; `--sweep` finds others.
-    """
-
-    without: str
-    removed: Mapping[Seam, Replacing]
+    without: str  #: What happens without it.
+    removed: Mapping[Seam, Replacing]  #: What replaces what at which seams.
+    #: A seed, or a pair one of whose orders shows what the guard is for; `--sweep` finds others.
     seen_by: tuple[str, str] | int
 
 

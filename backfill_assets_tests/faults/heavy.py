@@ -28,15 +28,11 @@ MOST_SECONDS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heavy:
-    """A file that is made to fill memory.
-
-    Attributes:
-        landed: How many records it holds; None when it has to be refused.
-    """
+    """A file that is made to fill memory."""
 
     name: str
     content: bytes
-    landed: int | None
+    landed: int | None  #: How many records it holds; None when it has to be refused.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,13 +64,9 @@ SHARE = 250
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interleaving:
-    """One run: who acted, in which order, and what was found_violations.
+    """One run: who acted, in which order, and what was found_violations."""
 
-    Attributes:
-        name: What to say to see it again: a seed, or a number among a pair's orders.
-    """
-
-    name: str
+    name: str  #: What to say to see it again: a seed, or a number among a pair's orders.
     actors: tuple[str, ...]
     turns: tuple[Turn, ...]
     outcomes: tuple[str, ...]

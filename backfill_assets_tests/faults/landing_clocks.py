@@ -27,26 +27,17 @@ class NoInstant(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
-    """What a source declares of its times.
+    """What a source declares of its times."""
 
-    Attributes:
-        event: The column of the event time, a date or a timestamp.
-        partition: The column of the partition.
-        zone: Where local times are read; empty for nowhere.
-        repeated: Which of two hours; empty where that is not declared.
-        ahead: How far events may be after the landing.
-        planned: Whether they may be as far as they like.
-    """
-
-    event: str
-    partition: str
+    event: str  #: The column of the event time, a date or a timestamp.
+    partition: str  #: The column of the partition.
     key: tuple[str, ...]
     landed_at: datetime
     first_day: date
-    zone: str = ""
-    repeated: str = ""
-    ahead: timedelta = timedelta(0)
-    planned: bool = False
+    zone: str = ""  #: Where local times are read; empty for nowhere.
+    repeated: str = ""  #: Which of two hours; empty where that is not declared.
+    ahead: timedelta = timedelta(0)  #: How far events may be after the landing.
+    planned: bool = False  #: Whether they may be as far as they like.
 
     def rule(self, column: str) -> str:
         """Which of two hours the times of a column are."""

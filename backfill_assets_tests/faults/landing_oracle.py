@@ -33,12 +33,7 @@ class FileRefused(Exception):
 
 
 class Wrong(ValueError):
-    """A value that its column does not take.
-
-    Attributes:
-        misfit: It has the right form, and the type has no room for it.
-        quoted: The reason ends with the value.
-    """
+    """A value that its column does not take."""
 
     def __init__(self, *, misfit: bool = False, quoted: bool = True) -> None:
         self.misfit, self.quoted = misfit, quoted
@@ -46,19 +41,12 @@ class Wrong(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """A record of a file.
+    """A record of a file."""
 
-    Attributes:
-        written: By column, what the file has.
-        types: By column, as which type a Parquet file has it.
-        values: By column, its value or why it has none.
-        broken: It is no record at all; the text has to occur in the reason.
-    """
-
-    written: Mapping[str, Any]
-    types: Mapping[str, pa.DataType] = field(default_factory=dict)
-    values: Mapping[str, Any] = field(default_factory=dict)
-    broken: str | None = None
+    written: Mapping[str, Any]  #: By column, what the file has.
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)  #: By column, as which type a Parquet file has it.
+    values: Mapping[str, Any] = field(default_factory=dict)  #: By column, its value or why it has none.
+    broken: str | None = None  #: It is no record at all; the text has to occur in the reason.
 
     @property
     def culprits(self) -> tuple[str, ...]:

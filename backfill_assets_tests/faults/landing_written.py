@@ -36,21 +36,14 @@ _MICROS: Mapping[str, Fraction] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts:
-    """What a source declares of the texts of its values.
+    """What a source declares of the texts of its values."""
 
-    Attributes:
-        forms: By column its patterns, and units of numbers since 1970 with a colon before them, such as `:ms`.
-        marks: What is before the fraction of a number, and between its groups.
-        words: The texts for true and for false.
-        nulls: The texts of no value.
-        times: In which zone local times are read.
-    """
-
+    #: By column its patterns, and units of numbers since 1970 with a colon before them, such as `:ms`.
     forms: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    marks: tuple[str, str] = (".", "")
-    words: tuple[tuple[str, ...], tuple[str, ...]] = (("true",), ("false",))
-    nulls: tuple[str, ...] = ()
-    times: Times | None = None
+    marks: tuple[str, str] = (".", "")  #: What is before the fraction of a number, and between its groups.
+    words: tuple[tuple[str, ...], tuple[str, ...]] = (("true",), ("false",))  #: The texts for true and for false.
+    nulls: tuple[str, ...] = ()  #: The texts of no value.
+    times: Times | None = None  #: In which zone local times are read.
 
     def judged(
         self, written: Mapping[str, Any], schema: T.StructType, *, rounds: bool, without: Collection[str] = ()

@@ -58,16 +58,11 @@ Argv = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Typed:
-    """What became of a command.
-
-    Attributes:
-        error: Why it was refused, or what it failed with.
-        failed: Whether a person has to look at something, which its document says.
-    """
+    """What became of a command."""
 
     argv: Argv
     code: int
-    error: BackfillError | None
+    error: BackfillError | None  #: Why it was refused, or what it failed with.
     output: str
 
     @property
@@ -143,18 +138,13 @@ _SURROUNDINGS = Surroundings(
 
 @dataclass(kw_only=True)
 class Walker:
-    """Follows next steps, and counts them.
-
-    Attributes:
-        followed: How many commands were typed because a next step named them.
-        kinds: The same by what was refused, and how many alternatives name no command.
-        circles: What did not lead on.
-    """
+    """Follows next steps, and counts them."""
 
     folder: Path
-    followed: int = 0
+    followed: int = 0  #: How many commands were typed because a next step named them.
+    #: The same by what was refused, and how many alternatives name no command.
     kinds: dict[str, int] = field(default_factory=dict)
-    circles: list[str] = field(default_factory=list)
+    circles: list[str] = field(default_factory=list)  #: What did not lead on.
 
     def after(self, terminal: Terminal, typed: Typed) -> None:
         """Follows every alternative of what a refused or failed command says to do next."""

@@ -22,13 +22,9 @@ class NoServer(Exception):
 
 @dataclass
 class Servers:
-    """Servers on loopback.
+    """Servers on loopback."""
 
-    Attributes:
-        stack: What ends them.
-    """
-
-    stack: ExitStack
+    stack: ExitStack  #: What ends them.
 
     @cached_property
     def api(self) -> Api:

@@ -71,27 +71,22 @@ def _dying(dies: str) -> Any:
 
 @dataclass(kw_only=True)
 class Replay:
-    """A replay under way.
-
-    Attributes:
-        current: The run whose rows each day has.
-        before: The run whose rows each day had before a run replaced them.
-        standing: The runs that can be rolled back, with their publications, in order.
-        launches: Everything that was launched, at the end.
-    """
+    """A replay under way."""
 
     hand: Hand
     chance: random.Random
     instance: DagsterInstance
     home: Path
-    current: dict[date, str] = field(default_factory=dict)
+    current: dict[date, str] = field(default_factory=dict)  #: The run whose rows each day has.
+    #: The run whose rows each day had before a run replaced them.
     before: dict[tuple[str, date], str] = field(default_factory=dict)
+    #: The runs that can be rolled back, with their publications, in order.
     standing: list[tuple[str, str]] = field(default_factory=list)
     publications: int = 0
     rollbacks: int = 0
     kills: int = 0
     ticks: int = 0
-    launches: tuple[DagsterRun, ...] = ()
+    launches: tuple[DagsterRun, ...] = ()  #: Everything that was launched, at the end.
     process: Any = None
     orders: Connection | None = None
 

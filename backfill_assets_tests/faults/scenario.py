@@ -24,23 +24,17 @@ _OF_A_FEED = ("_operation", "_ended_by")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """One operation that is killed.
-
-    Attributes:
-        home: The home it begins from: `published` (January, in silver), `month` (February, in silver and gold),
-            `feed` (January from a change feed, in silver) or `peaks` (snapshots of January, in silver).
-        prepare: Brings the home to where the operation begins.
-        act: The operation; it runs in a process that is killed.
-        finish: Does what is still to be done, whatever was done before; it can be called at any time.
-        needs_spark: Whether acting starts Spark, which costs seconds.
-    """
+    """One operation that is killed."""
 
     name: str
+    #: The home it begins from: `published` (January, in silver), `month` (February, in silver and gold), `feed`
+    #: (January from a change feed, in silver) or `peaks` (snapshots of January, in silver).
     home: str
-    prepare: Callable[[Shop], Notes]
-    act: Callable[[Workspace, Notes], object]
+    prepare: Callable[[Shop], Notes]  #: Brings the home to where the operation begins.
+    act: Callable[[Workspace, Notes], object]  #: The operation; it runs in a process that is killed.
+    #: Does what is still to be done, whatever was done before; it can be called at any time.
     finish: Callable[[Shop, Notes], object]
-    needs_spark: bool = False
+    needs_spark: bool = False  #: Whether acting starts Spark, which costs seconds.
 
 
 class Stopped(BaseException):

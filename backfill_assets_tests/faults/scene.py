@@ -146,16 +146,12 @@ def reached(point: Point) -> None:
 
 @dataclass(kw_only=True)
 class Scene:
-    """One copy of the history, and what the test knows of it.
-
-    Attributes:
-        gated: What the gates saw, for every run, in the order of gating.
-        attempts: How many times something was staged.
-    """
+    """One copy of the history, and what the test knows of it."""
 
     ws: Workspace
+    #: What the gates saw, for every run, in the order of gating.
     gated: dict[str, list[Gated]] = field(default_factory=dict)
-    attempts: int = 0
+    attempts: int = 0  #: How many times something was staged.
 
     @property
     def later(self) -> Workspace:

@@ -65,17 +65,11 @@ SERVER = "726757ad-4455-11e8-ae04-0242ac110002"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """What files call the columns of a contract.
+    """What files call the columns of a contract."""
 
-    Attributes:
-        header: What a file has, in order: names of columns, or ways to members.
-        places: By column of the contract, which of these it is, or which are joined.
-        names: What is declared of it.
-    """
-
-    header: tuple[Way, ...]
-    places: Mapping[str, tuple[int, ...]]
-    names: Mapping[FileName, str]
+    header: tuple[Way, ...]  #: What a file has, in order: names of columns, or ways to members.
+    places: Mapping[str, tuple[int, ...]]  #: By column of the contract, which of these it is, or which are joined.
+    names: Mapping[FileName, str]  #: What is declared of it.
 
     def cells(self, row: Row) -> list[str | None]:
         """What a record has, in the order of the header; another text where no column is read from."""

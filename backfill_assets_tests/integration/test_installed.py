@@ -26,19 +26,12 @@ OPTIONAL = ("dagster_webserver", "starlette", "uvicorn", "psycopg", "pytest")
 
 @dataclass(frozen=True, kw_only=True)
 class Installed:
-    """The wheel in an environment of its own, without extras.
+    """The wheel in an environment of its own, without extras."""
 
-    Attributes:
-        wheel: The file.
-        python: The environment's interpreter.
-        folder: The empty folder in which commands are typed.
-        index: Where packages come from.
-    """
-
-    wheel: Path
-    python: Path
-    folder: Path
-    index: Mapping[str, str]
+    wheel: Path  #: The file.
+    python: Path  #: The environment's interpreter.
+    folder: Path  #: The empty folder in which commands are typed.
+    index: Mapping[str, str]  #: Where packages come from.
 
     def installs(self, what: str) -> None:
         """Installs the wheel, or an extra of it, with the locked versions of what it needs."""

@@ -83,14 +83,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A candidate: its files, what the gates saw, what they compared it with, and whether that is the same.
-
-    Attributes:
-        attempt: The process that has it.
-        lease: Of that process: `alive`, or `ended`.
-        worker: Who staged its files; empty for what was there at the beginning.
-        cancelled: It was once; kept beside its state, which a missing guard may change.
-    """
+    """A candidate: its files, what the gates saw, what they compared it with, and whether that is the same."""
 
     files: Mapping[int, Files]
     gated: Mapping[int, Files]
@@ -98,10 +91,10 @@ class Run:
     state: str = "PASSED"
     approved: bool = True
     is_equal: bool = False
-    attempt: str = ""
-    lease: str = ""
-    worker: str = ""
-    cancelled: bool = False
+    attempt: str = ""  #: The process that has it.
+    lease: str = ""  #: Of that process: `alive`, or `ended`.
+    worker: str = ""  #: Who staged its files; empty for what was there at the beginning.
+    cancelled: bool = False  #: It was once; kept beside its state, which a missing guard may change.
 
     def __hash__(self) -> int:
         return hash((self.state, self.approved, self.attempt, tuple(self.files.items()), tuple(self.gated.items())))
@@ -125,12 +118,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything there is.
-
-    Attributes:
-        paused: Processes that sleep, so that they renew no lease.
-        excused: Attempts that may find their run taken: their lease ended while they slept, or a person took it over.
-    """
+    """Everything there is."""
 
     table: Table
     version: int
@@ -144,7 +132,8 @@ class State:
     processes: tuple[Process, ...]
     landed: Mapping[str, Table]
     foreign: frozenset[int] = frozenset()
-    paused: frozenset[str] = frozenset()
+    paused: frozenset[str] = frozenset()  #: Processes that sleep, so that they renew no lease.
+    #: Attempts that may find their run taken: their lease ended while they slept, or a person took it over.
     excused: frozenset[str] = frozenset()
 
     def __hash__(self) -> int:

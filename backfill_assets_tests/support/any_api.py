@@ -125,17 +125,12 @@ def any_api() -> Iterator[AnyApi]:
 
 
 class AnyCapture:
-    """Captures of an API, each in a process of its own as far as the API can tell.
-
-    Attributes:
-        lines: The records that were captured, as they were written.
-        captured: The positions that are files.
-    """
+    """Captures of an API, each in a process of its own as far as the API can tell."""
 
     def __init__(self, folder: Path, declared: HttpApi, secret: HttpSecrets | None = None, zone: str = "UTC") -> None:
         self._copy, self._declared, self._secret, self._zone = folder / "copy", declared, secret or HttpSecrets(), zone
-        self.captured: list[Captured] = []
-        self.lines: list[bytes] = []
+        self.captured: list[Captured] = []  #: The positions that are files.
+        self.lines: list[bytes] = []  #: The records that were captured, as they were written.
         self.answers: list[bytes] = []
 
     @property

@@ -29,22 +29,15 @@ Fault = tuple[int, Headers, bytes] | str
 
 @dataclass(kw_only=True)
 class Api:
-    """An API with sales, and what is wrong with it.
-
-    Attributes:
-        sales: Its records by id.
-        faults: By the number of a request, counted from 1, what happens in place of the right answer.
-        before: Called before each request is answered, with its number.
-        requests: What was asked: path and parameters.
-        is_secured: Whether it wants a token, which `token_lasts` requests use up.
-    """
+    """An API with sales, and what is wrong with it."""
 
     url: str = ""
-    sales: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sales: dict[str, dict[str, Any]] = field(default_factory=dict)  #: Its records by id.
+    #: By the number of a request, counted from 1, what happens in place of the right answer.
     faults: dict[int, Fault] = field(default_factory=dict)
-    before: Callable[[int], None] = lambda _: None
-    requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
-    is_secured: bool = False
+    before: Callable[[int], None] = lambda _: None  #: Called before each request is answered, with its number.
+    requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)  #: What was asked: path and parameters.
+    is_secured: bool = False  #: Whether it wants a token, which `token_lasts` requests use up.
     token_lasts: int = 1_000_000
     token: str = ""
     tokens: int = 0
@@ -191,17 +184,11 @@ def running_api() -> Iterator[Api]:
 
 @dataclass(frozen=True, kw_only=True)
 class ApiShop(StreamShop):
-    """A shop over an API.
+    """A shop over an API."""
 
-    Attributes:
-        api: The API.
-        path: What of it is asked.
-        kind: The declaration that `declared` changes.
-    """
-
-    api: Api
-    path: str = "/v1/sales"
-    kind: HttpApi = captured_api.API
+    api: Api  #: The API.
+    path: str = "/v1/sales"  #: What of it is asked.
+    kind: HttpApi = captured_api.API  #: The declaration that `declared` changes.
 
     def environment(self) -> Mapping[str, str]:
         return {

@@ -76,19 +76,13 @@ def clock_of(home: Path) -> Clock:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamShop:
-    """A shop of a home of its own whose sales are captured.
+    """A shop of a home of its own whose sales are captured."""
 
-    Attributes:
-        home: Its home.
-        spark: The session of the test.
-        declared: What the declaration of the stream has that is not usual.
-        policy: The policy of the source.
-    """
-
-    home: Path
-    spark: SparkSession | None = None
+    home: Path  #: Its home.
+    spark: SparkSession | None = None  #: The session of the test.
+    #: What the declaration of the stream has that is not usual.
     declared: Mapping[str, Any] = field(default_factory=dict)
-    policy: Policy = SOURCE_POLICY
+    policy: Policy = SOURCE_POLICY  #: The policy of the source.
 
     def environment(self) -> Mapping[str, str]:
         """Of a process that works in the shop."""
@@ -208,17 +202,11 @@ class StreamShop:
 
 @dataclass(frozen=True, kw_only=True)
 class CapturedShop(StreamShop):
-    """A shop over a topic.
+    """A shop over a topic."""
 
-    Attributes:
-        broker: Where the topic is.
-        topic: Its name.
-        live_topics: The topics that were there before and may be replayed to.
-    """
-
-    broker: Broker
-    topic: str
-    live_topics: tuple[str, ...] = ()
+    broker: Broker  #: Where the topic is.
+    topic: str  #: Its name.
+    live_topics: tuple[str, ...] = ()  #: The topics that were there before and may be replayed to.
 
     def environment(self) -> Mapping[str, str]:
         return {

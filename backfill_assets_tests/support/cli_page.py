@@ -1,7 +1,7 @@
 """The tables of fields in docs/cli.md, generated from the classes that become the JSON.
 
 Between `<!-- fields: MODULE.CLASS -->` and `<!-- end of fields -->` stands what the class says of itself: its fields,
-their types in words, and the sentences of its docstring. The rest of the page is written by hand. `make docs` writes
+their types in words, and the comments on their lines. The rest of the page is written by hand. `make docs` writes
 the tables.
 """
 
@@ -25,6 +25,7 @@ from backfill_assets.planning.partitions import DayRange, Partitions
 from backfill_assets.planning.windows import AnyWindow
 from backfill_assets.report.documents import IN_PLACE, SHOWN, name_of, names_in_json
 from backfill_assets.report.requests import Invocation, NextStep
+from backfill_assets_tests.support.field_comments import comments_of
 
 PAGE = PROJECT_ROOT / "docs" / "cli.md"
 
@@ -117,7 +118,7 @@ def _hint_and_meaning(
     name, _, rest = name.partition(".")
     if rest:
         inner = hints[name]
-        return _hint_and_meaning(inner, rest, typing.get_type_hints(inner), _meanings(inner))
+        return _hint_and_meaning(inner, rest, typing.get_type_hints(inner), comments_of(typing.cast(type, inner)))
     if name in hints:
         return hints[name], meanings.get(name, "")  # What stands in place needs no sentence of its own.
     held = inspect.getattr_static(of, name)
@@ -126,34 +127,19 @@ def _hint_and_meaning(
 
 
 def attributes_of(of: object) -> Mapping[str, str]:
-    """What the docstrings of a class say of each field that its JSON has.
+    """What a class says of each field that its JSON has.
 
     Raises:
         KeyError: It leaves one out, or names one that is not there.
     """
-    found = _meanings(of)
+    found = comments_of(typing.cast(type, of))
     names = {field.name for field in dataclasses.fields(typing.cast(typing.Any, of))}
     shown_of = SHOWN.get(name_of(typing.cast(type, of)))
     if shown_of is not None:
         names &= shown_of.keys()
         found = {name: meaning for name, meaning in found.items() if name in names}
     if names != found.keys():
-        raise KeyError(f"{of}: the docstring and the fields differ in {sorted(names ^ found.keys())}")
-    return found
-
-
-def _meanings(of: object) -> Mapping[str, str]:
-    """What the docstrings of a class, and of those from which it inherits fields, say of each field."""
-    texts = [each.__doc__ or "" for each in reversed(inspect.getmro(typing.cast(type, of)))]
-    lines = (line for text in texts for line in inspect.cleandoc(text).partition("Attributes:\n")[2].splitlines())
-    found: dict[str, str] = {}
-    name = ""
-    for line in lines:
-        if begun := re.fullmatch(r"    (\w[\w, ]*): (.*)", line):
-            name = begun[1]
-            found[name] = begun[2]
-        elif line.strip():
-            found[name] += " " + line.strip()
+        raise KeyError(f"{of}: the comments and the fields differ in {sorted(names ^ found.keys())}")
     return found
 
 

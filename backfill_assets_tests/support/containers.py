@@ -31,15 +31,10 @@ def image_environment() -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outside:
-    """What stands here for what is there.
+    """What stands here for what is there."""
 
-    Attributes:
-        replaced: Texts of the file and the image by what they are here; longer ones first.
-        variables: What `.env` would hold.
-    """
-
-    replaced: Mapping[str, str]
-    variables: Mapping[str, str]
+    replaced: Mapping[str, str]  #: Texts of the file and the image by what they are here; longer ones first.
+    variables: Mapping[str, str]  #: What `.env` would hold.
 
     def text(self, given: str) -> str:
         """A word of a command, or a value of the environment."""

@@ -41,15 +41,10 @@ NEW = f"INSERT INTO sales SELECT i, {DAY} - interval '1 day' * (1 + i % 4), i, i
 
 @dataclass(frozen=True, kw_only=True)
 class DatabaseShop(StreamShop):
-    """A shop of a home of its own over a table.
+    """A shop of a home of its own over a table."""
 
-    Attributes:
-        server: Where the table is.
-        database: The database that it is in.
-    """
-
-    server: SourceDatabase
-    database: str
+    server: SourceDatabase  #: Where the table is.
+    database: str  #: The database that it is in.
 
     @property
     def slot(self) -> str:

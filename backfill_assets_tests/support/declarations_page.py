@@ -17,6 +17,7 @@ from typing import Any
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets_tests.support.declaration_examples import EXAMPLES
 from backfill_assets_tests.support.declarations_tried import DECLARED
+from backfill_assets_tests.support.field_comments import comments_of
 
 PAGE = PROJECT_ROOT / "docs" / "reference" / "declarations.md"
 
@@ -79,21 +80,21 @@ def _declaration(name: str, made: Any) -> Iterator[str]:
 
 def summary(made: Any) -> str:
     """What the docstring says before its sections, in one paragraph."""
-    text = re.split(r"\n\n(?=(?:Args|Attributes|Raises):)", inspect.cleandoc(made.__doc__ or ""))[0]
+    text = re.split(r"\n\n(?=(?:Args|Raises):)", inspect.cleandoc(made.__doc__ or ""))[0]
     return " ".join(text.split())
 
 
 def documented(made: Any) -> Mapping[str, str]:
-    """What docstrings say of each parameter, those of the classes above it as well."""
+    """What docstrings, or comments of fields, say of each parameter, those of the classes above it as well."""
     found: dict[str, str] = {}
     for kind in made.__mro__ if isinstance(made, type) else (made,):
         text = (
             inspect.cleandoc(vars(kind).get("__doc__") or "") if isinstance(kind, type) else inspect.getdoc(kind) or ""
         )
-        section = re.search(r"^(?:Args|Attributes):\n((?:    .*\n?|\n)*)", text, re.MULTILINE)
+        section = re.search(r"^Args:\n((?:    .*\n?|\n)*)", text, re.MULTILINE)
         for name, meaning in _LINE.findall(section[1]) if section else ():
             found.setdefault(name, " ".join(meaning.split()))
-    return found
+    return {**found, **comments_of(made)} if isinstance(made, type) else found
 
 
 def _type(annotation: object) -> str:

@@ -32,13 +32,9 @@ _SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker(kafka_broker.RunningBroker):
-    """A running broker, and what tests do with it.
+    """A running broker, and what tests do with it."""
 
-    Attributes:
-        secured: Where the user has to give the password.
-    """
-
-    secured: int
+    secured: int  #: Where the user has to give the password.
 
     @property
     def secured_servers(self) -> str:

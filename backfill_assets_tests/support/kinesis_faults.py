@@ -19,38 +19,25 @@ _THROTTLED = "ProvisionedThroughputExceededException"
 
 @dataclass(kw_only=True)
 class Faults:
-    """What the proxy does, and what it has seen.
+    """What the proxy does, and what it has seen."""
 
-    Attributes:
-        refuses: Whether it refuses a record of a request to write, by its place in the request.
-        loses: Whether it writes what is asked for, and breaks off instead of answering, by the number of the request.
-        waits: Called before a request to write is passed on, with its number.
-        requests: The records of each request, as they came.
-        refused: How many records it refused.
-        endpoint: Where it listens.
-    """
-
+    #: Whether it refuses a record of a request to write, by its place in the request.
     refuses: Callable[[int, Mapping[str, Any]], bool] = lambda *_: False
+    #: Whether it writes what is asked for, and breaks off instead of answering, by the number of the request.
     loses: Callable[[int], bool] = lambda _: False
-    waits: Callable[[int], None] = lambda _: None
-    requests: list[list[Mapping[str, Any]]] = field(default_factory=list)
-    refused: int = 0
-    endpoint: str = ""
+    waits: Callable[[int], None] = lambda _: None  #: Called before a request to write is passed on, with its number.
+    requests: list[list[Mapping[str, Any]]] = field(default_factory=list)  #: The records of each request, as they came.
+    refused: int = 0  #: How many records it refused.
+    endpoint: str = ""  #: Where it listens.
 
 
 @dataclass(kw_only=True)
 class Limits:
-    """What a shard takes in a second, as the service has it; records beyond it are refused.
+    """What a shard takes in a second, as the service has it; records beyond it are refused."""
 
-    Attributes:
-        records: How many records.
-        size_bytes: How many bytes.
-        shards: How many shards share the keys.
-    """
-
-    records: int = 1_000
-    size_bytes: int = 2**20
-    shards: int = 1
+    records: int = 1_000  #: How many records.
+    size_bytes: int = 2**20  #: How many bytes.
+    shards: int = 1  #: How many shards share the keys.
     _seen: dict[int, list[tuple[float, int]]] = field(default_factory=lambda: defaultdict(list))
 
     def refuse(self, _: int, record: Mapping[str, Any]) -> bool:

@@ -70,15 +70,10 @@ class NoKinesis(Exception):
 
 @dataclass(kw_only=True)
 class KinesisServer:
-    """A running server.
+    """A running server."""
 
-    Attributes:
-        port: Where it answers.
-        process: What was started.
-    """
-
-    port: int
-    process: subprocess.Popen[bytes]
+    port: int  #: Where it answers.
+    process: subprocess.Popen[bytes]  #: What was started.
 
     @property
     def endpoint(self) -> str:

@@ -17,19 +17,12 @@ SECRETS = {variable: CREDENTIALS[name] for name, variable in streamed.NAMES.item
 
 @dataclass(frozen=True, kw_only=True)
 class KinesisShop(StreamShop):
-    """A shop whose sales are captured from a stream.
+    """A shop whose sales are captured from a stream."""
 
-    Attributes:
-        topic: The name of the stream.
-        endpoint: Where the server is.
-        replays: Where streams of replays are; the same server where it is empty.
-        shards: How many shards these have.
-    """
-
-    topic: str
-    endpoint: str = ""
-    replays: str = ""
-    shards: int = 2
+    topic: str  #: The name of the stream.
+    endpoint: str = ""  #: Where the server is.
+    replays: str = ""  #: Where streams of replays are; the same server where it is empty.
+    shards: int = 2  #: How many shards these have.
 
     def environment(self) -> Mapping[str, str]:
         return {

@@ -15,21 +15,14 @@ Rows = Collection[tuple[date, str, int, int]]
 
 @dataclass(frozen=True, kw_only=True)
 class MergedByHand:
-    """What merging gives.
+    """What merging gives."""
 
-    Attributes:
-        rows: The new content of the run's partitions, in order; only meaningful if nothing is refused.
-        taken_back: How many accepted rows of these partitions have a key that no change names.
-        elsewhere: Partitions outside of the run on which the rows of its keys depend.
-        twice: Whether two changes share their key.
-        older: Whether a change is older than the accepted row of its key.
-    """
-
+    #: The new content of the run's partitions, in order; only meaningful if nothing is refused.
     rows: list[tuple[date, str, int, int]]
-    taken_back: int
-    elsewhere: frozenset[date]
-    twice: bool
-    older: bool
+    taken_back: int  #: How many accepted rows of these partitions have a key that no change names.
+    elsewhere: frozenset[date]  #: Partitions outside of the run on which the rows of its keys depend.
+    twice: bool  #: Whether two changes share their key.
+    older: bool  #: Whether a change is older than the accepted row of its key.
 
     @property
     def is_refused(self) -> bool:

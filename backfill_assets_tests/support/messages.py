@@ -22,13 +22,9 @@ _LEAST = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """A text that a person can read.
+    """A text that a person can read."""
 
-    Attributes:
-        place: Its module and line.
-    """
-
-    place: str
+    place: str  #: Its module and line.
     text: str
 
 

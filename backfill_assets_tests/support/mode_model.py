@@ -35,17 +35,14 @@ ENTRY = [*COLUMNS, "gone", "entry_id"]
 
 @dataclass(kw_only=True)
 class ModeModel:
-    """What has landed, and the history of every table.
+    """What has landed, and the history of every table."""
 
-    Attributes:
-        entries: The entries as they are now, by their id.
-        held: By table and day, what was accepted after each other: the run and its rows, None where the run let the
-            snapshot expire; the last one counts.
-        published: By table, the runs that changed something and are not undone, in order.
-    """
-
+    #: The entries as they are now, by their id.
     entries: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=ENTRY))
+    #: By table and day, what was accepted after each other: the run and its rows, None where the run let the snapshot
+    #: expire; the last one counts.
     held: dict[str, dict[date, list[tuple[str, list[Row] | None]]]] = field(default_factory=dict)
+    #: By table, the runs that changed something and are not undone, in order.
     published: dict[str, list[str]] = field(default_factory=dict)
 
     def land(self, news: pd.DataFrame) -> None:

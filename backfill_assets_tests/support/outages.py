@@ -38,22 +38,14 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """What is wrong for a while.
-
-    Attributes:
-        seconds: How long after it began everything is well again; None until `end` is called.
-        begins_at: The first request that meets it, as a regular expression of its first line.
-        status: The status of the answer, for `Way.ANSWERS`.
-        code: The code in its body.
-        message: The sentence in its body.
-    """
+    """What is wrong for a while."""
 
     way: Way
-    seconds: float | None = None
-    begins_at: str = "."
-    status: str = "503 Service Unavailable"
-    code: str = "ServiceUnavailable"
-    message: str = "Please try again."
+    seconds: float | None = None  #: How long after it began everything is well again; None until `end` is called.
+    begins_at: str = "."  #: The first request that meets it, as a regular expression of its first line.
+    status: str = "503 Service Unavailable"  #: The status of the answer, for `Way.ANSWERS`.
+    code: str = "ServiceUnavailable"  #: The code in its body.
+    message: str = "Please try again."  #: The sentence in its body.
 
     @property
     def answer(self) -> bytes:
@@ -64,15 +56,11 @@ class Outage:
 
 @dataclass(kw_only=True)
 class _Server:
-    """The store at another port, which can fail.
-
-    Attributes:
-        met: How many requests or connections met an outage.
-    """
+    """The store at another port, which can fail."""
 
     upstream: int
     port: int = 0
-    met: int = 0
+    met: int = 0  #: How many requests or connections met an outage.
     _outage: Outage | None = None
     _began_s: float | None = None
     _open: set[socket.socket] = field(default_factory=set)
@@ -224,13 +212,9 @@ def _abort(end: socket.socket) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Proxy:
-    """A running proxy, told what to do in lines of JSON.
+    """A running proxy, told what to do in lines of JSON."""
 
-    Attributes:
-        port: Of loopback, where the store seems to be.
-    """
-
-    port: int
+    port: int  #: Of loopback, where the store seems to be.
     _process: subprocess.Popen[str]
 
     @property

@@ -48,14 +48,10 @@ class TickingClock:
 
 @dataclass(kw_only=True)
 class Memory:
-    """The homes that acts of this session of tests led to.
+    """The homes that acts of this session of tests led to."""
 
-    Attributes:
-        folder: Where they are kept; None where every act is carried out.
-        is_trusted: Whether everything an act depends on is in its home and its arguments; false while code is replaced.
-    """
-
-    folder: Path | None = None
+    folder: Path | None = None  #: Where they are kept; None where every act is carried out.
+    #: Whether everything an act depends on is in its home and its arguments; false while code is replaced.
     is_trusted: bool = False
 
     def once(self, ws: Workspace, act: str, do: Callable[[], Result]) -> Result:

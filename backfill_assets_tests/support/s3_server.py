@@ -31,17 +31,11 @@ class NoStore(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Store:
-    """A store on a port of its own.
+    """A store on a port of its own."""
 
-    Attributes:
-        port: Of loopback.
-        folder: Buckets are folders in it, objects files.
-        command: What starts it.
-    """
-
-    port: int
-    folder: Path
-    command: Sequence[str]
+    port: int  #: Of loopback.
+    folder: Path  #: Buckets are folders in it, objects files.
+    command: Sequence[str]  #: What starts it.
     _process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:

@@ -34,23 +34,15 @@ class NoRegistry(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Double:
-    """A running double.
+    """A running double."""
 
-    Attributes:
-        url: Where it is.
-        schemas: By id, what it answers.
-        subjects: By subject and version, the same.
-        wanted: The `Authorization` that it wants; empty for none.
-        status: What it answers to everything; 0 for what it has.
-        asked: What it was asked for.
-    """
-
-    url: str
-    schemas: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    url: str  #: Where it is.
+    schemas: dict[int, Mapping[str, Any]] = field(default_factory=dict)  #: By id, what it answers.
+    #: By subject and version, the same.
     subjects: dict[tuple[str, int], Mapping[str, Any]] = field(default_factory=dict)
-    wanted: str = ""
-    status: int = 0
-    asked: list[str] = field(default_factory=list)
+    wanted: str = ""  #: The `Authorization` that it wants; empty for none.
+    status: int = 0  #: What it answers to everything; 0 for what it has.
+    asked: list[str] = field(default_factory=list)  #: What it was asked for.
 
     def wants(self, user: str, password: str) -> None:
         self.wanted = f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"
@@ -102,15 +94,10 @@ def running_double() -> Iterator[Double]:
 
 @dataclass(slots=True, kw_only=True)
 class Registry:
-    """A running Apicurio.
+    """A running Apicurio."""
 
-    Attributes:
-        url: Where it is as Confluent's registry would be.
-        process: What was started.
-    """
-
-    url: str
-    process: subprocess.Popen[bytes]
+    url: str  #: Where it is as Confluent's registry would be.
+    process: subprocess.Popen[bytes]  #: What was started.
 
     def register(self, subject: str, kind: str, text: str, references: Any = ()) -> int:
         """Registers a schema and gives its id."""

@@ -28,21 +28,15 @@ class NoServer(Exception):
 
 @dataclass(kw_only=True)
 class Server:
-    """A server of a folder, whose user is `producer`.
+    """A server of a folder, whose user is `producer`."""
 
-    Attributes:
-        root: The folder, which the server calls `/`.
-        key: What it shows.
-        allowed: The key of its user; None where a password is asked for.
-        on_read: Called before a part of a file is given: with its path and where the part begins.
-        logins: How often somebody has begun to log in.
-    """
-
-    root: Path
+    root: Path  #: The folder, which the server calls `/`.
+    #: What it shows.
     key: asyncssh.SSHKey = field(default_factory=lambda: asyncssh.generate_private_key("ssh-ed25519"))
-    allowed: asyncssh.SSHKey | None = None
+    allowed: asyncssh.SSHKey | None = None  #: The key of its user; None where a password is asked for.
+    #: Called before a part of a file is given: with its path and where the part begins.
     on_read: Callable[[str, int], object] = lambda _path, _at: None
-    logins: int = 0
+    logins: int = 0  #: How often somebody has begun to log in.
     port: int = 0
     connections: list[asyncssh.SSHServerConnection] = field(default_factory=list)
 

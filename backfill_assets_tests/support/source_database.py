@@ -24,15 +24,10 @@ _numbers = count(1)
 
 @dataclass(frozen=True, kw_only=True)
 class SourceDatabase:
-    """A running server.
+    """A running server."""
 
-    Attributes:
-        url: Of its superuser, over a socket.
-        port: Where the user of captures connects.
-    """
-
-    url: str
-    port: int
+    url: str  #: Of its superuser, over a socket.
+    port: int  #: Where the user of captures connects.
 
     def connect(self, database: str = "postgres") -> Connection[tuple[Any, ...]]:
         return psycopg.connect(self.url, autocommit=True, dbname=database)

@@ -27,24 +27,17 @@ class Day:
 
 @dataclass(kw_only=True)
 class VersionModel:
-    """What is published, and what was.
+    """What is published, and what was."""
 
-    Attributes:
-        sales: Every sale that landed.
-        versions: How often the sales of a day were built.
-        tables: The days of each table.
-        undo: By run, what its publication replaced; the last one of a table can be undone.
-        cut_overs: What readers were shown before each cut-over that holds, by act.
-        shown: The table that readers are shown.
-        then: What the table of a run held after its publication, by run.
-    """
-
-    sales: pd.DataFrame
-    versions: dict[date, int]
-    tables: dict[str, dict[date, Day]] = field(default_factory=lambda: {RECENT: {}, V2: {}})
+    sales: pd.DataFrame  #: Every sale that landed.
+    versions: dict[date, int]  #: How often the sales of a day were built.
+    tables: dict[str, dict[date, Day]] = field(default_factory=lambda: {RECENT: {}, V2: {}})  #: The days of each table.
+    #: By run, what its publication replaced; the last one of a table can be undone.
     undo: dict[str, list[tuple[str, Mapping[date, Day | None]]]] = field(default_factory=lambda: {RECENT: [], V2: []})
+    #: What readers were shown before each cut-over that holds, by act.
     cut_overs: list[tuple[str, str]] = field(default_factory=list)
-    shown: str = RECENT
+    shown: str = RECENT  #: The table that readers are shown.
+    #: What the table of a run held after its publication, by run.
     then: dict[str, tuple[str, Mapping[date, int]]] = field(default_factory=dict)
 
     def land(self, day: date, sale_id: str, amount: int) -> None:

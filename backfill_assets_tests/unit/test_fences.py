@@ -235,6 +235,12 @@ def test_no_module_is_longer_than_a_reader_can_hold() -> None:
     assert long == []
 
 
+def test_a_field_is_described_on_its_own_line() -> None:
+    """By a comment that begins with `#:`, and not again in a list in the docstring of its class."""
+    lists = [name for name, path in modules() if re.search(r"^ +Attributes:$", path.read_text("utf-8"), re.MULTILINE)]
+    assert lists == []
+
+
 PROSE = re.compile(r"^_*(sentence|meaning|(\w+_)?described|(\w+_)?in_words)$")
 WORDED_ITSELF = {("core/errors.py", "sentence")}
 ROOMS_OF_FACTS = {room for floor in FLOORS for room in floor if floor_of(room) < floor_of("report")}

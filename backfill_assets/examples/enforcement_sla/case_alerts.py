@@ -19,17 +19,12 @@ MODE, REPLAYED = "x-processing-mode", b"REPLAY"
 
 @dataclass(kw_only=True)
 class CaseAlerts:
-    """The state of the application.
+    """The state of the application."""
 
-    Attributes:
-        last: The last record of every case.
-        alerted: The last record of every case that somebody was alerted about.
-        alerts: How many alerts there were.
-    """
-
-    last: dict[bytes, Record] = field(default_factory=dict)
+    last: dict[bytes, Record] = field(default_factory=dict)  #: The last record of every case.
+    #: The last record of every case that somebody was alerted about.
     alerted: dict[bytes, Record] = field(default_factory=dict)
-    alerts: int = 0
+    alerts: int = 0  #: How many alerts there were.
 
     def take(self, key: bytes | None, value: bytes | None, *, sent_at: int, headers: Mapping[str, bytes]) -> None:
         """Takes a record of either topic.

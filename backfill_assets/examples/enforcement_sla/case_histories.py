@@ -27,16 +27,12 @@ PORTAL_SHARE = 0.35
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
-    """Where made-up cases are decided.
-
-    Attributes:
-        usual_days: How long a decision takes on average, in days.
-    """
+    """Where made-up cases are decided."""
 
     jurisdiction: str
     timezone: str
     share: float
-    usual_days: float
+    usual_days: float  #: How long a decision takes on average, in days.
 
 
 AUTHORITIES = (

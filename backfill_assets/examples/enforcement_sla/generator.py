@@ -49,19 +49,12 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """One record as it was sent to a topic.
+    """One record as it was sent to a topic."""
 
-    Attributes:
-        month: The first day of the month in which it was sent.
-        key: The case, so that what happened to a case is in one partition.
-        value: A JSON object; what was torn off is none.
-        sent_at: When it was sent: when it happened or, late, in a later month.
-    """
-
-    month: date
-    key: str
-    value: bytes
-    sent_at: datetime
+    month: date  #: The first day of the month in which it was sent.
+    key: str  #: The case, so that what happened to a case is in one partition.
+    value: bytes  #: A JSON object; what was torn off is none.
+    sent_at: datetime  #: When it was sent: when it happened or, late, in a later month.
 
 
 def write_demo_files(folder: Path, *, cases: int = DEFAULT_CASES, seed: int = DEFAULT_SEED) -> tuple[Path, ...]:

@@ -30,19 +30,12 @@ class DayKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jurisdiction:
-    """Where a case is decided: its time zone, and the days on which it is closed.
+    """Where a case is decided: its time zone, and the days on which it is closed."""
 
-    Attributes:
-        name: The name that events use.
-        timezone: An IANA name.
-        weekend: Days of the week that are not business days, Monday being 0.
-        holidays: Dates that are not business days.
-    """
-
-    name: str
-    timezone: str
-    weekend: frozenset[int]
-    holidays: frozenset[date]
+    name: str  #: The name that events use.
+    timezone: str  #: An IANA name.
+    weekend: frozenset[int]  #: Days of the week that are not business days, Monday being 0.
+    holidays: frozenset[date]  #: Dates that are not business days.
 
     def is_countable(self, day: date, kind: DayKind) -> bool:
         """Whether a clock of that kind counts the day when it is not paused."""
@@ -62,27 +55,17 @@ class JurisdictionCalendar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """A deadline that every case of a jurisdiction carries.
-
-    Attributes:
-        starts_on: Event types that start it, again each time.
-        stops_on: Event types that stop it.
-        pauses_on: Event types that suspend it.
-        resumes_on: Event types that let it run again.
-        limit_days: How many days may count before it is breached.
-        day_kind: Which days count.
-        tracked_days: For how many days after its start it is reported.
-    """
+    """A deadline that every case of a jurisdiction carries."""
 
     jurisdiction: str
     name: str
-    starts_on: frozenset[str]
-    stops_on: frozenset[str]
-    pauses_on: frozenset[str]
-    resumes_on: frozenset[str]
-    limit_days: int
-    day_kind: DayKind
-    tracked_days: int
+    starts_on: frozenset[str]  #: Event types that start it, again each time.
+    stops_on: frozenset[str]  #: Event types that stop it.
+    pauses_on: frozenset[str]  #: Event types that suspend it.
+    resumes_on: frozenset[str]  #: Event types that let it run again.
+    limit_days: int  #: How many days may count before it is breached.
+    day_kind: DayKind  #: Which days count.
+    tracked_days: int  #: For how many days after its start it is reported.
 
     @property
     def event_types(self) -> frozenset[str]:

@@ -246,26 +246,17 @@ def _refuse_other_encoding(copy: Path, kind: FileKind, dialect: Csv, name: str) 
 
 @dataclass(slots=True, kw_only=True)
 class _Source:
-    """The text of a file, read line by line.
-
-    Attributes:
-        raw: The lines of the row that is being read, as they are in the file.
-        line: How many lines were read.
-        is_odd: Whether the row has something that the readers would not take as it is.
-        problem: Why the row cannot be read, where that is seen before it is taken apart.
-        is_undecodable: Whether any row has bytes that are no character.
-        escaped: What reads its lines, of a dialect with an escape and without quotes.
-    """
+    """The text of a file, read line by line."""
 
     text: IO[str]
     dialect: Csv
     name: str
-    raw: list[str] = field(default_factory=list)
-    line: int = 0
-    is_odd: bool = False
-    problem: str = ""
-    is_undecodable: bool = False
-    escaped: EscapedLines | None = None
+    raw: list[str] = field(default_factory=list)  #: The lines of the row that is being read, as they are in the file.
+    line: int = 0  #: How many lines were read.
+    is_odd: bool = False  #: Whether the row has something that the readers would not take as it is.
+    problem: str = ""  #: Why the row cannot be read, where that is seen before it is taken apart.
+    is_undecodable: bool = False  #: Whether any row has bytes that are no character.
+    escaped: EscapedLines | None = None  #: What reads its lines, of a dialect with an escape and without quotes.
 
     def __post_init__(self) -> None:
         if self.dialect.escape and not self.dialect.quote:

@@ -279,16 +279,11 @@ _FOLDER = "decoded"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToRead:
-    """The bytes of a file as the readers take them.
+    """The bytes of a file as the readers take them."""
 
-    Attributes:
-        copy: On this machine, for the probe.
-        kind: What they are.
-        stored_path: The decoded file, relative to the landing place; empty where the landed one is read itself.
-    """
-
-    copy: Path
-    kind: FileKind
+    copy: Path  #: On this machine, for the probe.
+    kind: FileKind  #: What they are.
+    #: The decoded file, relative to the landing place; empty where the landed one is read itself.
     stored_path: str = ""
 
 

@@ -48,29 +48,18 @@ _DECIDED_SETS = (SetState.PUBLISHED, SetState.VERIFIED, SetState.ROLLED_BACK, Se
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
-    """The answers to a reviewer's questions, in words.
-
-    Attributes:
-        columns: How the columns that readers see change, and what has become of that; empty where they stay.
-        changed: What has changed since the accepted rows were computed, cause by cause.
-        why: Why, by whose request, and from which release to which.
-        by_how_much: How many rows move.
-        is_it_right: What was checked, and with what result.
-        on_yes: What publication does, and what follows; what has become of it once it is decided.
-        is_past: Whether that is decided.
-        warnings: What has to be read before it is approved; empty when there is nothing.
-    """
+    """The answers to a reviewer's questions, in words."""
 
     headline: str
     what_changes: str
-    columns: str
-    changed: tuple[str, ...]
-    why: str
-    by_how_much: str
-    is_it_right: str
-    on_yes: str
-    is_past: bool
-    warnings: tuple[str, ...]
+    columns: str  #: How the columns that readers see change, and what has become of that; empty where they stay.
+    changed: tuple[str, ...]  #: What has changed since the accepted rows were computed, cause by cause.
+    why: str  #: Why, by whose request, and from which release to which.
+    by_how_much: str  #: How many rows move.
+    is_it_right: str  #: What was checked, and with what result.
+    on_yes: str  #: What publication does, and what follows; what has become of it once it is decided.
+    is_past: bool  #: Whether that is decided.
+    warnings: tuple[str, ...]  #: What has to be read before it is approved; empty when there is nothing.
 
 
 def review_of(found: RunReport) -> Review:

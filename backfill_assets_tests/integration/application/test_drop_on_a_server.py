@@ -34,15 +34,11 @@ NEW_YEAR = date(2026, 1, 1)
 
 @dataclass(kw_only=True)
 class Shop:
-    """The shop whose sales are dropped on a server.
-
-    Attributes:
-        meanwhile: What happens while it is looked whether files are still written.
-    """
+    """The shop whose sales are dropped on a server."""
 
     ws: Workspace
     server: Server
-    meanwhile: Callable[[], object] = lambda: None
+    meanwhile: Callable[[], object] = lambda: None  #: What happens while it is looked whether files are still written.
 
     def put(self, name: str, *sales: Mapping[str, object], minutes_ago: float = 5) -> Path:
         path = self.server.root / name

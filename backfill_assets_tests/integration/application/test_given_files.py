@@ -49,20 +49,14 @@ Answer = tuple[int, Mapping[str, str], bytes]
 
 @dataclass
 class Web:
-    """A server on loopback.
+    """A server on loopback."""
 
-    Attributes:
-        answers: By path, what it says, one after the other; the last one again and again.
-        asked: The paths with what is behind them.
-        headers: Those of the last request.
-        holds: Not set while answers are not ended.
-    """
-
+    #: By path, what it says, one after the other; the last one again and again.
     answers: dict[str, list[Answer]] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)  #: The paths with what is behind them.
+    headers: Mapping[str, str] = field(default_factory=dict)  #: Those of the last request.
     port: int = 0
-    holds: threading.Event = field(default_factory=threading.Event)
+    holds: threading.Event = field(default_factory=threading.Event)  #: Not set while answers are not ended.
 
     def __post_init__(self) -> None:
         self.holds.set()

@@ -27,23 +27,18 @@ Act = tuple[str, str]
 
 @dataclass(kw_only=True)
 class Story:
-    """A month of bills, and what is known of it without asking the product.
-
-    Attributes:
-        sales: By sale its day and its amount.
-        withdrawn: By statement, the sale and what it was.
-        acts: What was done since the rows that readers see were computed.
-        published: What readers were shown, one after the other: the sales, the tariff's factor, and what changed it.
-    """
+    """A month of bills, and what is known of it without asking the product."""
 
     ws: Workspace
     home: Path
     spark: SparkSession
     chance: Random
-    sales: dict[str, tuple[date, int]] = field(default_factory=dict)
+    sales: dict[str, tuple[date, int]] = field(default_factory=dict)  #: By sale its day and its amount.
+    #: By statement, the sale and what it was.
     withdrawn: dict[str, tuple[str, tuple[date, int]]] = field(default_factory=dict)
     factor: int = 1
-    acts: set[Act] = field(default_factory=set)
+    acts: set[Act] = field(default_factory=set)  #: What was done since the rows that readers see were computed.
+    #: What readers were shown, one after the other: the sales, the tariff's factor, and what changed it.
     published: list[tuple[dict[str, tuple[date, int]], int, set[Act]]] = field(default_factory=list)
     sets: list[str] = field(default_factory=list)
     files: int = 0

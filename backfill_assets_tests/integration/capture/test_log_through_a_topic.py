@@ -43,17 +43,11 @@ DUPLICATED_PERCENT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What is in the topic.
+    """What is in the topic."""
 
-    Attributes:
-        events: How many events.
-        messages: How many messages: some events were sent twice.
-        days: The days of the events.
-    """
-
-    events: int
-    messages: int
-    days: DayRange
+    events: int  #: How many events.
+    messages: int  #: How many messages: some events were sent twice.
+    days: DayRange  #: The days of the events.
 
 
 @pytest.fixture(scope="module")

@@ -67,17 +67,13 @@ def opened(home: Path, spark: SparkSession) -> Book:
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """A home in which entries land at random, and a story of every table that reads them.
-
-    Attributes:
-        done: How often each act on entries was carried out.
-    """
+    """A home in which entries land at random, and a story of every table that reads them."""
 
     book: Book
     choose: random.Random
     model: ModeModel
     stories: Sequence[Story]
-    done: Counter[str] = field(default_factory=Counter)
+    done: Counter[str] = field(default_factory=Counter)  #: How often each act on entries was carried out.
 
     @staticmethod
     def of(book: Book, seed: int) -> World:
@@ -172,19 +168,14 @@ class World:
 
 @dataclass(frozen=True, kw_only=True)
 class Story:
-    """Random acts on one table, each of which the model does as well, or says that it is refused.
-
-    Attributes:
-        killed: At which places a process died.
-        done: How often each act was carried out.
-    """
+    """Random acts on one table, each of which the model does as well, or says that it is refused."""
 
     book: Book
     model: ModeModel
     table: str
     choose: random.Random
-    killed: list[Point] = field(default_factory=list)
-    done: Counter[str] = field(default_factory=Counter)
+    killed: list[Point] = field(default_factory=list)  #: At which places a process died.
+    done: Counter[str] = field(default_factory=Counter)  #: How often each act was carried out.
 
     def goes_on(self, *, news: bool) -> None:
         """One act: what is not kept may expire; otherwise after new entries a run, and often one without any."""

@@ -50,20 +50,15 @@ Entry = tuple[date, str, int, int, bool]
 
 @dataclass(kw_only=True)
 class Story:
-    """A home, and the entries that stand by a plain model.
-
-    Attributes:
-        stand: The entries that stand, by id.
-        withdrawn: What was withdrawn last of all, by the import that says so.
-        kept: What the table that keeps rows holds.
-    """
+    """A home, and the entries that stand by a plain model."""
 
     book: Book
     source: SourceTable
     choose: random.Random
-    stand: dict[str, Entry] = field(default_factory=dict)
+    stand: dict[str, Entry] = field(default_factory=dict)  #: The entries that stand, by id.
+    #: What was withdrawn last of all, by the import that says so.
     withdrawn: dict[str, dict[str, Entry]] = field(default_factory=dict)
-    kept: dict[tuple[date, str], Row] = field(default_factory=dict)
+    kept: dict[tuple[date, str], Row] = field(default_factory=dict)  #: What the table that keeps rows holds.
     number: int = 0
     steps: list[str] = field(default_factory=list)
 

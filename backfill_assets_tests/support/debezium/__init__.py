@@ -69,17 +69,11 @@ DAYS = tuple(date(2026, 7, day) for day in range(1, 11))
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """The table after some records.
+    """The table after some records."""
 
-    Attributes:
-        after: What was done last.
-        records: How many records the topic had then.
-        rows: Its rows, as PostgreSQL writes them as JSON.
-    """
-
-    after: str
-    records: int
-    rows: Sequence[Mapping[str, Any]]
+    after: str  #: What was done last.
+    records: int  #: How many records the topic had then.
+    rows: Sequence[Mapping[str, Any]]  #: Its rows, as PostgreSQL writes them as JSON.
 
 
 def recording(name: str, folder: Path = RECORDED) -> Sequence[tuple[str, str | None]]:

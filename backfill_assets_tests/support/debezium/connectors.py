@@ -17,21 +17,14 @@ AT = 1_751_358_600_000
 
 @dataclass(frozen=True, kw_only=True)
 class Feed:
-    """The events of a connector.
+    """The events of a connector."""
 
-    Attributes:
-        connector: Which one.
-        table: What they are of.
-        key: The column of the key.
-        positions: Positions that follow each other as the changes did, the one of a snapshot first.
-        names: What `source` has beside the position.
-    """
-
-    connector: str
-    table: str
-    key: str
+    connector: str  #: Which one.
+    table: str  #: What they are of.
+    key: str  #: The column of the key.
+    #: Positions that follow each other as the changes did, the one of a snapshot first.
     positions: Sequence[Mapping[str, Any]]
-    names: Mapping[str, Any]
+    names: Mapping[str, Any]  #: What `source` has beside the position.
 
     def event(self, place: int, op: str, key: int | str, **row: Any) -> dict[str, Any]:
         """An event at one of the positions."""

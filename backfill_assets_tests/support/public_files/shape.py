@@ -18,31 +18,21 @@ RECORDS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """A file that anybody can download, as far as its form goes.
+    """A file that anybody can download, as far as its form goes."""
 
-    Attributes:
-        name: Of the shape, and of the table that it becomes.
-        file: What it is called; the suffix says what it is taken for.
-        like: A public file that looks like this.
-        write: Its bytes.
-        pandas: What pandas reads in it: one row per record that can land, one column per column of the file, under the
-            names that pandas gives them. A column that is made of several has the name of the contract's.
-        key: What `sniff` proposes; nothing stands for the number of the row.
-        event_time: Likewise.
-        declared: Likewise, the lines besides name, key, event time (with the zone of its clocks) and columns.
-        rejected: How many records cannot land.
-    """
-
-    name: str
-    file: str
-    like: str
-    write: Callable[[], bytes]
+    name: str  #: Of the shape, and of the table that it becomes.
+    file: str  #: What it is called; the suffix says what it is taken for.
+    like: str  #: A public file that looks like this.
+    write: Callable[[], bytes]  #: Its bytes.
+    #: What pandas reads in it: one row per record that can land, one column per column of the file, under the names
+    #: that pandas gives them. A column that is made of several has the name of the contract's.
     pandas: Callable[[Path], pd.DataFrame]
-    key: tuple[str, ...] = ()
-    event_time: str
+    key: tuple[str, ...] = ()  #: What `sniff` proposes; nothing stands for the number of the row.
+    event_time: str  #: Likewise.
+    #: Likewise, the lines besides name, key, event time (with the zone of its clocks) and columns.
     declared: tuple[str, ...] = ()
     zone: bool = False
-    rejected: int = 0
+    rejected: int = 0  #: How many records cannot land.
 
 
 def made(name: str) -> random.Random:

@@ -28,31 +28,19 @@ def test_a_table_that_is_out_of_date_is_written_anew() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part.
+    """A part."""
 
-    Attributes:
-        from_: Where it begins,
-            which takes two lines.
-    """
-
-    from_: date
+    from_: date  #: Where it begins, which takes two lines.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """A whole.
+    """A whole."""
 
-    Attributes:
-        part: Stands in its place.
-        parts: Its parts.
-        counts: By name.
-        free: Whatever it is.
-    """
-
-    part: Part = field(metadata=INLINE)
-    parts: tuple[Part, ...]
-    counts: Mapping[str, int]
-    free: Mapping[str, Any] | None
+    part: Part = field(metadata=INLINE)  #: Stands in its place.
+    parts: tuple[Part, ...]  #: Its parts.
+    counts: Mapping[str, int]  #: By name.
+    free: Mapping[str, Any] | None  #: Whatever it is.
 
 
 def test_a_field_is_its_path_its_type_in_words_and_its_sentence() -> None:

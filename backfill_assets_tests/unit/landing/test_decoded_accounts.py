@@ -65,14 +65,11 @@ Record = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A form of files: what declares it, and how a file has records, with what may stand between them.
-
-    Attributes:
-        write: The bytes of a file, and for each of its records its id; None for one that cannot be read.
-    """
+    """A form of files: what declares it, and how a file has records, with what may stand between them."""
 
     name: str
     declared: Mapping[str, Any]
+    #: The bytes of a file, and for each of its records its id; None for one that cannot be read.
     write: Callable[[random.Random, Sequence[Record]], tuple[bytes, list[str | None]]]
 
     @property
