@@ -21,12 +21,15 @@ from typing import Any
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.domain.operations import UnknownKeys
+from backfill_assets.ledger.findings import FAR, FAR_GROUPS
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, Ranges
 from backfill_assets.planning.windows import AnyWindow, Window
 from backfill_assets.report.errors import RunInterrupted
 from backfill_assets.report.requests import Act, Invocation, NextStep, do, step
+from backfill_assets.upkeep.damage import Amiss, Damage, Lost
 
 DAY = date(2026, 1, 31)
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -63,6 +66,63 @@ _NAMED: Mapping[str, tuple[object, ...]] = {
     "policy": tuple(UnknownKeys),
 }
 """Samples of texts whose fields say more than their type."""
+
+_OBSERVED: Mapping[str, object] = {
+    **dict.fromkeys(("rows", "at_least", "at_most", "rows_without_a_required_value", "violating_rows"), 1_200),
+    **dict.fromkeys(("added", "removed", "changed", "unchanged", "accepted_rows", "surplus", "failing_rows"), 30),
+    **dict.fromkeys(("max_removed_percent", "max_changed_percent", "percent"), 5),
+    **dict.fromkeys(("changes", "deletes", "undecided", "twice", "older", "taken_back", "elsewhere_partitions"), 4),
+    **dict.fromkeys(("groups", "moved_groups", "incomparable_groups", "little_groups", FAR_GROUPS), 3),
+    **dict.fromkeys(("compared", "fewest", "missing_partitions", "other_partitions"), 7),
+    **dict.fromkeys(("is_new", "are_kept", "others_differ"), True),
+    **{
+        name: name.upper() for name in ("file", "differing", "reader", "why", "column", "condition", "scope", "demands")
+    },
+    **{name: name.upper() for name in ("partition", "earlier", "snapshot", "first", "last", "shown_by", "measure")},
+    **{name: name.upper() for name in ("reference", "table", "missing", "month", "read_by")},
+    **{"usual": "10.5", "low": "8", "high": "1300", "value": "2000", FAR: "high"},
+    **{"elsewhere": ["2026-01-30"], "others": ["2026-01-29"], "more": {"ARGUMENT": {"days_back": 2, "days_ahead": 1}}},
+}
+
+
+_CORRECTED = PinnedReference(name="NAME", version="VERSION", sha256="SHA256", semantics=ReferenceSemantics.CORRECTED)
+
+
+def _problems() -> Iterator[Amiss]:
+    """One problem of an audit for each loss, of a derived table and of a source."""
+    for kind in Lost:
+        for table in ("silver.TABLE", "bronze.TABLE"):
+            of = Damage(
+                kind=kind,
+                table=table,
+                grain=Grain.DAILY,
+                partition=DAY,
+                run_id="RUN_ID",
+                place="PLACE/FILE",
+                named="NAMED",
+                sha256="SHA256",
+            )
+            yield Amiss.of(f"{kind} of {table}", of)
+
+
+_OF_FIELD: Mapping[tuple[str, str], tuple[object, ...]] = {
+    ("AuditReport", "problems"): (tuple(_problems()), ("PROBLEM",)),
+    ("BreakdownDocument", "dimensions"): (("shop",),),
+    ("BreakdownDocument", "measures"): (("rows", "amount"),),
+    ("MeasuredCell", "by"): ({"shop": "north"},),
+    ("MeasuredCell", "before"): ({"rows": 10, "amount": 7.5},),
+    ("MeasuredCell", "after"): ({"rows": 12, "amount": 9.25},),
+    ("LandedImport", "rejected"): (({"row_number": "3", "reason": "REASON"},),),
+    ("LocatedImport", "rejected"): (({"row_number": "3", "reason": "REASON"},),),
+    ("GateResult", "observed"): (_OBSERVED,),
+    ("CheckedGate", "observed"): (_OBSERVED,),
+    ("Manifest", "configuration"): ({"windows": {"ARGUMENT": dict(Window(days_back=2, days_ahead=1).document)}},),
+    ("Manifest", "references"): ((_CORRECTED,), ()),
+    ("ReplayRecord", "family"): (Family.KAFKA, Family.KINESIS),
+}
+"""Samples of fields that have to agree with others."""
+_FEW = frozenset({("SetReport", "reports")})
+"""Fields of large documents, of which two are enough."""
 
 
 def samples_of(kind: Any, name: str = "") -> tuple[Any, ...]:
@@ -151,7 +211,15 @@ def _of_class(kind: type[Any], name: str, _open: tuple[Any, ...]) -> tuple[Any, 
         raise TypeError(f"no sample of {kind!r}, which {name} holds")
     if kind in _open:
         return ()
-    of = {each: _samples(hint, each, (*_open, kind)) for each, hint in hints_of(kind).items()}
+    of = {
+        each: _OF_FIELD.get((kind.__name__, each)) or _samples(hint, each, (*_open, kind))
+        for each, hint in hints_of(kind).items()
+    }
+    of |= {
+        each: tuple(few[:2] for few in typing.cast("tuple[tuple[Any, ...], ...]", of[each]))
+        for name, each in _FEW
+        if name == kind.__name__
+    }
     base = {each: values[0] for each, values in of.items() if values}
     varied = [
         (each, value)
