@@ -360,7 +360,7 @@ class NotKnown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownSince:
-    """Keys that were not known when a run was planned, or since, and are known now: it has read what was there before."""
+    """Keys that were unknown when a run was planned, or since, and are known now: it has read what was there before."""
 
     of: KeysUnknown  #: The keys, and those of their days that are not what the run has read.
     unbuilt: tuple[date, ...]  #: Those of the days that are not built from what has landed.
