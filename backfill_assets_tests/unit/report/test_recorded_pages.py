@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from difflib import SequenceMatcher
@@ -43,9 +44,8 @@ MADE: Mapping[str, tuple[object, ...]] = {
 def test_a_document_is_shown_as_recorded(document: str, recorded: SnapshotAssertion) -> None:
     """The fullest one."""
     sample = full(class_of(document))
-    page, html = page_of(sample), Html()
     assert on_a_terminal(sample) == recorded(name=file_of(document, "txt"))
-    assert f"{html.heading(page)}\n{html.blocks(page.blocks)}\n" == recorded(name=file_of(document, "html"))
+    assert in_a_browser(sample) == recorded(name=file_of(document, "html"))
 
 
 @pytest.mark.parametrize("document", PAGES)
@@ -93,6 +93,12 @@ def on_a_terminal(document: object) -> str:
     stream = StringIO()
     show(terminal(stream), page_of(document))
     return "".join(f"{line.rstrip()}\n" for line in stream.getvalue().splitlines())
+
+
+def in_a_browser(document: object) -> str:
+    """Without its charts, whose widths depend on the fonts of the machine; `test_charts` has them."""
+    html, page = Html(), page_of(document)
+    return re.sub(r"<svg.*?</svg>", "<svg/>", f"{html.heading(page)}\n{html.blocks(page.blocks)}\n", flags=re.DOTALL)
 
 
 def differences(base: object, others: Iterable[tuple[str, object]]) -> str:
