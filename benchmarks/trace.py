@@ -63,7 +63,7 @@ def main() -> None:
         shown = ", ".join(f"{room} {count}" for room, count in rooms.items())
         sys.stderr.write(f"{words[0]}: {len(trail.entered)} files, {len(trail.ways)} ways ({shown})\n")
         steps = {
-            name: count for name, count in trail.entered.items() if name == "report/requests.py" or "advice" in name
+            name: count for name, count in trail.entered.items() if name == "core/next_steps.py" or "advice" in name
         }
         sys.stderr.write(f"entered for next steps: {steps or 'nothing'}\n")
         if lists:

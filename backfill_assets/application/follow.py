@@ -9,6 +9,7 @@ from backfill_assets.application.parts import Part, parts_left
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.terms import present_terms
 from backfill_assets.core.errors import BackfillError, NotApproved, Refused
+from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNFINISHED, VISIBLE, RunState
@@ -26,7 +27,6 @@ from backfill_assets.report.follow import (
     unplanned_run,
     waiting_publication,
 )
-from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.report.what_next import next_step
 from backfill_assets.workspace import Workspace
 

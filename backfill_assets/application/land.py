@@ -17,6 +17,7 @@ from backfill_assets.application.resolve_outcome import resolve_outcomes_at
 from backfill_assets.application.subjects import Run
 from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.errors import BackfillError, InvalidRange
+from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
@@ -42,7 +43,6 @@ from backfill_assets.report.landed import (
 )
 from backfill_assets.report.not_known import not_known_of
 from backfill_assets.report.report import RunReport
-from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.transforms.schemas import require_follows
 from backfill_assets.workspace import Workspace
 

@@ -10,6 +10,7 @@ from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
 from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.grouped import grouped
+from backfill_assets.core.next_steps import Option, step
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.bronze import Counted, RawRecords
@@ -22,7 +23,6 @@ from backfill_assets.landing.land import land_again as read_anew
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.landed import AgainPreview, LandReport, ReadAgain, extracts_read_anew
-from backfill_assets.report.requests import Option, step
 from backfill_assets.transforms.schemas import former_columns_of
 from backfill_assets.workspace import Workspace
 

@@ -8,19 +8,19 @@ from datetime import date
 
 from backfill_assets.application.terms import present_terms
 from backfill_assets.core.errors import Refused
+from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.landing.days import days_filled_before
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import impact, never_built
+from backfill_assets.planning.next_steps import joined, loads, plan_stale
 from backfill_assets.planning.partitions import Days, Grain, compress, count_of, days_in, days_of, describe
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.publication.proposals import situation
-from backfill_assets.report.advice.filling import joined, loads, plan_stale
 from backfill_assets.report.landed import LandReport
 from backfill_assets.report.proposals import ProposeReport, propose_report
 from backfill_assets.report.releases import brought_along
-from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.restatements.propose import propose as propose_restatements
 from backfill_assets.staleness.decide import Staleness
 from backfill_assets.staleness.find import stale_tables

@@ -11,6 +11,7 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Problem, Refused
 from backfill_assets.core.lease import this_process
+from backfill_assets.core.next_steps import NAME, WHY, Act, do, step, wait_or_take_over
 from backfill_assets.landing.attempt import clean_up_landing
 from backfill_assets.ledger.errors import TableBusy, UnderWay
 from backfill_assets.ledger.leases import whole_of
@@ -25,7 +26,6 @@ from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome, en
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.errors import NotGiven
 from backfill_assets.report.recovered import RecoveredWork, RecoveryReport
-from backfill_assets.report.requests import NAME, WHY, Act, do, step, wait_or_take_over
 from backfill_assets.report.words.recovery import (
     FETCH_LANDED,
     LAND_AGAIN,

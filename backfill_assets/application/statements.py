@@ -8,6 +8,7 @@ from pathlib import Path
 from backfill_assets.application.land import landed_report, landing, offered
 from backfill_assets.application.recorder import Acting
 from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.core.next_steps import ANOTHER_PERSON, Option, step
 from backfill_assets.core.people import require_person, same_name
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.errors import NotConfirmed
@@ -16,7 +17,6 @@ from backfill_assets.landing.statements import restore as restore_keys
 from backfill_assets.landing.statements import withdraw as withdraw_key
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.landed import ExtractPreview, LandReport, StatedExtract
-from backfill_assets.report.requests import ANOTHER_PERSON, Option, step
 from backfill_assets.workspace import Workspace
 
 

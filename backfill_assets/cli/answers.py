@@ -19,6 +19,7 @@ import typer
 from backfill_assets import __version__
 from backfill_assets.cli.groups import CommandGroup
 from backfill_assets.core.errors import BackfillError, InvalidRange
+from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.core.wording import fault_of
 from backfill_assets.planning.partitions import (
     DayRange,
@@ -34,7 +35,6 @@ from backfill_assets.planning.partitions import (
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.errors import Malformed, NotGiven
-from backfill_assets.report.requests import Act, NextStep, do, step
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.

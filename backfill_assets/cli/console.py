@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
+from backfill_assets.core.next_steps import Act, do
 from backfill_assets.core.progress import Listener, Progress, hearing_waits
 from backfill_assets.core.wording import visible
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.requests import Act, do
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

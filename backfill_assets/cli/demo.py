@@ -28,12 +28,12 @@ import typer
 
 from backfill_assets.cli.answers import Json, answering, app, number, print_json
 from backfill_assets.cli.session import opened
+from backfill_assets.core.next_steps import Act, do
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.settings import EXAMPLE, EXAMPLE_REFERENCE, IS_CHECKOUT, default_home
 from backfill_assets.core.wording import word_of_a_shell
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.requests import Act, do
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.

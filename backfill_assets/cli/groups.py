@@ -10,8 +10,8 @@ import typer
 
 from backfill_assets.cli.plain_values import PlainGroup
 from backfill_assets.core.errors import Refused
+from backfill_assets.core.next_steps import Act
 from backfill_assets.report.errors import WrongUsage
-from backfill_assets.report.requests import Act
 
 GROUPS: Mapping[str, Mapping[Act, str]] = {
     "Plan and publish": {

@@ -21,6 +21,7 @@ from rich.text import Text
 
 from backfill_assets.cli.console import terminal
 from backfill_assets.core.errors import BackfillError, Refused
+from backfill_assets.core.next_steps import Invocation, NextStep, step
 from backfill_assets.core.wording import visible
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
@@ -41,7 +42,6 @@ from backfill_assets.report.page import (
     Value,
     Words,
 )
-from backfill_assets.report.requests import Invocation, NextStep, step
 from backfill_assets.report.values import text_of
 
 _STYLES = {

@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql.types import StructField, StructType
 
 from backfill_assets.core.identity import document_digest
+from backfill_assets.core.next_steps import NAME, Act, NextStep, do, step
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.contracts import name_at
 from backfill_assets.domain.operations import UnknownKeys
@@ -23,6 +24,7 @@ from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import KeysUnknown
+from backfill_assets.planning.next_steps import joined, loads, plan_again
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of
 
 # How the records of a landed file are read, as one text that an import keeps, and which are read otherwise now.
@@ -357,6 +359,22 @@ class NotKnown:
     #: The files that hold the rejected records since which they are not known, in the order of arrival.
     imports: tuple[str, ...]
 
+    @property
+    def next_step(self) -> NextStep:
+        """What makes the keys known again, or says what becomes of them until they are."""
+        source, days = self.source.partition(".")[2], self.days.days
+        if self.policy == UnknownKeys.DROP:
+            built = joined(loads(self.source, days))
+            return step("build these days without them, and then plan it again: ", built)
+        return step(
+            "to see which keys: ",
+            do(Act.LOCATE, source, first=days[0], last=days[-1]),
+            "; land a newer record of each, withdraw them, or correct the declaration and read the files anew: ",
+            do(Act.LAND, source, again_as_declared=True, by=NAME),
+            f"; or declare unknown='keep' or unknown='drop' on {self.source}; once they are known, plan again: ",
+            "this run has read what was there before",
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownSince:
@@ -375,6 +393,15 @@ class KnownSince:
         is_since = all(each.table != self.of.table for each in self.manifest.unknown)
         when = "for a time after" if is_since else "when"
         return f"{keys} of {self.of.table} ({days}) that it reads {were} not known {when} it was planned, and {are} now"
+
+    @property
+    def next_step(self) -> NextStep:
+        """For a run that has read what was there before the keys were known."""
+        again = plan_again(self.manifest)
+        if not self.unbuilt:
+            return step("plan it again, so that it reads them: ", again)
+        built = joined(loads(self.of.table, self.unbuilt))
+        return step("build these days, and then plan it again: ", built, "; ", again)
 
 
 def not_known(tx: ReadTransaction, source: SourceTable, days: Collection[date] | None = None) -> NotKnown | None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum, StrEnum
 
+from backfill_assets.core.next_steps import WAIT_OR_RECOVER, Act, Advice, do, wait_or_take_over
+
 
 class _State(StrEnum):
     """A state that equals its name as a text, and no state of another kind.
@@ -267,3 +269,24 @@ def may_follow(present: State, following: State) -> bool:
 def states_before(wanted: State) -> tuple[State, ...]:
     """The states that a step to this one may begin from."""
     return tuple(state for state in type(wanted) if may_follow(state, wanted))
+
+
+def go_on_with(run_id: str, state: RunState, whole: str | None = None, *, is_leased: bool = False) -> Advice:
+    """What takes a run on by its state alone: of a measured one it depends on its set, its approval and later
+    publications too, which its status knows.
+
+    Args:
+        whole: The set that it is asked for with; None for the run alone.
+        is_leased: Whether a process stages or gates it.
+    """
+    match state:
+        case RunState.STAGING | RunState.GATING if is_leased:
+            return wait_or_take_over(run_id)
+        case RunState.BLOCKED:
+            return do(Act.REPORT, run_id)
+        case RunState.PUBLISHING:
+            return WAIT_OR_RECOVER
+        case _ if state in NOT_MEASURED:
+            return do(Act.RUN, whole or run_id)
+        case _:
+            return do(Act.STATUS, whole or run_id)

@@ -19,6 +19,7 @@ from backfill_assets.application import look
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.report import report_markdown
 from backfill_assets.core.errors import NotApproved
+from backfill_assets.core.next_steps import Act, do
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.ledger.findings import GateResult
@@ -50,7 +51,6 @@ from backfill_assets.orchestration.runs import (
 from backfill_assets.planning.graph import Graph
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.report import run_report
-from backfill_assets.report.requests import Act, do
 from backfill_assets.report.screens.review import review_of
 from backfill_assets.workspace import Workspace
 

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import dagster as dg
 
+from backfill_assets.core.next_steps import Act, do
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.ledger.findings import GateResult
@@ -26,7 +27,6 @@ from backfill_assets.report.command_line import words_of
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.measured import Moves, partition_moves
 from backfill_assets.report.page import Block, page, table
-from backfill_assets.report.requests import Act, do
 from backfill_assets.report.words.plans import references_described
 from backfill_assets.report.words.stages import window_words
 

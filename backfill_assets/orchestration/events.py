@@ -17,6 +17,7 @@ import dagster as dg
 from backfill_assets.core.errors import NotApproved
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import sha256_text
+from backfill_assets.core.next_steps import Act, do
 from backfill_assets.domain import Gate, Table
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.records import RunRecord
@@ -40,7 +41,6 @@ from backfill_assets.report.gates_since import check_of, fails_gates
 from backfill_assets.report.measured import changed_columns, outcome_of
 from backfill_assets.report.page import facts
 from backfill_assets.report.page import table as as_table
-from backfill_assets.report.requests import Act, do
 from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.states import expired_words
 from backfill_assets.report.words.verdicts import verdict_words

@@ -37,6 +37,7 @@ from backfill_assets.application.check import check
 from backfill_assets.application.follow import step_after_change
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.subjects import subject_of
+from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.orchestration import tags
@@ -65,7 +66,6 @@ from backfill_assets.report.advice.machine import after_rows_check
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.errors import NotTogether
 from backfill_assets.report.markdown import markdown_page
-from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.report.screens import page_of
 from backfill_assets.workspace import Workspace
 

@@ -15,11 +15,11 @@ from urllib.parse import quote
 from dagster import MetadataValue
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import Act, Invocation, NextStep, Option, step
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.dagster_internals import place_of
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.requests import Act, Invocation, NextStep, Option, step
 
 if TYPE_CHECKING:
     from dagster import DagsterRun

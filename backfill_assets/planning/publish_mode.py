@@ -6,7 +6,7 @@ new content is made of, and in what is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -42,6 +42,11 @@ class Scope:
     def outside(self) -> Scope:
         """All other rows."""
         return Scope(where=self.where, is_rest=not self.is_rest)
+
+    @property
+    def options(self) -> Sequence[tuple[str, str]]:
+        """The options of a plan that name these rows."""
+        return [("but" if self.is_rest else "where", f"{column}={value}") for column, value in self.where]
 
     def __str__(self) -> str:
         named = " and ".join(f"{column}={value}" for column, value in self.where)

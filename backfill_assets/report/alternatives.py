@@ -9,18 +9,18 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import InvalidReference, MissingInput
+from backfill_assets.core.next_steps import KEY, NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.core.tariff import Cost
 from backfill_assets.domain import DerivedTable, Tolerance
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
+from backfill_assets.planning.next_steps import plan_stale
 from backfill_assets.planning.partitions import DayRange, Partitions, TablePartitions, compress, days_in, days_of
 from backfill_assets.planning.reasons import Cause, only_of_code
 from backfill_assets.publication.authority import tolerance_met
-from backfill_assets.report.advice.filling import plan_stale
 from backfill_assets.report.releases import BroughtAlong
-from backfill_assets.report.requests import KEY, NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:

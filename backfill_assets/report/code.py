@@ -13,13 +13,13 @@ from typing import Any
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import canonical_json
+from backfill_assets.core.next_steps import Act, Invocation, do
 from backfill_assets.domain import DerivedTable
 from backfill_assets.files.port import Files
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.errors import CannotUse
-from backfill_assets.report.requests import Act, Invocation, do
 from backfill_assets.transforms.code_archive import (
     ArchivedCode,
     ModuleChange,

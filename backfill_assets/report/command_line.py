@@ -1,15 +1,15 @@
 """Next steps as commands to type.
 
 For the command line and for Dagster's pages, which show the same commands. What can be done next is decided elsewhere
-and arrives as a value of `report.requests`.
+and arrives as a value of `core.next_steps`.
 """
 
 from __future__ import annotations
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import Advice, Invocation, NextStep, Option
 from backfill_assets.core.wording import word_of_a_shell
 from backfill_assets.report.advice import next_step_of
-from backfill_assets.report.requests import Advice, Invocation, NextStep, Option
 
 _PROGRAM = "backfill"
 

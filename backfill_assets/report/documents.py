@@ -13,10 +13,10 @@ from operator import attrgetter
 from typing import Any
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import Invocation, NextStep
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.requests import Invocation, NextStep
 
 INLINE = {"inline": True}
 """Metadata of a field of a document whose own fields stand in its place in JSON: a report is a run and more."""

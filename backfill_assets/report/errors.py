@@ -12,9 +12,9 @@ from datetime import datetime
 
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import Interrupted, InvalidRange, MissingInput, Refused, UnknownName, sentence
+from backfill_assets.core.next_steps import NextStep
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import Partitions
-from backfill_assets.report.requests import NextStep
 from backfill_assets.report.words.states import MEANING
 
 

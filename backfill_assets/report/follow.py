@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, do
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.following import Wanted
 from backfill_assets.planning.partitions import TablePartitions
-from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do
 
 if TYPE_CHECKING:
     from backfill_assets.publication.follow import Asking, FailedFollowUp

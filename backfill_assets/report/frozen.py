@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.landing.imports import KnownSince, NotKnown
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.records import RunRecord
@@ -14,7 +15,6 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.not_known import waits_to_know
-from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do, step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from backfill_assets.core.grouped import grouped
+from backfill_assets.core.next_steps import Act, Invocation, NextStep, do
 from backfill_assets.domain import Failing, Table
 from backfill_assets.gates.agreed import asked_of_accepted
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.next_steps import restated
 from backfill_assets.planning.partitions import DayRange, Days, Partitions, days_of
-from backfill_assets.report.advice.filling import restated
-from backfill_assets.report.requests import Act, Invocation, NextStep, do
 from backfill_assets.workspace import Workspace
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from backfill_assets.core.next_steps import NextStep
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.imports import ImportDay, ImportRecord
@@ -22,7 +23,6 @@ from backfill_assets.report.documents import INLINE
 from backfill_assets.report.publications import PublicationDocument, publication_documents
 from backfill_assets.report.releases import KeptRows, kept_rows, references_read_by_gates
 from backfill_assets.report.report import RunVersions, is_approval, run_versions
-from backfill_assets.report.requests import NextStep
 from backfill_assets.report.status import TableStatus, table_status
 from backfill_assets.report.what_next import how_to_undo, published_together
 from backfill_assets.workspace import Workspace

@@ -18,6 +18,7 @@ from typing import assert_never
 
 from markupsafe import Markup, escape
 
+from backfill_assets.core.next_steps import Invocation, NextStep
 from backfill_assets.core.wording import visible
 from backfill_assets.report.charts import drawings
 from backfill_assets.report.command_line import words_of
@@ -40,7 +41,6 @@ from backfill_assets.report.page import (
     Value,
     Words,
 )
-from backfill_assets.report.requests import Invocation, NextStep
 from backfill_assets.report.values import text_of
 
 _DATES = re.compile(r"\b(\d{4}-\d\d(?:-\d\d)?(?:\.\.\d{4}-\d\d(?:-\d\d)?)?)\b")

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from backfill_assets.capture.landed_files import Family, landing_files
+from backfill_assets.core.next_steps import NAME, WHY, Act, NextStep, Option, do, step
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.row_values import Texts
 from backfill_assets.landing.attempt import Landed
@@ -18,14 +19,13 @@ from backfill_assets.landing.record_rules import FUTURE
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import EventRecord, RunRecord
 from backfill_assets.ledger.states import COUNTING
+from backfill_assets.planning.next_steps import loads, read_rejected_anew
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of
-from backfill_assets.report.advice.filling import loads, read_rejected_anew
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import freeze_document, frozen_line
 from backfill_assets.report.not_known import NotKnownDocument
 from backfill_assets.report.rejected import some_rejected
 from backfill_assets.report.report import RunReport
-from backfill_assets.report.requests import NAME, WHY, Act, NextStep, Option, do, step
 from backfill_assets.workspace import Workspace
 
 

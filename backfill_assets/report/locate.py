@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.core.grouped import grouped
+from backfill_assets.core.next_steps import Act, Invocation, NextStep, do, step
 from backfill_assets.domain import PostgresTable, SourceTable
 from backfill_assets.lake.row_values import Texts, instants_in, texts
 from backfill_assets.landing.bronze import unknown_keys
@@ -24,13 +25,12 @@ from backfill_assets.ledger.imports import ImportDay, ImportRecord
 from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableNode
+from backfill_assets.planning.next_steps import joined, loads
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.state import Basis
-from backfill_assets.report.advice.filling import joined, loads
 from backfill_assets.report.captured_so_far import captured_in
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.rejected import some_rejected
-from backfill_assets.report.requests import Act, Invocation, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
 _MOST_KEYS = 20

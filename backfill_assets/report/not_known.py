@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from backfill_assets.core.grouped import grouped
+from backfill_assets.core.next_steps import Act, Invocation, NextStep, do, step
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.landing.imports import NotKnown, not_known
@@ -14,7 +15,6 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.rejected import built_and_read
-from backfill_assets.report.requests import Act, Invocation, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
 _WHAT_THEN = {

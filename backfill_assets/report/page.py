@@ -15,10 +15,10 @@ from enum import StrEnum
 
 from markupsafe import Markup
 
+from backfill_assets.core.next_steps import Invocation, NextStep
 from backfill_assets.core.wording import visible
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.charts import Plot
-from backfill_assets.report.requests import Invocation, NextStep
 
 
 class Tone(StrEnum):

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from backfill_assets.core.errors import Refused
+from backfill_assets.core.next_steps import NextStep
 from backfill_assets.core.tariff import Cost, Tariff
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import OPEN_SETS
@@ -16,7 +17,6 @@ from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.request import Plan
 from backfill_assets.planning.restatement import LeftOut, PlannedSet
 from backfill_assets.planning.stages import Stage
-from backfill_assets.report.advice.left_out import how_to_include
 from backfill_assets.report.alternatives import Alternative
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import FreezeDocument
@@ -24,7 +24,7 @@ from backfill_assets.report.not_known import NotKnownDocument
 from backfill_assets.report.read_before import ReadBefore
 from backfill_assets.report.rejected import RejectedRecords
 from backfill_assets.report.releases import BroughtAlong, LaterRelease
-from backfill_assets.report.requests import NextStep
+from backfill_assets.restatements.left_out import how_to_include
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

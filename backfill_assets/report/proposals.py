@@ -7,19 +7,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from backfill_assets.core.grouped import grouped
+from backfill_assets.core.next_steps import Act, NextStep, approve, cancel, do, publish, step
 from backfill_assets.core.tariff import Cost
 from backfill_assets.core.wording import visible
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.next_steps import joined, loads
 from backfill_assets.planning.partitions import Grain, TablePartitions, count_of, describe
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.publication.proposals import BLOCKED, Situation
-from backfill_assets.report.advice.filling import joined, loads
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.planned import LeftOutDocument, expected_cost, left_out_documents, unmeasured_tables
 from backfill_assets.report.proposed import OpenProposal
 from backfill_assets.report.releases import BroughtAlong
-from backfill_assets.report.requests import Act, NextStep, approve, cancel, do, publish, step
 from backfill_assets.restatements.propose import REASON, NewDraft, Proposed
 from backfill_assets.staleness.landed_news import FileNews
 from backfill_assets.workspace import Workspace

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.ledger.queries import Unreadable
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import OPEN_SETS, ApprovalState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.sets import ProposedBecause
-from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.staleness.landed_news import FileNews
 
 

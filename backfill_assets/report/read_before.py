@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from backfill_assets.core.next_steps import Act, Invocation, do
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.imports import read_otherwise
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.report.requests import Act, Invocation, do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from backfill_assets.core.errors import Problem
+from backfill_assets.core.next_steps import NextStep
 from backfill_assets.ledger.records import PublicationRecord
-from backfill_assets.report.requests import NextStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,13 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.grouped import grouped
+from backfill_assets.core.next_steps import Act, Invocation, NextStep, do, step
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.days import rejected_of
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.requests import Act, Invocation, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.grouped import grouped
+from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, do
 from backfill_assets.ledger.provenance import DerivedProvenance
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion, RunRecord
 from backfill_assets.ledger.states import RunState
@@ -27,7 +28,6 @@ from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, PinnedRefer
 from backfill_assets.planning.partitions import Grain, Partitions, TablePartitions, days_of
 from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.planning.reasons import ChangedReference
-from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do, rows_of
 from backfill_assets.workspace import Workspace
 
 _UNDECIDED = frozenset(RunState) - {
@@ -279,7 +279,7 @@ def _stretch(manifest: Manifest, grain: Grain, others: Releases, mixed: tuple[Ta
             transform_version=manifest.transform_version,
             reason=WHY,
             by=NAME,
-        ).also(*rows_of(manifest.publish.scope)),
+        ).also(*(manifest.publish.scope.options if manifest.publish.scope else ())),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from backfill_assets.core.errors import Interrupted
+from backfill_assets.core.next_steps import NAME, Act, NextStep, do, step
 from backfill_assets.ledger.publications import StandingPublication
 from backfill_assets.ledger.records import PublicationHeader, RunHeader, RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of, versions_of
@@ -21,7 +22,6 @@ from backfill_assets.report.errors import RunInterrupted
 from backfill_assets.report.measured import GateSummary, gate_summaries
 from backfill_assets.report.proposed import files_behind
 from backfill_assets.report.releases import references_moved_on
-from backfill_assets.report.requests import NAME, Act, NextStep, do, step
 from backfill_assets.report.what_next import next_step, next_step_of_set
 from backfill_assets.staleness.landed_news import FileNews
 from backfill_assets.workspace import Workspace

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from backfill_assets.core.next_steps import Invocation
+from backfill_assets.planning.next_steps import loads, plan_stale
 from backfill_assets.planning.partitions import DayRange, Days
 from backfill_assets.planning.reasons import Cause
-from backfill_assets.report.advice.filling import loads, plan_stale
-from backfill_assets.report.advice.left_out import as_recorded
 from backfill_assets.report.gates_since import NotMeasured
 from backfill_assets.report.not_known import NotKnownDocument
 from backfill_assets.report.read_before import ReadBefore
-from backfill_assets.report.requests import Invocation
+from backfill_assets.restatements.left_out import as_recorded
 from backfill_assets.staleness.decide import Staleness
 
 

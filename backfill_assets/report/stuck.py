@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import assert_never
 
 from backfill_assets.capture.sftp_folder import is_address
+from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, cancel, do, step
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.outbox import StuckWork
 from backfill_assets.publication.stuck import is_publication
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, cancel, do, step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

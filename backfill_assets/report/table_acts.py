@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from backfill_assets.core.columns import ColumnChange
+from backfill_assets.core.next_steps import NextStep, approve, cancel, publish, step, undo
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.states import ActState
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.requests import NextStep, approve, cancel, publish, step, undo
 from backfill_assets.workspace import Workspace
 
 

@@ -11,6 +11,7 @@ from typing import TypeAlias
 from backfill_assets.core.columns import RUN_ID
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.identity import FileSet
+from backfill_assets.core.next_steps import NextStep
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, STATES
 from backfill_assets.lake.row_values import Among, Texts, changed_rows, rows_with_key, rows_with_keys
@@ -24,7 +25,6 @@ from backfill_assets.report.errors import NothingThen
 from backfill_assets.report.fresh import reasons_of
 from backfill_assets.report.history import never_published, times_shown, undo_of
 from backfill_assets.report.landed_behind import LandedBehind, Made
-from backfill_assets.report.requests import NextStep
 from backfill_assets.report.row_history import business_values, chosen_key, key_columns
 from backfill_assets.report.trace_causes import ChangedRow, TracedCause, causes_in, rollback_between, rollback_cause
 from backfill_assets.report.trace_publications import TracedPublication, publications_behind

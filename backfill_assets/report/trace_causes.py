@@ -11,6 +11,7 @@ from datetime import date, datetime
 from enum import StrEnum
 
 from backfill_assets.capture.landed_files import Family, landing_files
+from backfill_assets.core.next_steps import Act, Invocation, do
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import OPERATION, Operation
 from backfill_assets.lake.row_values import Texts, records_with_keys
@@ -23,7 +24,6 @@ from backfill_assets.ledger.records import Action, PartitionVersion, Period, Pub
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import partition_text
 from backfill_assets.report.landed_behind import Made
-from backfill_assets.report.requests import Act, Invocation, do
 from backfill_assets.workspace import Workspace
 
 

@@ -6,44 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.domain import DerivedTable
-from backfill_assets.landing.imports import KnownSince, NotKnown
-from backfill_assets.ledger.freezes import Freeze
-from backfill_assets.ledger.records import RunRecord, SetRecord
-from backfill_assets.ledger.sets import held_until, is_replaceable, members_of, next_phase
-from backfill_assets.ledger.states import (
-    NOT_MEASURED,
-    UNPUBLISHED,
-    ApprovalState,
-    PublicationState,
-    RunState,
-    SetState,
-)
-from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode, ReferenceSemantics
-from backfill_assets.planning.partitions import Partitions, days_between, days_in, days_of, partitions_over
-from backfill_assets.publication.authority import is_agreed, open_comments
-from backfill_assets.publication.drafts import is_current
-from backfill_assets.publication.read_by_gates import changed_since_measured, declared_since_planned
-from backfill_assets.publication.verdict import is_overtaken
-from backfill_assets.publication.waiting import (
-    is_built_since,
-    is_covered_since,
-    older_inputs,
-    outdated_partitions,
-    waits_for,
-)
-from backfill_assets.report.advice.filling import (
-    fix_and_plan_again,
-    how_to_know,
-    measured_again,
-    plan_again,
-    plan_anew,
-    read_again,
-)
-from backfill_assets.report.frozen import waits_for_words
-from backfill_assets.report.releases import references_moved_on
-from backfill_assets.report.requests import (
+from backfill_assets.core.next_steps import (
     NAME,
     WAIT_OR_RECOVER,
     WHY,
@@ -60,6 +23,42 @@ from backfill_assets.report.requests import (
     undo,
     wait_or_take_over,
 )
+from backfill_assets.domain import DerivedTable
+from backfill_assets.landing.imports import KnownSince, NotKnown
+from backfill_assets.ledger.freezes import Freeze
+from backfill_assets.ledger.records import RunRecord, SetRecord
+from backfill_assets.ledger.sets import held_until, is_replaceable, members_of, next_phase
+from backfill_assets.ledger.states import (
+    NOT_MEASURED,
+    UNPUBLISHED,
+    ApprovalState,
+    PublicationState,
+    RunState,
+    SetState,
+    StoppedBy,
+)
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode, ReferenceSemantics
+from backfill_assets.planning.next_steps import (
+    fix_and_plan_again,
+    measured_again,
+    plan_again,
+    plan_anew,
+)
+from backfill_assets.planning.partitions import Partitions, days_between, days_in, days_of, partitions_over
+from backfill_assets.publication.authority import is_agreed, open_comments
+from backfill_assets.publication.drafts import is_current
+from backfill_assets.publication.read_by_gates import changed_since_measured, declared_since_planned
+from backfill_assets.publication.verdict import is_overtaken
+from backfill_assets.publication.waiting import (
+    is_built_since,
+    is_covered_since,
+    older_inputs,
+    outdated_partitions,
+    waits_for,
+)
+from backfill_assets.report.frozen import waits_for_words
+from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.words.staleness import changed_reference_words
 from backfill_assets.workspace import Workspace
 
@@ -84,7 +83,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         return step(why, plan_again(run.manifest), "; then ", cancel(named))
     match run.state:
         case RunState.FAILED if by := tx.events.stopped_by(run):
-            return fix_and_plan_again(run.manifest, by)
+            return fix_and_plan_again(run.manifest, needs_more=by is StoppedBy.LIMIT)
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
             return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
         case RunState.STAGING | RunState.GATING if not _is_held(ws, run):
@@ -220,7 +219,7 @@ def next_step_of_set(
         if member.state is RunState.BLOCKED and (lacking := _lacks(tx, member)):
             return _together(member, lacking)
         if by := tx.events.stopped_by(member):
-            return fix_and_plan_again(member.manifest, by)
+            return fix_and_plan_again(member.manifest, needs_more=by is StoppedBy.LIMIT)
         if member.state is RunState.BLOCKED:
             return _unblocked(tx, member)
     if gone := next((each for each in members if each.state in NOT_MEASURED and not is_declared(ws, each)), None):
@@ -256,9 +255,9 @@ def _waits(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> Nex
         case Freeze() as freeze:
             return step(f"{waits_for_words(freeze)}; ", end_freeze(freeze.freeze_id))
         case NotKnown() as found:
-            return step(f"{waits_for_words(found)}; ", how_to_know(found))
+            return step(f"{waits_for_words(found)}; ", found.next_step)
         case KnownSince() as known:
-            return step(f"{waits_for_words(known)}; ", read_again(known))
+            return step(f"{waits_for_words(known)}; ", known.next_step)
         case first:
             look = do(Act.STATUS, first.manifest.member_of or first.run_id)
             return step(f"{waits_for_words(first)}; publish or cancel it first: ", look)

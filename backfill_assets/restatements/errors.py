@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 
 from backfill_assets.core import errors
 from backfill_assets.core.about import OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.planning.impact import each_once, lacks
+from backfill_assets.planning.impact import each_once
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Partitions, TablePartitions, count_of
-from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
+from backfill_assets.planning.restatement import LeftOut
+from backfill_assets.restatements.left_out import why_left_out
 
 _MOST_NAMED = 3
 
@@ -165,24 +165,3 @@ class OnlyPart(errors.Refused):
         more = len(self.left_out) - _MOST_NAMED
         named = [f"{each}: {why_left_out(each)}" for each in self.left_out[:_MOST_NAMED]]
         return "; ".join([*named, *([f"and {more:,} more"] if more > 0 else [])])
-
-
-_WHY: Mapping[WhyLeftOut, str] = {
-    WhyLeftOut.NO_VERSION: "named as changed, and has no accepted version",
-    WhyLeftOut.CODE_CHANGED: "only the code changed, and the version is the same",
-    WhyLeftOut.CHOSEN_REFERENCES: "its references were chosen on purpose",
-    WhyLeftOut.DIFFERENCE_ACCEPTED: "its owner accepted the difference",
-    WhyLeftOut.BLOCKED: "an input no longer has an accepted version",
-    WhyLeftOut.INPUT_EXPIRED: "an input has expired",
-    WhyLeftOut.ONLY_ADDS: "the table only adds partitions, and these have an accepted version",
-    WhyLeftOut.INCOMPLETE: "never built",
-    WhyLeftOut.DEPENDS: "depends on these days, and was never built",
-    WhyLeftOut.DAYS_NOT_NAMED: "never built, and the days were not named",
-    WhyLeftOut.STALE: "stale, and not asked for",
-}
-
-
-def why_left_out(left: LeftOut) -> str:
-    """Why partitions are left out of a plan, with the input that is missing, for the refusal and for the screens."""
-    why = _WHY[left.why]
-    return f"{why}: {lacks(left.missing)}" if left.missing else why

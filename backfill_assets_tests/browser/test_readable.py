@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
+from backfill_assets.core.next_steps import Act, do
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
@@ -21,7 +22,6 @@ from backfill_assets.report.html import Linked, html_file
 from backfill_assets.report.measured import moves_of_some
 from backfill_assets.report.publications import PublicationDocument
 from backfill_assets.report.report import Level, RunReport, SetReport, totals_by_table
-from backfill_assets.report.requests import Act, do
 from backfill_assets.report.screens.calendar import Colouring, calendar_page
 from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.run_report import run_page, set_page

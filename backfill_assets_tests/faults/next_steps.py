@@ -36,11 +36,11 @@ from backfill_assets.application.subjects import named
 from backfill_assets.cli import answers, app
 from backfill_assets.cli.session import Surroundings
 from backfill_assets.core.errors import BackfillError, Unexpected
+from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WHY, Act, Invocation, NextStep, Option
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, Invocation, NextStep, Option
 from backfill_assets.report.runs import run_document
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.paper import Paper, without_spark

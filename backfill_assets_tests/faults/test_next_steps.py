@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
+from backfill_assets.core.next_steps import Act, Option, do, step
 from backfill_assets.report import what_next
 from backfill_assets.report.advice import runs
-from backfill_assets.report.requests import Act, Option, do, step
 from backfill_assets_tests.faults.next_steps import Walk, alternatives, typed_from, walk_all
 
 

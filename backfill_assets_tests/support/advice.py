@@ -9,9 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import Advice
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import explained, words_of
-from backfill_assets.report.requests import Advice
 
 
 def advised(error: BackfillError) -> str:

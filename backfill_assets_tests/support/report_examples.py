@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
+from backfill_assets.core.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.core.tariff import Cost
 from backfill_assets.ledger.findings import FailingKey, SampledRow
 from backfill_assets.ledger.records import Action, PublicationHeader, SetRecord
@@ -25,7 +26,6 @@ from backfill_assets.report.measured import (
 )
 from backfill_assets.report.publications import Moment
 from backfill_assets.report.report import DependentCell, DependentMoves, Level, RunReport, RunVersions
-from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.runs import RunSummary, SetDocument
 from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import Act, Invocation, NextStep, do, step
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.ledger.findings import FAR, FAR_GROUPS
 from backfill_assets.ledger.states import RunState
@@ -28,7 +29,6 @@ from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSe
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, Ranges
 from backfill_assets.planning.windows import AnyWindow, Window
 from backfill_assets.report.errors import RunInterrupted
-from backfill_assets.report.requests import Act, Invocation, NextStep, do, step
 from backfill_assets.upkeep.damage import Amiss, Damage, Lost
 
 DAY = date(2026, 1, 31)

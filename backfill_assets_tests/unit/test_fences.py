@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.next_steps import Act
 from backfill_assets.core.settings import PROJECT_ROOT
-from backfill_assets.report.requests import Act
 
 PACKAGE = PROJECT_ROOT / "backfill_assets"
 
@@ -273,7 +273,7 @@ def names_given(tree: ast.AST) -> Iterator[tuple[ast.FunctionDef | ast.AnnAssign
 
 @pytest.mark.long
 def test_only_the_edge_writes_commands() -> None:
-    """What to do next is a value of `report.requests`; the help of the command line speaks of its own commands."""
+    """What to do next is a value of `core.next_steps`; the help of the command line speaks of its own commands."""
     written = [
         f"{name}:{node.lineno}"
         for name, path in modules()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.report.requests import NextStep, step
+from backfill_assets.core.next_steps import NextStep, step
 
 
 def next_step_of(error: BackfillError) -> NextStep | None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError, DiskFull, PackageMissing, Unexpected, Unrecorded
 from backfill_assets.core.grouped import grouped
+from backfill_assets.core.next_steps import NAME, WHY, Act, Advice, NextStep, Option, do, publish, step
 from backfill_assets.core.people import NotAPerson
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.session_settings import ChangedSession
 from backfill_assets.core.spark_server import ForeignServer, NotOfThisMachine, OtherServer
 from backfill_assets.core.wording import word_of_a_shell
 from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.next_steps import joined, loads, restated
 from backfill_assets.planning.partitions import Partitions, compress
 from backfill_assets.report import errors as edge
-from backfill_assets.report.advice.filling import joined, loads, restated
-from backfill_assets.report.requests import NAME, WHY, Act, Advice, Following, NextStep, Option, do, publish, step
 from backfill_assets.upkeep import errors as upkeep
 from backfill_assets.upkeep.damage import Amiss, Damage, Lost
 from backfill_assets.upkeep.errors import Fault
@@ -43,7 +43,7 @@ FIXED: Mapping[type[BackfillError], Advice] = {
 """The advice for errors for which it is always the same."""
 
 
-def advice_on(error: BackfillError, _following: Following) -> Advice | None:
+def advice_on(error: BackfillError, _following: Callable[[BackfillError], NextStep | None]) -> Advice | None:
     """The advice for an error by its fields; None for others."""
     match error:
         case InvalidSetting() if error.without:
@@ -140,7 +140,7 @@ _FIX: Mapping[Fault, Advice] = {
 }
 
 
-def after_audit(audit: AuditReport, following: Following) -> Sequence[NextStep]:
+def after_audit(audit: AuditReport, following: Callable[[BackfillError], NextStep | None]) -> Sequence[NextStep]:
     """What to do about each problem of an audit, in the order in which it is done; alike ones in one step."""
     if audit.agrees:
         return ()

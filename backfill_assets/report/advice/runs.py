@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from difflib import get_close_matches
 
 from backfill_assets.candidates import errors as candidates
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import (
+    NAME,
+    WAIT_OR_RECOVER,
+    WHY,
+    Act,
+    Advice,
+    Invocation,
+    NextStep,
+    Option,
+    approve,
+    cancel,
+    comment,
+    compare_again,
+    do,
+    end_freeze,
+    publish,
+    step,
+    undo,
+    wait_or_take_over,
+)
 from backfill_assets.domain import errors as domain
 from backfill_assets.files.port import NoAnswer, SeveralWinners, StoreUnusable
 from backfill_assets.lake import errors as lake
 from backfill_assets.lake.errors import WAY_OUT_OF_SOURCE
 from backfill_assets.ledger import errors as ledger
-from backfill_assets.ledger.states import ChunkState, ImportState, RunState, SetState, StoppedBy
+from backfill_assets.ledger.states import ChunkState, ImportState, RunState, SetState, StoppedBy, go_on_with
 from backfill_assets.planning import errors as planning
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.next_steps import (
+    fix_and_plan_again,
+    how_to_fill,
+    joined,
+    loads,
+    measured_again,
+    plan_again,
+    plan_anew,
+    plan_stale,
+    plans,
+)
 from backfill_assets.planning.partitions import (
     MalformedDays,
     Partitions,
@@ -26,42 +57,8 @@ from backfill_assets.planning.partitions import (
     partition_text,
 )
 from backfill_assets.publication import errors as publication
-from backfill_assets.report.advice.filling import (
-    fix_and_plan_again,
-    how_to_fill,
-    how_to_know,
-    joined,
-    loads,
-    measured_again,
-    plan_again,
-    plan_anew,
-    plan_stale,
-    plans,
-    read_again,
-)
-from backfill_assets.report.advice.left_out import NEW_VERSION, added_again, how_to_include
-from backfill_assets.report.requests import (
-    NAME,
-    WAIT_OR_RECOVER,
-    WHY,
-    Act,
-    Advice,
-    Following,
-    Invocation,
-    Option,
-    approve,
-    cancel,
-    comment,
-    compare_again,
-    do,
-    end_freeze,
-    go_on_with,
-    publish,
-    step,
-    undo,
-    wait_or_take_over,
-)
 from backfill_assets.restatements import errors as restatements
+from backfill_assets.restatements.left_out import NEW_VERSION, added_again, how_to_include
 
 _ONE_VERSION = Option("reference", "NAME=VERSION")
 
@@ -118,7 +115,7 @@ FIXED: Mapping[type[BackfillError], Advice] = {
 """The advice for errors for which it is always the same."""
 
 
-def advice_on(error: BackfillError, following: Following) -> Advice | None:
+def advice_on(error: BackfillError, following: Callable[[BackfillError], NextStep | None]) -> Advice | None:
     """The advice for an error by its fields; None for others. That for its cause is `following`'s."""
     match error:
         case StoreUnusable():
@@ -326,9 +323,9 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             domain.CodeBroken(manifest=Manifest() as manifest)
             | candidates.SparkStopped(is_final=True, manifest=manifest)
         ):
-            return fix_and_plan_again(manifest, StoppedBy.CODE)
+            return fix_and_plan_again(manifest)
         case candidates.CostsMore() | candidates.TooManyRows():
-            return fix_and_plan_again(error.manifest, StoppedBy.LIMIT)
+            return fix_and_plan_again(error.manifest, needs_more=True)
         case candidates.SparkStopped():
             return step("fix the cause, then ", do(Act.RUN, error.run_id))
         case candidates.LostWhenStopped() | publication.ApprovalNotValid() | restatements.OnlyDependentsRolledBack():
@@ -342,13 +339,13 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
         case publication.NotPublishable():
             return go_on_with(error.run_id, error.state, is_leased=error.is_leased)
         case publication.StoppedForGood():
-            return fix_and_plan_again(error.manifest, error.by)
+            return fix_and_plan_again(error.manifest, needs_more=error.by is StoppedBy.LIMIT)
         case publication.Frozen():
             return end_freeze(error.freeze.freeze_id)
         case publication.ReadBeforeKnown():
-            return read_again(error.known)
+            return error.known.next_step
         case publication.KeysNotKnown():
-            return how_to_know(error.found)
+            return error.found.next_step
         case publication.ComesAfter():
             return step("publish or cancel that one first: ", do(Act.STATUS, error.first))
         case publication.DeclaredSince():

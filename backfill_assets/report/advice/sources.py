@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from backfill_assets.capture import errors as capture
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused, NoFile
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.core.errors import BackfillError, InvalidDeclaration, InvalidReference
+from backfill_assets.core.next_steps import (
+    ANOTHER_PERSON,
+    NAME,
+    WHY,
+    Act,
+    Advice,
+    NextStep,
+    Option,
+    close_replay,
+    do,
+    step,
+)
 from backfill_assets.core.wording import visible
 from backfill_assets.deliver import errors as deliver
 from backfill_assets.domain import errors as domain
 from backfill_assets.domain.file_names import FileName
 from backfill_assets.landing import errors as landing
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.planning.partitions import Grain, compress, count_of
-from backfill_assets.report.advice.filling import (
+from backfill_assets.planning.next_steps import (
     joined,
     land_or_declare_empty,
     loads,
     plan_again,
     read_rejected_anew,
 )
-from backfill_assets.report.requests import (
-    ANOTHER_PERSON,
-    NAME,
-    WHY,
-    Act,
-    Advice,
-    Following,
-    Option,
-    close_replay,
-    do,
-    step,
-)
+from backfill_assets.planning.partitions import Grain, compress, count_of
 from backfill_assets.transforms import errors as transforms
 
 _AGAIN = "repeat the command: it continues where it stopped"
@@ -101,7 +101,7 @@ FIXED: Mapping[type[BackfillError], Advice] = {
 """The advice for errors for which it is always the same."""
 
 
-def advice_on(error: BackfillError, following: Following) -> Advice | None:
+def advice_on(error: BackfillError, following: Callable[[BackfillError], NextStep | None]) -> Advice | None:
     """The advice for an error by its fields; None for others. That for its cause is `following`'s."""
     match error:
         case capture.NoSecret():
@@ -318,7 +318,9 @@ def _named(name: FileName, column: str | None) -> str:
     return f"columns={{{visible(repr(name))}: {column!r}}}"
 
 
-def _about_the_others(error: landing.StoppedAmongFiles, following: Following) -> Advice | None:
+def _about_the_others(
+    error: landing.StoppedAmongFiles, following: Callable[[BackfillError], NextStep | None]
+) -> Advice | None:
     """What to do about the file, and the command that lands the files after it, if it can be typed."""
     first, many = following(error.cause), len(error.not_tried)
     if not many:
@@ -331,7 +333,7 @@ def _about_the_others(error: landing.StoppedAmongFiles, following: Following) ->
     return step(first, "; ", then) if first else then
 
 
-def _about_reading_anew(error: landing.NotReadAnew, following: Following) -> Advice:
+def _about_reading_anew(error: landing.NotReadAnew, following: Callable[[BackfillError], NextStep | None]) -> Advice:
     """What to do about the files that cannot be read as declared, and the command that reads the others."""
     first = following(error.cause) or "correct the declaration"
     if error.is_whole or not 0 < len(error.others) <= _MOST_READ:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from backfill_assets.core.next_steps import approve
 from backfill_assets.ledger.captures import CaptureRecord
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.captured import CapturePlan, CaptureReport
 from backfill_assets.report.page import Block, Note, Page, Tone, facts, next_steps, page, section, table
-from backfill_assets.report.requests import approve
 from backfill_assets.report.screens.landing import landed_page
 
 _MOST = 30

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from backfill_assets.candidates.compared_sides import WhyNotCompared
+from backfill_assets.core.next_steps import Act, Invocation, do
 from backfill_assets.gates.by_values import ADDED, DIFFERENT, EQUAL, REMOVED
 from backfill_assets.ledger.findings import Values
 from backfill_assets.planning.partitions import count_of
@@ -37,7 +38,6 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.report.requests import Act, Invocation, do
 from backfill_assets.report.screens.desk import changes_address, refused_page
 from backfill_assets.report.values import key_text
 

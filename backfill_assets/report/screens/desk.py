@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from urllib.parse import quote, urlencode
 
+from backfill_assets.core.next_steps import Act, NextStep, do
 from backfill_assets.ledger.records import EventRecord, SetRecord
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import count_of, partition_text
@@ -33,7 +34,6 @@ from backfill_assets.report.page import (
     table_ref,
     words,
 )
-from backfill_assets.report.requests import Act, NextStep, do
 from backfill_assets.report.run_list import MOST_FOUND, Found, RunLine, RunList, SetList
 from backfill_assets.report.runs import WithdrawnApproval
 from backfill_assets.report.screens.runs import state_of

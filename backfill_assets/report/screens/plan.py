@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date
 
+from backfill_assets.core.next_steps import Act, approve, cancel, do, read_first, step
 from backfill_assets.core.tariff import Cost
 from backfill_assets.planning.estimates import Estimate
 from backfill_assets.planning.expiry import stays
@@ -36,7 +37,6 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.planned import LeftOutDocument, NothingPlanned, PlanDocument, SetPlan, unmeasured_tables
 from backfill_assets.report.releases import BroughtAlong
-from backfill_assets.report.requests import Act, approve, cancel, do, read_first, step
 from backfill_assets.report.screens.landing import not_known_section, read_before_notes, rejected_section
 from backfill_assets.report.screens.runs import mode_text, run_ids
 from backfill_assets.report.screens.work import frozen_section
@@ -59,7 +59,7 @@ from backfill_assets.report.words.plans import (
 )
 from backfill_assets.report.words.stages import policy_words, proof_words, stage_words, waits_anyway
 from backfill_assets.report.words.states import NOTHING_FOLLOWS
-from backfill_assets.restatements.errors import why_left_out
+from backfill_assets.restatements.left_out import why_left_out
 
 _MOST_STAGES = 24
 

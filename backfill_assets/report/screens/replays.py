@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, time
 
 from backfill_assets.capture.landed_files import Family
+from backfill_assets.core.next_steps import approve, close_replay
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.not_known import NotKnownDocument
 from backfill_assets.report.page import Note, Page, Table, Value, facts, next_steps, page, section, table
 from backfill_assets.report.replayed import OpenReplay, ReplayClosed, ReplayPlan, ReplayReport, kind_of
-from backfill_assets.report.requests import approve, close_replay
 from backfill_assets.report.screens.landing import not_known_section
 
 _MOST = 30

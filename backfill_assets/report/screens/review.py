@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from backfill_assets.core.next_steps import NextStep
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.errors import loosened_words
 from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, RunState, SetState
@@ -16,7 +17,6 @@ from backfill_assets.planning.stages import Agree
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.measured import PROOF, GateSummary
 from backfill_assets.report.report import RunReport, SetReport, TableTotals
-from backfill_assets.report.requests import NextStep
 from backfill_assets.report.runs import RunSummary, SetDocument
 from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.plans import (

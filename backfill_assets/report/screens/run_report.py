@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
+from backfill_assets.core.next_steps import decline, once_read, step
 from backfill_assets.core.tariff import sum_of
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, RunState, SetState
@@ -50,7 +51,6 @@ from backfill_assets.report.page import (
     words,
 )
 from backfill_assets.report.report import Level, RunReport, SetReport
-from backfill_assets.report.requests import decline, once_read, step
 from backfill_assets.report.runs import RunSummary, SetDocument
 from backfill_assets.report.screens.code import code_section, references_section
 from backfill_assets.report.screens.figures import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from backfill_assets.core.errors import Problem
+from backfill_assets.core.next_steps import read_first
 from backfill_assets.core.people import POLICY
 from backfill_assets.ledger.records import ApprovalGrounds, RunRecord
 from backfill_assets.ledger.states import (
@@ -38,7 +39,6 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.report.requests import read_first
 from backfill_assets.report.runs import RunSummary, SetDocument
 from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.plans import phase_words, references_described

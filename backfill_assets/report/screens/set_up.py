@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import PurePath
 
+from backfill_assets.core.next_steps import Act, do, step
 from backfill_assets.core.spark_server import Unfit
 from backfill_assets.report.new_project import NewProject
 from backfill_assets.report.page import Items, Note, Page, Tone, next_steps, page, words
-from backfill_assets.report.requests import Act, do, step
 from backfill_assets.report.server import UNFIT, ServerDocument, ServerDown, ServerUp
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from backfill_assets.planning.impact import lacks
+from backfill_assets.planning.next_steps import joined, plans
 from backfill_assets.planning.partitions import Partitions, count_of, describe
 from backfill_assets.planning.reasons import Cause, Reason
-from backfill_assets.report.advice.filling import joined, plans
 from backfill_assets.report.page import (
     Block,
     Note,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 
+from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, OPEN_SETS, RunState
 from backfill_assets.report.at_work import WorkInProgress
 from backfill_assets.report.page import (
@@ -22,7 +23,6 @@ from backfill_assets.report.page import (
     table,
     table_ref,
 )
-from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.report.runs import RunSummary, SetDocument
 from backfill_assets.report.screens.landing import captured_table, imports_table, not_known_section, read_before_notes
 from backfill_assets.report.screens.replays import open_replays_table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from backfill_assets.core.next_steps import Option, step
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.page import (
     Note,
@@ -22,7 +23,6 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.report.requests import Option, step
 from backfill_assets.report.screens.shadow import times_shown
 from backfill_assets.report.screens.staleness import stale_note
 from backfill_assets.report.trace import ContributingRows, Trace

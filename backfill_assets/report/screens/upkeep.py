@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from backfill_assets.core.next_steps import step
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.advice.machine import after_audit
@@ -21,7 +22,6 @@ from backfill_assets.report.page import (
     section,
     table,
 )
-from backfill_assets.report.requests import step
 from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.screens.shown_rows import sample_table
 from backfill_assets.report.vacuumed import Pruned, VacuumDocument

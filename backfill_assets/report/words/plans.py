@@ -7,6 +7,7 @@ from typing import assert_never
 
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.grouped import grouped
+from backfill_assets.core.next_steps import NextStep, step
 from backfill_assets.domain import Tolerance
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.kept import Kept
@@ -26,7 +27,6 @@ from backfill_assets.planning.sets import Phases
 from backfill_assets.report.alternatives import Alternative, Instead
 from backfill_assets.report.known_rows import KnownRowsGone
 from backfill_assets.report.releases import CODE, BroughtAlong, LaterRelease, LeftBehind
-from backfill_assets.report.requests import NextStep, step
 from backfill_assets.report.values import cost_words, key_text
 from backfill_assets.report.words.staleness import NEW_VERSION, because_words
 from backfill_assets.transforms.doubles import AddedDoubles

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from backfill_assets.core.next_steps import NextStep, step
 from backfill_assets.core.people import Sensor
 from backfill_assets.planning.partitions import Partitions, count_of
 from backfill_assets.report.follow import WaitingPublication
 from backfill_assets.report.proposed import OpenProposal
-from backfill_assets.report.requests import NextStep, step
 from backfill_assets.report.stuck import StuckDocument
 
 

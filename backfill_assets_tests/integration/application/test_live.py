@@ -19,6 +19,7 @@ from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.sensor_work import clear
 from backfill_assets.core.errors import NotApproved, Refused
+from backfill_assets.core.next_steps import NextStep
 from backfill_assets.core.people import Sensor
 from backfill_assets.core.progress import Listener
 from backfill_assets.domain import Policy, row_count
@@ -31,7 +32,6 @@ from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.requests import NextStep
 from backfill_assets.report.status import status
 from backfill_assets.report.words.waiting import stuck_words
 from backfill_assets.upkeep.audit import audit

@@ -25,9 +25,9 @@ from backfill_assets.core.errors import (
 )
 from backfill_assets.domain import Release, TransformContext
 from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.next_steps import plan_again
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
-from backfill_assets.report.advice.filling import plan_again
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.report import run_report, set_report
 from backfill_assets.report.runs import RunSummary, SetDocument, run_document, set_document

@@ -16,13 +16,13 @@ from backfill_assets.candidates.errors import MergedWithEarlier
 from backfill_assets.cli.answers import days_given
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import TargetChanged
+from backfill_assets.core.next_steps import Act, Invocation
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode, merge
 from backfill_assets.publication.errors import AnotherUnderWay, MergedSince
 from backfill_assets.report.command_line import explained
-from backfill_assets.report.requests import Act, Invocation
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.upkeep.audit import audit

@@ -21,6 +21,7 @@ from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.recover import recover
 from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.errors import Refused
+from backfill_assets.core.next_steps import Act, Invocation
 from backfill_assets.domain import expression
 from backfill_assets.lake.append import validation_table
 from backfill_assets.landing import key_versions
@@ -35,7 +36,6 @@ from backfill_assets.report.advice.machine import after_audit
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Page
 from backfill_assets.report.report import run_report
-from backfill_assets.report.requests import Act, Invocation
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.screens.plan import plan_page
 from backfill_assets.report.screens.run_report import run_page

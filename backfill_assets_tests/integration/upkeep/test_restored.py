@@ -19,13 +19,13 @@ from backfill_assets.application.land import land_files
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.recover import recover
 from backfill_assets.core.errors import BackfillError, Refused
+from backfill_assets.core.next_steps import Act, Invocation
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.advice.machine import after_audit
 from backfill_assets.report.recovered import RecoveredWork
-from backfill_assets.report.requests import Act, Invocation
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.doctor import Health, examine
 from backfill_assets_tests.conftest import NOON

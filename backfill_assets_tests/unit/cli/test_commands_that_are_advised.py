@@ -12,9 +12,9 @@ import pytest
 import typer.main
 
 from backfill_assets.cli import app
+from backfill_assets.core.next_steps import Act, Option, do
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.requests import Act, Option, do
 
 COMMANDS: Mapping[str, Any] = vars(typer.main.get_command(app))["commands"]
 DAY = "2026-01-03"

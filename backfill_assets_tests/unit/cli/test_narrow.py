@@ -10,9 +10,9 @@ import pytest
 
 from backfill_assets.cli.console import PlainConsole, terminal
 from backfill_assets.cli.terminal import show
+from backfill_assets.core.next_steps import Act, do, step
 from backfill_assets.report.page import Block as Shown
 from backfill_assets.report.page import Items, Moved, Note, Steps, Tone, facts, page, table, words
-from backfill_assets.report.requests import Act, do, step
 
 RUN = "revenue_per_customer_segment_and_country-20261122-883bd301"
 WHY = "the provider's discounts were booked twice, and nobody had noticed it until the auditors asked"

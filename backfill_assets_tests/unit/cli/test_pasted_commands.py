@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from backfill_assets.cli.terminal import show
+from backfill_assets.core.next_steps import Act, Invocation, Option, do, step
 from backfill_assets.core.wording import visible, word_of_a_shell
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.requests import Act, Invocation, Option, do, step
 
 TEXTS = st.text(
     st.one_of(st.sampled_from("'\"\\$`! ~*#=;&|<>(){}[]?"), st.characters(exclude_categories=["C"])), max_size=60

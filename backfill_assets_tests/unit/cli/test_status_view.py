@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from backfill_assets.cli.terminal import show
+from backfill_assets.core.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.states import ActState, RunState, SetState
 from backfill_assets.ledger.table_acts import ActRecord
@@ -19,7 +20,6 @@ from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.policy import USUAL_POLICY
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.runs import RunSummary, SetMember
 from backfill_assets.report.screens.runs import run_summary_page, set_facts
 from backfill_assets.report.screens.status import status_page

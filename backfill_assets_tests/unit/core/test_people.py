@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.grouped import grouped
+from backfill_assets.core.next_steps import WHY
 from backfill_assets.core.people import SYSTEM_NAMES, Sensor, is_policy, require_person, same_name, spellings
 from backfill_assets.ledger.recorded_text import one_line
-from backfill_assets.report.requests import WHY
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from backfill_assets.application.subjects import Run, subject_of
 from backfill_assets.core.errors import IllegalTransition, Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import ApprovalState, RunState
-from backfill_assets.report.advice.filling import plan_again
+from backfill_assets.planning.next_steps import plan_again
 from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.screens.runs import run_facts

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.next_steps import decline
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
@@ -18,7 +19,6 @@ from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.publications import PublicationDocument
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.report import run_report
-from backfill_assets.report.requests import decline
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.screens.publications import published_page
 from backfill_assets.report.screens.review import review_of

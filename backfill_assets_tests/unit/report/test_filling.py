@@ -11,16 +11,15 @@ from backfill_assets.ledger.errors import NotCancellable
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.errors import IncompleteWindows
 from backfill_assets.planning.manifest_parts import PinnedInput
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions
-from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
-from backfill_assets.report.advice.filling import (
+from backfill_assets.planning.next_steps import (
     _MOST,
     _MOST_RANGES,
     how_to_fill,
-    how_to_know,
     measured_again,
     plan_again,
 )
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions
+from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.upkeep.errors import ReproducedOtherwise
 from backfill_assets_tests.support.advice import advised, worded
 from backfill_assets_tests.support.ledger_examples import a_manifest
@@ -140,9 +139,7 @@ def test_who_makes_keys_known_hears_that_a_run_has_read_what_was_there_before() 
     found = NotKnown(
         source="bronze.sales", policy="block", keys=1, days=Partitions.of(Grain.DAILY, {SECOND}), imports=("imp-1",)
     )
-    assert worded(how_to_know(found)).endswith(
-        "once they are known, plan again: this run has read what was there before"
-    )
+    assert worded(found.next_step).endswith("once they are known, plan again: this run has read what was there before")
 
 
 @pytest.mark.parametrize("from_raw", [True, False])

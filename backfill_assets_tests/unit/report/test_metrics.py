@@ -16,6 +16,7 @@ from starlette.requests import Request
 
 from backfill_assets.application import look
 from backfill_assets.application.metrics import Metric, MetricKind, MetricSample, MetricsDocument, metrics_text
+from backfill_assets.core.next_steps import Act
 from backfill_assets.core.people import Sensor
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.desk.pages import Pages
@@ -24,7 +25,6 @@ from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.ledger.states import RunState
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.event_counts import Durations, EventCounts
-from backfill_assets.report.requests import Act
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.words.waiting import stuck_words
 from backfill_assets.workspace import Workspace

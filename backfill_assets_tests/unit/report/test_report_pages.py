@@ -14,12 +14,13 @@ import pytest
 from rich.console import Console
 
 from backfill_assets.cli.terminal import show
+from backfill_assets.core.next_steps import NAME, WHY, Act, decline, do, step, undo
 from backfill_assets.ledger.findings import BreakdownCell, FailingKey, Finding, GateResult
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
+from backfill_assets.planning.next_steps import fix_and_plan_again
 from backfill_assets.planning.partitions import Grain, Partitions, TablePartitions
-from backfill_assets.report.advice.filling import fix_and_plan_again
 from backfill_assets.report.breakdown import breakdown_document
 from backfill_assets.report.code import CodeChange
 from backfill_assets.report.documents import as_json
@@ -36,7 +37,6 @@ from backfill_assets.report.measured import (
 from backfill_assets.report.publications import PublicationDocument, timeline
 from backfill_assets.report.releases import CODE, BroughtAlong
 from backfill_assets.report.report import DependentMoves, Level, SetReport, level_of
-from backfill_assets.report.requests import NAME, WHY, Act, decline, do, step, undo
 from backfill_assets.report.runs import RunSummary, SetMember
 from backfill_assets.report.screens.figures import matrices, states_in_words
 from backfill_assets.report.screens.history import history_page

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import date
 
 from backfill_assets.core.errors import Refused
+from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, Act, Option, do, step, undo
 from backfill_assets.ledger.errors import TableBusy
 from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.documents import as_json
-from backfill_assets.report.requests import ANOTHER_PERSON, NAME, Act, Option, do, step, undo
 
 
 def test_an_act_is_the_command_with_its_options() -> None:

@@ -8,6 +8,7 @@ from datetime import date
 import pytest
 
 from backfill_assets.core.columns import ColumnChange
+from backfill_assets.core.next_steps import Act, do, read_first, step
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reasons import Cause, Reason
@@ -16,7 +17,6 @@ from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Section
 from backfill_assets.report.rejected import RejectedRecords
 from backfill_assets.report.report import Level, RunReport, SetReport, totals_by_table
-from backfill_assets.report.requests import Act, do, read_first, step
 from backfill_assets.report.runs import SetMember
 from backfill_assets.report.screens.review import review_of, review_of_set
 from backfill_assets.report.screens.run_report import run_page, set_page

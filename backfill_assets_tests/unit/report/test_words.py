@@ -24,7 +24,7 @@ from backfill_assets.report.words.recovery import outcome_words
 from backfill_assets.report.words.stages import policy_words, waits_anyway, window_words
 from backfill_assets.report.words.states import MEANING
 from backfill_assets.report.words.verdicts import verdict_words
-from backfill_assets.restatements.errors import why_left_out
+from backfill_assets.restatements.left_out import why_left_out
 from backfill_assets.upkeep.retention import LeftAlone, Why
 
 DAY = date(2006, 7, 1)

@@ -17,8 +17,7 @@ from backfill_assets.planning.graph import Graph, TableInput, TableNode, topolog
 from backfill_assets.planning.impact import Rebuild, impact
 from backfill_assets.planning.partitions import DayRange, Days, Grain, days_in, days_of, partitions_over
 from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut
-from backfill_assets.report.advice.left_out import how_to_include
-from backfill_assets.restatements.errors import why_left_out
+from backfill_assets.restatements.left_out import how_to_include, why_left_out
 from backfill_assets.restatements.scope import NOTHING_STALE, StaleOnes, left_out_of, require_whole, stale_ones
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.graph_examples import DAYS, SPAN, every_partition, inputs_of, is_complete

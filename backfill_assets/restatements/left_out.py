@@ -1,15 +1,37 @@
-"""How to build what a plan leaves out, and what is stale."""
+"""Why a plan leaves partitions out, and what builds them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import assert_never
 
+from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, Option, do, step
+from backfill_assets.planning.impact import lacks
+from backfill_assets.planning.next_steps import how_to_fill, joined, plan_stale, plans
 from backfill_assets.planning.partitions import DayRange, Grain, compress
 from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
-from backfill_assets.report.advice.filling import how_to_fill, joined, plan_stale, plans
-from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, Option, do, step
+
+_WHY: Mapping[WhyLeftOut, str] = {
+    WhyLeftOut.NO_VERSION: "named as changed, and has no accepted version",
+    WhyLeftOut.CODE_CHANGED: "only the code changed, and the version is the same",
+    WhyLeftOut.CHOSEN_REFERENCES: "its references were chosen on purpose",
+    WhyLeftOut.DIFFERENCE_ACCEPTED: "its owner accepted the difference",
+    WhyLeftOut.BLOCKED: "an input no longer has an accepted version",
+    WhyLeftOut.INPUT_EXPIRED: "an input has expired",
+    WhyLeftOut.ONLY_ADDS: "the table only adds partitions, and these have an accepted version",
+    WhyLeftOut.INCOMPLETE: "never built",
+    WhyLeftOut.DEPENDS: "depends on these days, and was never built",
+    WhyLeftOut.DAYS_NOT_NAMED: "never built, and the days were not named",
+    WhyLeftOut.STALE: "stale, and not asked for",
+}
+
+
+def why_left_out(left: LeftOut) -> str:
+    """Why partitions are left out of a plan, with the input that is missing, for the refusal and for the screens."""
+    why = _WHY[left.why]
+    return f"{why}: {lacks(left.missing)}" if left.missing else why
+
 
 NEW_VERSION = step(
     "give the transform a new version; or, to prove that the rows are the same, add ", Option("changed_code")

@@ -1,4 +1,4 @@
-"""Next steps that build partitions that were never built, or that are stale."""
+"""Next steps that build partitions that were never built, that are stale, or of a run that cannot go on."""
 
 from __future__ import annotations
 
@@ -7,10 +7,7 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.domain.operations import UnknownKeys
-from backfill_assets.ledger.states import StoppedBy
-from backfill_assets.planning.partitions import Days, Grain, Partitions, compress, days_in
-from backfill_assets.report.requests import (
+from backfill_assets.core.next_steps import (
     NAME,
     THEN,
     WHY,
@@ -20,14 +17,11 @@ from backfill_assets.report.requests import (
     NextStep,
     cancel,
     do,
-    rows_of,
     step,
 )
+from backfill_assets.planning.partitions import Days, Grain, Partitions, compress, days_in
 
 if TYPE_CHECKING:
-    from backfill_assets.landing.imports import KnownSince, NotKnown
-
-    # It imports the graph, which imports this module.
     from backfill_assets.planning.manifest import Manifest
 
 _MOST = 5
@@ -108,24 +102,23 @@ def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -
         return step(do(Act.PLAN, manifest.table, expire=True, by=NAME, reason=WHY))
     chosen = manifest.partitions if partitions is None else partitions
     if not _is_source(manifest.table):
-        rows = rows_of(manifest.publish.scope)
+        rows = manifest.publish.scope.options if manifest.publish.scope else ()
         return joined([plan.also(*rows) for plan in plans(manifest.table, manifest.grain, chosen)])
     declared = set(manifest.declared_empty)
     landed, empty = ([day for day in chosen if (day in declared) is wanted] for wanted in (False, True))
     return joined([*loads(manifest.table, landed), *loads(manifest.table, empty, empty=True)])
 
 
-def fix_and_plan_again(
-    manifest: Manifest, stopped_by: StoppedBy | None = None, *, read_by_gates: Sequence[str] = ()
-) -> NextStep:
+def fix_and_plan_again(manifest: Manifest, *, needs_more: bool = False, read_by_gates: Sequence[str] = ()) -> NextStep:
     """For a run that a gate blocks, or that its code, its rows or its limit stopped: to run it again would stop it
     again, as its inputs are pinned.
 
     Args:
+        needs_more: Whether its limit stopped it.
         read_by_gates: What the gates that block it read anew whenever they are measured, if all of them do.
     """
     fix, how = ("fix the cause", "plan again")
-    if stopped_by is StoppedBy.LIMIT:
+    if needs_more:
         fix, how = ("find out why it needs more", "plan again with a larger limit")
     subject = manifest.member_of or manifest.run_id
     read, give_up = step(do(Act.REPORT, manifest.run_id), THEN), cancel(subject)
@@ -179,29 +172,6 @@ def joined(asked: Sequence[Invocation]) -> NextStep:
     if more > 0:
         shown.append(f"and {more:,} more in the same way")
     return step(*[part for each in shown for part in ("; ", each)][1:])
-
-
-def read_again(known: KnownSince) -> NextStep:
-    """For a run that has read what was there before keys were known."""
-    again = plan_again(known.manifest)
-    if not known.unbuilt:
-        return step("plan it again, so that it reads them: ", again)
-    return step("build these days, and then plan it again: ", joined(loads(known.of.table, known.unbuilt)), "; ", again)
-
-
-def how_to_know(found: NotKnown) -> NextStep:
-    """What makes keys known again, or says what becomes of them until they are."""
-    source, days = found.source.partition(".")[2], found.days.days
-    if found.policy == UnknownKeys.DROP:
-        return step("build these days without them, and then plan it again: ", joined(loads(found.source, days)))
-    return step(
-        "to see which keys: ",
-        do(Act.LOCATE, source, first=days[0], last=days[-1]),
-        "; land a newer record of each, withdraw them, or correct the declaration and read the files anew: ",
-        do(Act.LAND, source, again_as_declared=True, by=NAME),
-        f"; or declare unknown='keep' or unknown='drop' on {found.source}; once they are known, plan again: this run "
-        "has read what was there before",
-    )
 
 
 def plan_stale(

@@ -6,16 +6,13 @@ page as a button).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
+from typing import Protocol, runtime_checkable
 
-from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.wording import WHY as WHY
-from backfill_assets.ledger.states import NOT_MEASURED, RunState
-from backfill_assets.planning.partitions import DayRange, Days, Ranges
-from backfill_assets.planning.publish_mode import Scope
 
 NAME = "NAME"
 """Stands for the name of the person who acts."""
@@ -121,11 +118,26 @@ class NextStep:
 Advice = NextStep | Invocation | Option | str
 """The arguments of `step`: steps, requests, options, and text."""
 
-Following = Callable[[BackfillError], NextStep | None]
-"""What a reader can do next about an error, such as the cause of another one: `report.advice.next_step_of`."""
+
+class _Range(Protocol):
+    """Days that follow each other."""
+
+    @property
+    def start(self) -> date: ...
+
+    @property
+    def last(self) -> date: ...
 
 
-def do(act: Act, *of: str, **options: str | date | bool | Days | None) -> Invocation:
+@runtime_checkable
+class _Days(Protocol):
+    """Days in one or several ranges, as planning has them."""
+
+    @property
+    def ranges(self) -> Sequence[_Range]: ...
+
+
+def do(act: Act, *of: str, **options: str | date | bool | _Days | None) -> Invocation:
     """A complete request.
 
     Args:
@@ -135,18 +147,12 @@ def do(act: Act, *of: str, **options: str | date | bool | Days | None) -> Invoca
     """
     given: list[tuple[str, str | bool]] = []
     for name, value in options.items():
-        if isinstance(value, DayRange | Ranges):
+        if isinstance(value, _Days):
             ends = [(("first", each.start), ("last", each.last)) for each in value.ranges]
             given += [(end, str(day)) for pair in ends for end, day in pair]
         elif value is not None and value is not False:
             given.append((name, value if isinstance(value, bool) else str(value)))
     return Invocation(act=act, of=of, options=tuple(given))
-
-
-def rows_of(scope: Scope | None) -> tuple[tuple[str, str], ...]:
-    """The options of a plan that name the rows of a pilot."""
-    named = scope.where if scope else ()
-    return tuple(("but" if scope and scope.is_rest else "where", f"{column}={value}") for column, value in named)
 
 
 def step(*parts: Advice) -> NextStep:
@@ -211,27 +217,6 @@ def close_replay(replay_id: str) -> Invocation:
 def comment(named: str) -> Invocation:
     """The approval of a run or of a set with the comment that its gates demand."""
     return do(Act.APPROVE, named, by=ANOTHER_PERSON, note=WHY)
-
-
-def go_on_with(run_id: str, state: RunState, whole: str | None = None, *, is_leased: bool = False) -> Advice:
-    """What takes a run on by its state alone: of a measured one it depends on its set, its approval and later
-    publications too, which its status knows.
-
-    Args:
-        whole: The set that it is asked for with; None for the run alone.
-        is_leased: Whether a process stages or gates it.
-    """
-    match state:
-        case RunState.STAGING | RunState.GATING if is_leased:
-            return wait_or_take_over(run_id)
-        case RunState.BLOCKED:
-            return do(Act.REPORT, run_id)
-        case RunState.PUBLISHING:
-            return WAIT_OR_RECOVER
-        case _ if state in NOT_MEASURED:
-            return do(Act.RUN, whole or run_id)
-        case _:
-            return do(Act.STATUS, whole or run_id)
 
 
 def once_read(following: NextStep) -> NextStep:
