@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, timedelta
 from functools import cache
 from itertools import groupby
+from typing import Any
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from backfill_assets.core.errors import BackfillError, InvalidDeclaration
-from backfill_assets.landing.errors import NotReadAnew, StoppedAmongFiles
+from backfill_assets.landing.errors import NothingLanded, NotReadAnew, StoppedAmongFiles
+from backfill_assets.planning.errors import IncompleteWindows, OutsideDays
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.messages_page import errors, title_of
 from backfill_assets_tests.support.recorded import left_over
-from backfill_assets_tests.support.samples import CAUSE, every
+from backfill_assets_tests.support.samples import CAUSE, DAY, every
 
 SOME, MANY = ("one.csv", "two.csv"), tuple(f"{number}.csv" for number in range(30))
 OF_A_CAUSE: tuple[BackfillError, ...] = (
@@ -34,6 +38,34 @@ OF_A_CAUSE: tuple[BackfillError, ...] = (
     ),
 )
 """Errors that the reference of messages does not list, since they have the words of others."""
+
+
+def days(*numbers: int) -> Partitions:
+    return Partitions.of(Grain.DAILY, (DAY + timedelta(days=number) for number in numbers))
+
+
+def windows(missing: Partitions, first_day: date = DAY, *, table: str = "bronze.INPUT", **more: Any) -> BackfillError:
+    return IncompleteWindows(
+        **{"table": "silver.TABLE", "missing": {table: missing}, "held": {}, "first_day": first_day, **more}
+    )
+
+
+OF_DAYS: tuple[BackfillError, ...] = (
+    windows(days(0, 1)),
+    windows(days(0, 1), held={"bronze.INPUT": days(2)}),
+    windows(days(0), held={"bronze.INPUT": days(400)}),
+    windows(days(0), table="silver.INPUT", held={"silver.INPUT": days(400)}),
+    windows(days(0), held={"bronze.INPUT": days(400)}, rejecting={"bronze.INPUT": ("IMPORT_ID",)}),
+    windows(days(0), first_day=DAY + timedelta(days=5)),
+    windows(days(0, 9), first_day=DAY + timedelta(days=5)),
+    windows(days(0), table="silver.TABLE", held={"silver.TABLE": days(5)}, keeps_state=True),
+    windows(days(0), table="silver.INPUT", first={"bronze.FIRST": days(0)}),
+    NothingLanded(table="bronze.TABLE", missing=days(0, 5), asked=days(0, 5).days, are_gaps=True),
+    NothingLanded(table="bronze.TABLE", missing=days(0, 5), asked=days(0, 5).days, are_gaps=False),
+    OutsideDays(table="silver.TABLE", earliest=DAY, latest=DAY, days=DayRange.inclusive(date(2025, 1, 1), DAY)),
+    OutsideDays(table="silver.TABLE", earliest=DAY, latest=DAY, days=DayRange.inclusive(DAY, date(2027, 1, 1))),
+)
+"""Errors whose next steps follow from how their days lie to one another."""
 
 
 @cache
@@ -64,8 +96,12 @@ def test_errors_with_the_words_of_their_cause_say_and_advise_what_is_recorded(re
     assert entries(OF_A_CAUSE) == recorded(name=file_of("of_a_cause"))
 
 
+def test_errors_of_days_say_and_advise_what_is_recorded(recorded: SnapshotAssertion) -> None:
+    assert entries(OF_DAYS) == recorded(name=file_of("of_days"))
+
+
 def test_no_advice_is_recorded_that_nothing_gives(pytestconfig: pytest.Config) -> None:
-    names = {file_of(category) for category in (*CATEGORIES, "of_a_cause")}
+    names = {file_of(category) for category in (*CATEGORIES, "of_a_cause", "of_days")}
     assert left_over("advice", names, remove=pytestconfig.option.update_snapshots) == []
 
 
