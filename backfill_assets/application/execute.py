@@ -24,10 +24,9 @@ from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import Action, CandidatePartition, PublicationRecord
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.stages import Agree, Compute, Expire, Hold, Measure, Notify, Prove, Stage, Swap
-from backfill_assets.publication.authority import demand_of, require_agreed
+from backfill_assets.publication.authority import reads_approvers
+from backfill_assets.publication.obstacles import READY, Publishing, obstacles, require_none
 from backfill_assets.publication.publish import publish_run
-from backfill_assets.publication.verdict import require_publishable
-from backfill_assets.publication.waiting import require_its_turn
 from backfill_assets.report.words.stages import published_words
 from backfill_assets.restatements.publish import verify_if_equal
 from backfill_assets.workspace import Workspace
@@ -165,15 +164,11 @@ def _opened(
             assert_never(part)
 
 
+@reads_approvers
 def require_ready(ws: Workspace, run_id: str) -> None:
     """Refuses early what the swap would refuse; the swap itself reads the ledger again."""
     with ws.ledger.read() as tx:
-        run = tx.runs.get(run_id)
-        tx.outbox.require_still_asked(run)
-        asked = demand_of(ws, tx, run)
-        require_publishable(tx, run)
-        require_its_turn(ws, tx, run, at=tx.now)
-    require_agreed(ws, run, asked)
+        require_none(obstacles(Publishing(ws=ws, tx=tx, run=tx.runs.get(run_id)), READY))
 
 
 def _swap(ws: Workspace, run_id: str, *, by: str, listener: Listener) -> PublicationRecord:

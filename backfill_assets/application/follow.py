@@ -18,7 +18,7 @@ from backfill_assets.publication import follow as outbox
 from backfill_assets.publication.authority import demands_of, open_comments
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.publication.follow import Asking, PlannedFollowUps, Tries, always
-from backfill_assets.publication.waiting import waits_for
+from backfill_assets.publication.obstacles import IN_ITS_TURN, Publishing, is_met
 from backfill_assets.report.follow import (
     FollowCancellation,
     FollowedRun,
@@ -101,7 +101,7 @@ def unfinished(ws: Workspace) -> Iterator[Unfinished]:
     with ws.ledger.read() as tx:
         runs = tx.outbox.unfinished_follow_ups((*UNFINISHED, RunState.PASSED))
         demands = demands_of(ws, tx, runs)
-        waiting = {run.run_id for run in runs if waits_for(ws, tx, run, at=tx.now) is not None}
+        waiting = {run.run_id for run in runs if not is_met(Publishing(ws=ws, tx=tx, run=run), *IN_ITS_TURN)}
     for run in runs:
         parts = parts_left(run.state, is_automatic=demands[run.run_id].policy is not None)
         if parts and run.run_id not in waiting:

@@ -24,7 +24,6 @@ from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.gates.agreed import require_agreed_gates
 from backfill_assets.landing.days import pending_days
-from backfill_assets.landing.imports import KnownSince
 from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNFINISHED, UNPUBLISHED, RunState
@@ -35,9 +34,10 @@ from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, days_of, describe
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
 from backfill_assets.publication.authority import demands_of
+from backfill_assets.publication.covered import is_built_since
+from backfill_assets.publication.errors import DeclaredSince, ReadBeforeKnown
+from backfill_assets.publication.obstacles import IN_ITS_TURN, Publishing, obstacles, present_gates
 from backfill_assets.publication.proposals import days_held_by_moves
-from backfill_assets.publication.read_by_gates import declared_since_planned
-from backfill_assets.publication.waiting import is_built_since, waits_for
 from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.frozen import frozen_words, waits_for_words
 from backfill_assets.report.what_next import next_step
@@ -154,10 +154,10 @@ def _still_current(ws: Workspace, run: RunRecord | None) -> RunRecord | None:
         return run
     with ws.ledger.write() as tx:
         if not why:
-            known = waits_for(ws, tx, run, at=tx.now)
-            if not isinstance(known, KnownSince) or known.unbuilt:
+            waits = next(obstacles(Publishing(ws=ws, tx=tx, run=run), IN_ITS_TURN), None)
+            if waits is None or not isinstance(waits.error, ReadBeforeKnown) or waits.error.known.unbuilt:
                 return run
-            why = known.words
+            why = waits.error.known.words
         tx.runs.give_way(run.run_id, actor=LIVE, why=why)
     return None
 
@@ -165,8 +165,8 @@ def _still_current(ws: Workspace, run: RunRecord | None) -> RunRecord | None:
 def _other_gates(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> str:
     """Why a run cannot be measured, or was not measured, with the gates that its table declares; empty where it can."""
     if run.state is RunState.PASSED:
-        gates = declared_since_planned(ws, tx, run.manifest)
-        return f"was not measured with {', '.join(gates)}, declared since" if gates else ""
+        found = present_gates.find(Publishing(ws=ws, tx=tx, run=run))
+        return f"was not measured with {found.named}, declared since" if isinstance(found, DeclaredSince) else ""
     table = ws.domain.table(run.manifest.table)
     try:
         require_agreed_gates(run.manifest, table, ws.code.gate_digests(table))
@@ -303,9 +303,9 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
     """Takes a LIVE run as far as its policy lets it."""
     if run.state in (*UNFINISHED, RunState.PASSED):
         with ws.ledger.read() as tx:
-            if for_what := waits_for(ws, tx, run, at=tx.now):
+            if waits := next(obstacles(Publishing(ws=ws, tx=tx, run=run), IN_ITS_TURN), None):
                 named = f"{run.manifest.table}: {run.run_id} over {run.manifest.output}"
-                return Advanced(sentence=f"{named} is {run.state} and waits: {waits_for_words(for_what)}.")
+                return Advanced(sentence=f"{named} is {run.state} and waits: {waits_for_words(waits.error)}.")
             is_automatic = demands_of(ws, tx, [run])[run.run_id].policy is not None
         parts = parts_left(run.state, is_automatic=is_automatic)
         is_load = isinstance(ws.domain.table(run.manifest.table), SourceTable)

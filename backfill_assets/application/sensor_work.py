@@ -13,13 +13,11 @@ from backfill_assets.core.people import Sensor, is_policy, require_person
 from backfill_assets.ledger.leases import whole_of
 from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.sets import held_until, members_of, next_phase
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.publication.authority import is_agreed
+from backfill_assets.publication.obstacles import Publishing, PublishingSet, obstacles, obstacles_of_set
 from backfill_assets.publication.stuck import still_stuck
-from backfill_assets.publication.waiting import outdated_partitions, waits_for
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.stuck import ClearedDocument, stuck_document
 from backfill_assets.report.words.waiting import stuck_words
@@ -48,36 +46,22 @@ def _runs(ws: Workspace, tx: ReadTransaction) -> list[str]:
     ]
     of_sets = tx.sets.ids_of_runs(waiting)
     found = tx.runs.named(run_id for run_id in waiting if run_id not in of_sets)
-    return [
-        run.run_id
-        for run in found
-        if is_approved_by_a_person(run) and waits_for(ws, tx, run, at=tx.now) is None and is_agreed(ws, tx, run)
-    ]
+    return [run.run_id for run in found if is_approved_by_a_person(run) and not _is_held(ws, tx, run)]
 
 
 def _sets(ws: Workspace, tx: ReadTransaction) -> list[str]:
     states = (SetState.PENDING, SetState.PARTLY_PUBLISHED)
     found = []
     for each in reversed(tx.sets.records(states=states, unreadable=lambda _set_id, _error: None)):
-        members = members_of(tx.runs, each)
-        if each.manifest.phases is None:
-            found += [each.set_id] if all(_is_ready(ws, tx, member) for member in members) else []
-            continue
-        due, until = next_phase(members), held_until(tx.publications, each, members)
-        if due and _is_ready(ws, tx, due) and (until is None or until <= tx.now):
-            found.append(due.run_id)
+        asked = PublishingSet(ws=ws, tx=tx, record=each)
+        is_wanted = all(run.state is RunState.PASSED and is_approved_by_a_person(run) for run in asked.due)
+        if asked.due and is_wanted and not any(obstacles_of_set(asked, slow=False)):
+            found.append(asked.due[0].run_id if each.manifest.phases else each.set_id)
     return found
 
 
-def _is_ready(ws: Workspace, tx: ReadTransaction, member: RunRecord) -> bool:
-    return (
-        member.state is RunState.PASSED
-        and member.manifest.mode not in NEVER_PUBLISHED
-        and is_approved_by_a_person(member)
-        and waits_for(ws, tx, member, at=tx.now) is None
-        and is_agreed(ws, tx, member)
-        and not outdated_partitions(ws, tx, member)
-    )
+def _is_held(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
+    return any(obstacles(Publishing(ws=ws, tx=tx, run=run), slow=False))
 
 
 LEASES = 2

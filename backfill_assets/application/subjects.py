@@ -19,14 +19,14 @@ from backfill_assets.ledger.states import EVER_PUBLISHED, GATED, VISIBLE, AskedK
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.authority import approve_run, approve_set, approvers_read, grounds_to_leave
+from backfill_assets.publication.obstacles import Publishing, not_stopped, obstacles, outdated, require_none
 from backfill_assets.publication.publish import rollback_run
-from backfill_assets.publication.verdict import require_not_stopped_for_good
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_documents
 from backfill_assets.report.recovered import ErasedSamples
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.runs import RunSummary, SetDocument, interrupted, run_document, set_document
 from backfill_assets.restatements.errors import ReproducedOneByOne
-from backfill_assets.restatements.publish import is_outdated, publish_set
+from backfill_assets.restatements.publish import publish_set
 from backfill_assets.restatements.undo import complete_rollback, rollback_set, rollback_with_dependents
 from backfill_assets.workspace import Workspace
 
@@ -249,7 +249,7 @@ class RestatementSet:
             raise UnfitState(name=self.set_id, state=state, why="it cannot be staged")
         members = self.members
         for place, member in enumerate(members):
-            if member.state in VISIBLE or (member.state in GATED and not is_outdated(self.ws, member)):
+            if member.state in VISIBLE or (member.state in GATED and not _is_outdated(self.ws, member)):
                 continue
             manifest, run = member.manifest, Run(self.ws, member.run_id)
             partitions = describe(manifest.grain, manifest.partitions)
@@ -303,6 +303,11 @@ class RestatementSet:
         return self.document()
 
 
+def _is_outdated(ws: Workspace, run: RunRecord) -> bool:
+    with ws.ledger.read() as tx:
+        return outdated(Publishing(ws=ws, tx=tx, run=run)) is not None
+
+
 Subject = Run | RestatementSet
 """What an id names: both accept the same requests."""
 
@@ -311,7 +316,7 @@ def _require_not_stopped(ws: Workspace, runs: Iterable[RunRecord]) -> None:
     """Refuses early what publication refuses whoever has approved it, so that no reviewer agrees to it by mistake."""
     for run in runs:
         with ws.ledger.read() as tx:
-            require_not_stopped_for_good(tx, run)
+            require_none(obstacles(Publishing(ws=ws, tx=tx, run=run), (not_stopped,)))
 
 
 def subject_of(ws: Workspace, name: str) -> Subject:

@@ -25,7 +25,7 @@ from backfill_assets.ledger.freezes import FreezeReads, FreezeWrites
 from backfill_assets.ledger.imports import ImportReads, ImportWrites
 from backfill_assets.ledger.leases import LeaseReads, TurnWrites
 from backfill_assets.ledger.outbox import OutboxReads, OutboxWrites, StuckReads, StuckWrites
-from backfill_assets.ledger.publications import PublicationReads
+from backfill_assets.ledger.publication_checks import PublicationChecks
 from backfill_assets.ledger.replays import ReplayReads, ReplayWrites
 from backfill_assets.ledger.row_digests import RowChecks
 from backfill_assets.ledger.runs import RunReads, RunWrites
@@ -49,7 +49,7 @@ class ReadTransaction:
         #: What gates found in accepted rows later, and with which gates these were measured.
         self.checks = CheckReads(connection)
         self.samples = SampleReads(connection)  #: Values of rows that reviewers are shown.
-        self.publications = PublicationReads(connection)  #: Swaps that were intended, and what became of them.
+        self.publications = PublicationChecks(connection)  #: Swaps that were intended, and what became of them.
         self.versions = VersionReads(connection)  #: What readers see, and saw before.
         self.bases = BasisReads(connection)  #: What accepted partitions were computed from.
         self.outbox = OutboxReads(connection)  #: What publications ask of dependents, and which runs follow it.

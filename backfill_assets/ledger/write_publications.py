@@ -24,13 +24,13 @@ from backfill_assets.ledger.candidates import CandidateReads
 from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.outbox import OutboxSteps
+from backfill_assets.ledger.publication_checks import PublicationChecks
 from backfill_assets.ledger.publications import (
     ENDED,
     ORDERED,
     OUTCOME_UNKNOWN,
     ROLLBACK,
     SET_TO_LEDGER,
-    PublicationReads,
 )
 from backfill_assets.ledger.recorded_text import first_few, one_line, required_text
 from backfill_assets.ledger.records import (
@@ -46,16 +46,13 @@ from backfill_assets.ledger.records import (
 )
 from backfill_assets.ledger.runs import RunReads, RunSteps
 from backfill_assets.ledger.schema import (
-    import_days,
-    imports,
     partition_versions,
     publication_changes,
     publications,
     verifications,
 )
-from backfill_assets.ledger.sets import SetReads, last_phase, members_of, next_phase, settle_phases
+from backfill_assets.ledger.sets import SetReads, settle_phases
 from backfill_assets.ledger.states import (
-    COUNTING,
     STANDING,
     ApprovalState,
     PublicationState,
@@ -69,13 +66,11 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind
 from backfill_assets.planning.policy import Cause
 
-_STANDING = (RunState.PUBLISHED, RunState.VERIFIED)
-
 Versions = Mapping[tuple[date, int], tuple[VersionState, int]]
 """State and replaced version, by partition and version."""
 
 
-class PublicationWrites(PublicationReads, Writes):
+class PublicationWrites(PublicationChecks, Writes):
     """Publications and rollbacks: refused before anything was tried, begun, finished and abandoned."""
 
     def __init__(self, log: EventLog) -> None:
@@ -109,8 +104,8 @@ class PublicationWrites(PublicationReads, Writes):
         found = self._runs.get(intent.run_id)
         if found.manifest.mode in NEVER_PUBLISHED:
             raise errors.NeverPublished(run_id=found.run_id, manifest=found.manifest)
-        self._must_be_its_sets_turn(intent, SetState.VERIFIED if verifies else SetState.PUBLISHING)
-        self._must_follow_its_set(found)
+        self.require_turn_of_set(intent.run_id, intent.action, SetState.VERIFIED if verifies else SetState.PUBLISHING)
+        self.require_after_what_it_read(found)
         self._outbox.require_still_asked(found)
         if not may_follow(found.state, RunState.PUBLISHING):
             raise _cannot(found.run_id, found.state, RunState.PUBLISHING)
@@ -118,7 +113,7 @@ class PublicationWrites(PublicationReads, Writes):
             raise errors.NeedsApproval(run_id=found.run_id)
         self._must_be_granted(found, intent)
         _must_be_declared(intent, found.manifest.table, found.manifest.partitions)
-        self._must_have_read_what_landed(found)
+        self.require_read_what_landed(found)
 
     def _must_be_granted(self, found: RunRecord, intent: PublicationIntent) -> None:
         """Refuses what a policy has approved, and the pinned or the last agreed terms do not let a policy approve; a
@@ -142,55 +137,8 @@ class PublicationWrites(PublicationReads, Writes):
         if loosened or any(each.rule(granted[0]) == "approve" for each in (manifest.policy, *agreed.policies)):
             raise errors.NeedsApproval(run_id=found.run_id)
 
-    def _must_have_read_what_landed(self, found: RunRecord) -> None:
-        """A source's day that a run built without landed events stays unpublished once events of it have landed."""
-        manifest = found.manifest
-        if manifest.inputs:
-            return
-        of_day = select(import_days.c.event_date, import_days.c.import_id).join_from(import_days, imports)
-        of_day = of_day.where(imports.c.source == manifest.table, imports.c.state.in_(COUNTING))
-        read: set[date] = set()
-        landed: set[date] = set()
-        with_events = of_day.where(import_days.c.events > 0)
-        for row in self._rows_with(with_events, import_days.c.event_date, manifest.partitions):
-            (read if row.import_id in manifest.imports else landed).add(row.event_date)
-        if unread := sorted(landed - read):
-            days = tuple(unread)
-            raise errors.LandedSince(run_id=found.run_id, table=manifest.table, unread=first_few(days), days=days)
-
-    def _must_be_its_sets_turn(self, intent: PublicationIntent, turn: SetState) -> None:
-        """The runs of a set are published and brought back together, by the process that moved the set last; phases
-        one after the other, and the last one alone back."""
-        record = self._sets.of_run(intent.run_id)
-        if record is None:
-            return
-        phases = members_of(self._runs, record) if record.manifest.phases else ()
-        is_turn, why = record.state is turn, "the runs of a set are published and rolled back together"
-        if phases:
-            # Which phase is next is decided here, whoever asks; a set that is brought back as a whole has begun with
-            # the last one.
-            why = "its phases are published in their order, and rolled back from the last one"
-            due, open_one = next_phase(phases), last_phase(phases)
-            if intent.action is Action.PUBLISH:
-                is_turn = is_turn and due is not None and due.run_id == intent.run_id
-            elif record.state is SetState.PARTLY_PUBLISHED:
-                is_turn = open_one is not None and open_one.run_id == intent.run_id
-        if not is_turn:
-            # The transaction that undoes one phase of a published set has moved the set already.
-            state = "" if phases and intent.action is Action.ROLLBACK else f", which is {record.state}"
-            why = f"belongs to set {record.set_id}{state}; {why}"
-            raise errors.PartOfSet(run_id=intent.run_id, set_id=record.set_id, act=intent.action.lower(), why=why)
-
-    def _must_follow_its_set(self, found: RunRecord) -> None:
-        """What was computed from other candidates of a set is published after them, or readers see it without them."""
-        upstream = {pin.from_run for pinned in found.manifest.inputs for pin in pinned.partitions if pin.from_run}
-        waiting = sorted(run_id for run_id in upstream if self._runs.state(run_id) not in _STANDING)
-        if waiting:
-            why = f"was computed from what {first_few(waiting)} staged, and that is not published"
-            raise errors.PartOfSet(run_id=found.run_id, set_id=str(found.manifest.member_of), act="publish", why=why)
-
     def _may_roll_back(self, intent: PublicationIntent) -> None:
-        self._must_be_its_sets_turn(intent, SetState.ROLLING_BACK)
+        self.require_turn_of_set(intent.run_id, intent.action, SetState.ROLLING_BACK)
         state = self._runs.state(intent.run_id)
         if state is not RunState.PUBLISHED:
             raise _cannot(intent.run_id, state, RunState.ROLLED_BACK)

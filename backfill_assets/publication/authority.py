@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
-from backfill_assets.core.errors import BackfillError, InvalidReference, MissingInput, NotApproved, Refused
+from backfill_assets.core.errors import BackfillError, InvalidReference, MissingInput, NotApproved
 from backfill_assets.core.people import ApproverNotAPerson, require_person, same_name
 from backfill_assets.domain import DerivedTable, Table, Tolerance
 from backfill_assets.domain.safeguards import safeguards_of
@@ -402,16 +402,6 @@ def open_comments(tx: ReadTransaction, run: RunRecord) -> Sequence[GateResult]:
         if run.approval is ApprovalState.APPROVED
         else tx.candidates.demanded(run.run_id)
     )
-
-
-def is_agreed(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
-    """Whether publication would find the required approval, by a person or by a policy."""
-    try:
-        require_agreed(ws, run, demand_of(ws, tx, run))
-    except Refused:
-        # The file of approvers cannot be used, or the table is no longer declared: publication is refused as well.
-        return False
-    return True
 
 
 @reads_approvers

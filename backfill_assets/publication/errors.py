@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 
 from backfill_assets.core import errors
-from backfill_assets.core.about import Because, OfPublication, OfRun, OfTable
+from backfill_assets.core.about import Because, OfPublication, OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
 from backfill_assets.landing.imports import KnownSince, NotKnown
 from backfill_assets.ledger.errors import Named, loosened_words
 from backfill_assets.ledger.freezes import Freeze
-from backfill_assets.ledger.states import RunState, StoppedBy
+from backfill_assets.ledger.states import RunState, SetState, StoppedBy
 from backfill_assets.planning.impact import each_once
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import OfPartitions, Partitions, TablePartitions, count_of
 
 Groups = tuple[tuple[str, ...], ...]
@@ -58,6 +59,44 @@ class NotPublishable(OfRun, errors.IllegalTransition):
     state: RunState
     is_leased: bool
     manifest: Manifest
+
+
+@sentence
+class SetIs(OfSet, errors.IllegalTransition):
+    """set {set_id} is {state}."""
+
+    state: SetState
+
+
+@sentence
+class SetIsNeverPublished(OfSet, errors.IllegalTransition):
+    """set {set_id} has mode {mode} and is never published."""
+
+    mode: Mode
+
+
+@sentence
+class MemberNotPublishable(OfRun, OfSet, errors.IllegalTransition):
+    """set {set_id} cannot be published: its run {run_id} is {state}."""
+
+    state: RunState
+    is_leased: bool
+
+
+@sentence
+class AnotherPhaseFirst(OfRun, OfSet, errors.IllegalTransition):
+    """run {run_id} is not the next phase of set {set_id}: that is {due}."""
+
+    due: str
+
+
+@sentence
+class PhaseHeld(OfRun, OfSet, errors.IllegalTransition):
+    """phase {number} of {count} of set {set_id} is held until {until:%Y-%m-%d %H:%M:%S} UTC."""
+
+    number: int
+    count: int
+    until: datetime
 
 
 @sentence

@@ -12,8 +12,6 @@ from dataclasses import replace
 from datetime import date, datetime
 from functools import partial
 
-from backfill_assets.candidates.expiring import expiring
-from backfill_assets.candidates.inputs import require_merged_with_present, require_read_as_staged
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import (
     BackfillError,
@@ -37,23 +35,23 @@ from backfill_assets.ledger.states import (
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest import Manifest, lineage_digest, row_of_run
 from backfill_assets.planning.manifest_parts import Kind
-from backfill_assets.planning.partitions import Partitions
-from backfill_assets.publication.authority import demand_of, reads_approvers, require_agreed, rollback_grounds
+from backfill_assets.publication.authority import reads_approvers, rollback_grounds
 from backfill_assets.publication.errors import (
-    AnotherUnderWay,
-    ExpiresOthers,
-    InputsRolledBack,
     LandedButNotRecorded,
     MergedSince,
     NothingToUndo,
-    OlderInputs,
-    ReadByOpenRun,
     RefusedButNotRecorded,
 )
+from backfill_assets.publication.obstacles import (
+    READY,
+    Publishing,
+    newest_inputs,
+    no_other_under_way,
+    obstacles,
+    require_none,
+)
 from backfill_assets.publication.orphans import require_no_orphans
-from backfill_assets.publication.read_by_gates import require_present_gates, require_read_as_measured
-from backfill_assets.publication.verdict import changes_for, require_publishable, rollback_changes
-from backfill_assets.publication.waiting import older_inputs, require_its_turn
+from backfill_assets.publication.verdict import changes_for, rollback_changes
 from backfill_assets.transforms.schemas import former_columns, stored_schema
 from backfill_assets.workspace import Workspace
 
@@ -61,16 +59,13 @@ from backfill_assets.workspace import Workspace
 @reads_approvers
 def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
     """Makes the rows of a gated and approved run visible to readers."""
-    _require_not_older(ws, run_id)
+    _require_ready(ws, run_id)
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)
-        require_publishable(tx, run)
-        require_its_turn(ws, tx, run, at=tx.now)
-        asked = demand_of(ws, tx, run)
-        if asked.policy and run.approval is ApprovalState.DRAFT and run.state is RunState.PASSED:
-            tx.approvals.approve_by_policy(run_id, policy=asked.policy)
-        require_agreed(ws, run, asked)
-        require_unchanged(ws, tx, run.manifest)
+        asked = Publishing(ws=ws, tx=tx, run=run)
+        require_none(obstacles(asked, slow=False))
+        if asked.demand.policy and run.approval is ApprovalState.DRAFT and run.state is RunState.PASSED:
+            tx.approvals.approve_by_policy(run_id, policy=asked.demand.policy)
         intent = intent_of(ws, tx, run, by=by)
         tx.publications.begin(intent, actor=by, lease=_lease_of(ws, intent))
     ws.reached(Point.SWAP_INTENDED)
@@ -78,14 +73,12 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
 
 
 def intent_of(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: str) -> PublicationIntent:
-    """What publishing a run would change, and what it found equal; it is not begun."""
+    """What publishing a run that nothing stands in the way of would change, and what it found equal; not begun."""
     manifest = run.manifest
     changes, verified = changes_for(
         manifest,
         tx.candidates.of_run(run.run_id),
-        tx.candidates.passed_gates(run.run_id),
         tx.versions.accepted(manifest.table, manifest.partitions),
-        only_adds=manifest.publish.only_adds or ws.graph.table(manifest.table).only_adds,
     )
     return PublicationIntent(
         publication_id=_new_id(ws.clock()),
@@ -100,76 +93,19 @@ def intent_of(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: str) ->
     )
 
 
-def require_unchanged(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> None:
-    """Refuses a run whose inputs are not what it has read, whose table has other gates now, or is being published."""
-    require_read_as_staged(tx, ws.graph, manifest)
-    require_merged_with_present(tx, manifest)
-    require_present_gates(ws, tx, manifest)
-    require_read_as_measured(ws, tx, manifest.run_id)
-    _require_nothing_under_way(tx, manifest)
-    _require_inputs(ws, tx, manifest)
-    if manifest.expires:
-        _require_still_expiring(ws, tx, manifest)
-
-
 def require_as_intended(ws: Workspace, run: RunRecord, intent: PublicationIntent) -> int:
     """Refuses an intent whose table is not what its candidate was compared with; returns the version of the table."""
     return require_as_expected(ws.lake, _order_of(ws, run, intent))
 
 
-def _require_not_older(ws: Workspace, run_id: str) -> None:
-    """Refuses to publish rows from older inputs than readers see, as of `waiting.older_inputs`.
+def _require_ready(ws: Workspace, run_id: str) -> None:
+    """Refuses before the ledger's transaction what takes long to find out: rows from older inputs than readers see.
 
-    Checked before the ledger's transaction, because it reads much: the accepted versions that it reads are those that
-    the candidate was compared with, or the transaction refuses.
+    The accepted versions that it reads are those that the candidate was compared with, or the transaction refuses.
     """
     with ws.ledger.read() as tx:
-        run = tx.runs.get(run_id)
-        tx.outbox.require_still_asked(run)
-        older = older_inputs(ws, tx, run)
-    if older:
-        partitions = Partitions.of(run.manifest.grain, older)
-        raise OlderInputs(run_id=run_id, partitions=partitions, manifest=run.manifest)
-
-
-def _require_nothing_under_way(tx: ReadTransaction, manifest: Manifest) -> None:
-    """Refuses to exchange rows whose keys can move while another publication of the table is not recorded yet.
-
-    That one may bring keys into partitions, or count on keys in partitions, that the swap of this one does not compare.
-    """
-    if not manifest.publish.keys_move:
-        return
-    for record in tx.publications.records(states=[PublicationState.PUBLISHING]):
-        if record.table == manifest.table:
-            raise AnotherUnderWay(table=manifest.table, publication_id=record.publication_id)
-
-
-def _require_inputs(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> None:
-    """Refuses a run that was computed from partitions without an accepted version."""
-    taken = {
-        (record.table, change.partition)
-        for record in tx.publications.records(states=[PublicationState.PUBLISHING])
-        for change in record.changes
-        if change.restores == 0
-    }
-    for pinned in manifest.inputs:
-        # What another run of the set stages is published first, or the ledger refuses with a better reason.
-        read = [pin.partition for pin in pinned.partitions if pin.from_run is None]
-        there = tx.versions.claims(pinned.table, read).keys()
-        if lacking := [p for p in read if p not in there or (pinned.table, p) in taken]:
-            partitions = Partitions.of(ws.graph.table(pinned.table).grain, lacking)
-            raise InputsRolledBack(run_id=manifest.run_id, table=pinned.table, partitions=partitions)
-
-
-def _require_still_expiring(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> None:
-    """Refuses an expiry that is not exactly what its table no longer keeps, or lets go what an open run reads."""
-    found = expiring(ws, tx, manifest)
-    if others := next((each.others for each in found.values() if each.others), ()):
-        changed = Partitions.of(manifest.grain, others)
-        raise ExpiresOthers(run_id=manifest.run_id, table=manifest.table, partitions=changed)
-    for reader in (each.read_by for each in found.values() if each.read_by):
-        read = Partitions.of(manifest.grain, (p for p, each in found.items() if each.read_by == reader))
-        raise ReadByOpenRun(run_id=manifest.run_id, table=manifest.table, partitions=read, reader=reader)
+        asked = Publishing(ws=ws, tx=tx, run=tx.runs.get(run_id))
+        require_none(obstacles(asked, (*READY, newest_inputs)))
 
 
 @reads_approvers
@@ -210,7 +146,7 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
         raise NothingToUndo(run_id=run.run_id, table=table, why="changed nothing: every partition was equal")
     present = tx.versions.standing(table, run.manifest.partitions)
     versions = tx.versions.of_publication(undone)
-    _require_not_merged_since(tx, run, undone, versions)
+    _require_not_merged_since(ws, tx, run, undone, versions)
     replaced = tx.versions.pinned(table, [(v.partition, v.replaces) for v in versions if v.replaces])
     return PublicationIntent(
         publication_id=_new_id(ws.clock()),
@@ -227,7 +163,7 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
 
 
 def _require_not_merged_since(
-    tx: ReadTransaction, run: RunRecord, undone: str, versions: Iterable[PartitionVersion]
+    ws: Workspace, tx: ReadTransaction, run: RunRecord, undone: str, versions: Iterable[PartitionVersion]
 ) -> None:
     """Refuses to undo what a later merge has counted on: a key that comes back may be in another partition now.
 
@@ -237,7 +173,7 @@ def _require_not_merged_since(
     if not run.manifest.publish.keys_move:
         return
     # One that has begun has counted on them as well, and is not among the accepted versions yet.
-    _require_nothing_under_way(tx, run.manifest)
+    require_none(obstacles(Publishing(ws=ws, tx=tx, run=run), (no_other_under_way,)))
     made = {(version.partition, version.version) for version in versions}
     claims = tx.versions.claims(run.manifest.table).values()
     for later in tx.runs.named(sorted({claim.run_id for claim in claims} - {run.run_id})):

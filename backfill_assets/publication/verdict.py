@@ -1,16 +1,15 @@
-"""Verdict: whether a run may be published, and what exactly would change. It only reads the ledger.
+"""Verdict: what exactly a publication or a rollback would change, by what the ledger has of candidates and versions.
 
-It is evaluated in the ledger transaction that writes the intent, so that it still holds when the swap begins.
+Whether a run may be published is decided in `publication.obstacles`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 
 from backfill_assets.core.identity import EMPTY_FILE_SET, contract_of
 from backfill_assets.core.people import POLICY
-from backfill_assets.ledger.findings import PassedGate
 from backfill_assets.ledger.provenance import NOTHING_RECORDED
 from backfill_assets.ledger.records import (
     CandidatePartition,
@@ -19,72 +18,26 @@ from backfill_assets.ledger.records import (
     RunRecord,
     VerifiedPartition,
 )
-from backfill_assets.ledger.states import EVER_PUBLISHED, GATED
+from backfill_assets.ledger.states import EVER_PUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Kind
-from backfill_assets.planning.partitions import Partitions
+from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Kind
 from backfill_assets.publication.errors import (
     ChangedAfterPublication,
-    GatesNotPassed,
-    NeverPublished,
-    NoCandidate,
-    NotPublishable,
-    OnlyAdds,
-    StoppedForGood,
-    TableChanged,
 )
-
-
-def require_publishable(tx: ReadTransaction, run: RunRecord) -> None:
-    """Refuses a run whose state or mode does not allow publication. Approval belongs to `publication.authority`.
-
-    Raises:
-        IllegalTransition: It is not gated, is published already, or is of a mode that never publishes.
-    """
-    manifest = run.manifest
-    if manifest.mode in NEVER_PUBLISHED:
-        raise NeverPublished(run_id=run.run_id, manifest=manifest)
-    require_not_stopped_for_good(tx, run)
-    if run.state not in GATED:
-        is_leased = run.lease is not None
-        raise NotPublishable(run_id=run.run_id, state=run.state, is_leased=is_leased, manifest=manifest)
-
-
-def require_not_stopped_for_good(tx: ReadTransaction, run: RunRecord) -> None:
-    """Refuses a run that its code or its limit stopped, and would stop again, whoever approves it.
-
-    Raises:
-        IllegalTransition: It is one.
-    """
-    if by := tx.events.stopped_by(run):
-        raise StoppedForGood(run_id=run.run_id, state=run.state, by=by, why=run.note, manifest=run.manifest)
 
 
 def changes_for(
     manifest: Manifest,
     candidates: Mapping[date, CandidatePartition],
-    passed: Collection[PassedGate],
     accepted: Mapping[date, PartitionVersion],
-    *,
-    only_adds: bool,
 ) -> tuple[tuple[PartitionChange, ...], tuple[VerifiedPartition, ...]]:
-    """What publishing the candidate would do to each declared partition.
-
-    Args:
-        only_adds: Whether its manifest or the present declaration forbids changes of partitions that have a version.
+    """What publishing a candidate would do to each declared partition, where nothing stands in its way.
 
     Returns:
         The partitions whose rows change, and those whose accepted rows are equal: the latter stay, so that nothing
         downstream is recomputed for them (early cutoff).
-
-    Raises:
-        TargetChanged: A partition's accepted version is not the one that the candidate was compared with, or it has one
-            that would change, and the table only adds.
     """
-    _require_every_partition(manifest, candidates)
-    _require_gates(manifest, candidates, passed)
-    _require_same_target(manifest, candidates, accepted)
     changes: list[PartitionChange] = []
     verified: list[VerifiedPartition] = []
     for partition in manifest.partitions:
@@ -99,9 +52,6 @@ def changes_for(
                 )
             )
             continue
-        if present is not None and only_adds and not has_recorded_rows(candidate, present):
-            only = Partitions.of(manifest.grain, (partition,))
-            raise OnlyAdds(run_id=manifest.run_id, table=manifest.table, partitions=only)
         changes.append(
             PartitionChange(
                 partition=partition,
@@ -158,54 +108,6 @@ def brings_back_what_was_recorded(tx: ReadTransaction, run: RunRecord) -> bool:
     # Where keys move, all partitions are computed together.
     is_needed = bool(lost) if manifest.publish.keys_move else lost == staged.keys()
     return is_recorded and is_needed and tx.bases.is_computed_as_agreed(run.run_id, manifest.table, manifest.partitions)
-
-
-def _require_every_partition(manifest: Manifest, candidates: Mapping[date, CandidatePartition]) -> None:
-    if set(candidates) != set(manifest.partitions):
-        lacking = set(manifest.partitions) - set(candidates)
-        raise NoCandidate(run_id=manifest.run_id, partitions=Partitions.of(manifest.grain, lacking))
-
-
-def _require_gates(
-    manifest: Manifest, candidates: Mapping[date, CandidatePartition], passed: Collection[PassedGate]
-) -> None:
-    blocking = [gate.name for gate in manifest.gates if gate.blocking]
-    digests = {partition: candidates[partition].files.digest for partition in manifest.partitions}
-    lacking = [(p, gate) for p, digest in digests.items() for gate in blocking if (p, gate, digest) not in passed]
-    if lacking:
-        raise GatesNotPassed(
-            run_id=manifest.run_id,
-            gates=tuple(sorted({gate for _, gate in lacking})),
-            partitions=Partitions.of(manifest.grain, (partition for partition, _ in lacking)),
-        )
-
-
-def _require_same_target(
-    manifest: Manifest,
-    candidates: Mapping[date, CandidatePartition],
-    accepted: Mapping[date, PartitionVersion],
-) -> None:
-    compared = {partition: (each.compared_version, each.compared_digest) for partition, each in candidates.items()}
-    present = {partition: (each.version, each.files.digest) for partition, each in accepted.items()}
-    if changed := _changed_since(compared, present):
-        raise TableChanged(
-            run_id=manifest.run_id, table=manifest.table, partitions=Partitions.of(manifest.grain, changed)
-        )
-
-
-def is_overtaken(tx: ReadTransaction, manifest: Manifest) -> bool:
-    """Whether a run that has passed was compared with other rows than those that are accepted now."""
-    claims = tx.versions.claims(manifest.table, manifest.partitions)
-    present = {partition: (claim.version, claim.digest) for partition, claim in claims.items()}
-    return bool(_changed_since(tx.candidates.compared(manifest.run_id), present))
-
-
-def _changed_since(
-    compared: Mapping[date, tuple[int | None, str | None]], present: Mapping[date, tuple[int, str]]
-) -> Sequence[date]:
-    """The partitions whose accepted version is not the one that they were compared with."""
-    nothing = (0, EMPTY_FILE_SET.digest)
-    return [partition for partition, then in sorted(compared.items()) if present.get(partition, nothing) != then]
 
 
 def rollback_changes(

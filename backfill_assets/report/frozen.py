@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, do, step
-from backfill_assets.landing.imports import KnownSince, NotKnown
 from backfill_assets.ledger.freezes import Freeze
-from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions
+from backfill_assets.publication.errors import ComesAfter, Frozen, KeysNotKnown, ReadBeforeKnown
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.not_known import waits_to_know
 
@@ -74,16 +74,19 @@ def frozen_words(freeze: Freeze) -> str:
     )
 
 
-def waits_for_words(for_what: Freeze | NotKnown | KnownSince | RunRecord) -> str:
+def waits_for_words(error: BackfillError) -> str:
     """For what a run waits: a freeze, keys that are not known, to be planned again, or another run."""
-    if isinstance(for_what, Freeze):
-        return frozen_words(for_what)
-    if isinstance(for_what, NotKnown):
-        return waits_to_know(for_what)
-    if isinstance(for_what, KnownSince):
-        return for_what.words
-    named = for_what.manifest.member_of or for_what.run_id
-    return f"{named} has priority and is {for_what.state}"
+    match error:
+        case Frozen():
+            return frozen_words(error.freeze)
+        case KeysNotKnown():
+            return waits_to_know(error.found)
+        case ReadBeforeKnown():
+            return error.known.words
+        case ComesAfter():
+            return f"{error.first} has priority and is {error.state}"
+        case _:
+            return error.message
 
 
 def frozen_line(frozen: FreezeDocument) -> NextStep:

@@ -15,8 +15,8 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.reasons import ChangedReference
+from backfill_assets.publication.obstacles import Publishing, outdated
 from backfill_assets.publication.verdict import brings_back_what_was_recorded
-from backfill_assets.publication.waiting import outdated_partitions
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.errors import RunInterrupted
 from backfill_assets.report.measured import GateSummary, gate_summaries
@@ -188,11 +188,10 @@ def _approver(members: Sequence[RunRecord]) -> str | None:
 
 
 def _member(ws: Workspace, tx: ReadTransaction, member: RunRecord, landing: StandingPublication | None) -> SetMember:
-    outdated = outdated_partitions(ws, tx, member)
     return SetMember(
         run=run_summary(ws, tx, member),
         reached=tx.events.reached(member),
         changed_partitions=None if landing is None else landing.changed,
         verified_partitions=None if landing is None else landing.verified,
-        outdated=Partitions.of(member.manifest.grain, outdated) if outdated else None,
+        outdated=outdated(Publishing(ws=ws, tx=tx, run=member)),
     )

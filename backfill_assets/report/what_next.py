@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date
+from itertools import chain
 
-from backfill_assets.core.errors import Refused
+from backfill_assets.candidates.errors import MergedWithEarlier
+from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.next_steps import (
     NAME,
     WAIT_OR_RECOVER,
     WHY,
     Act,
+    Advice,
     NextStep,
     approve,
     cancel,
@@ -24,8 +27,6 @@ from backfill_assets.core.next_steps import (
     wait_or_take_over,
 )
 from backfill_assets.domain import DerivedTable
-from backfill_assets.landing.imports import KnownSince, NotKnown
-from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import held_until, is_replaceable, members_of, next_phase
 from backfill_assets.ledger.states import (
@@ -46,17 +47,36 @@ from backfill_assets.planning.next_steps import (
     plan_anew,
 )
 from backfill_assets.planning.partitions import Partitions, days_between, days_in, days_of, partitions_over
-from backfill_assets.publication.authority import is_agreed, open_comments
+from backfill_assets.publication.authority import open_comments
+from backfill_assets.publication.covered import is_built_since, is_covered_since
 from backfill_assets.publication.drafts import is_current
-from backfill_assets.publication.read_by_gates import changed_since_measured, declared_since_planned
-from backfill_assets.publication.verdict import is_overtaken
-from backfill_assets.publication.waiting import (
-    is_built_since,
-    is_covered_since,
-    older_inputs,
-    outdated_partitions,
-    waits_for,
+from backfill_assets.publication.errors import (
+    ComesAfter,
+    DeclaredSince,
+    ExpiresOthers,
+    Frozen,
+    KeysNotKnown,
+    OlderInputs,
+    ReadBeforeKnown,
+    ReadByGateSince,
+    TableChanged,
 )
+from backfill_assets.publication.obstacles import (
+    IN_ITS_TURN,
+    OF_RUNS_OF_SETS,
+    Ends,
+    Obstacle,
+    Publishing,
+    agreed,
+    is_met,
+    merged_with_present,
+    newest_inputs,
+    obstacles,
+    outdated,
+    read_by_no_open_run,
+    still_expires,
+)
+from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.frozen import waits_for_words
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.words.staleness import changed_reference_words
@@ -71,6 +91,7 @@ _TO_PUBLISH_AGAIN = "plan a correction, or to publish the same rows again: "
 def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
     """What moves a run on; None when nothing is left to do."""
     named = run.manifest.member_of or run.run_id
+    asked = Publishing(ws=ws, tx=tx, run=run)
     if is_built_since(ws, tx, run):
         return None
     if waits := _waits(ws, tx, [run]):
@@ -78,7 +99,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
     if not _is_held(ws, run) and run.state in NOT_MEASURED and not is_declared(ws, run):
         why = f"release {run.manifest.transform_version} is no longer declared, so it cannot be computed: "
         return step(why, cancel(named))
-    if run.state in _OPEN and run.manifest.member_of is None and _keeps_earlier_rows(tx, run):
+    if run.state in _OPEN and run.manifest.member_of is None and not is_met(asked, merged_with_present):
         why = f"{run.manifest.table} changed since {run.run_id} was planned with its rows: "
         return step(why, plan_again(run.manifest), "; then ", cancel(named))
     match run.state:
@@ -156,28 +177,11 @@ def _together(run: RunRecord, lacking: Sequence[date]) -> NextStep:
     return step(lacks, again, "; then ", cancel(manifest.member_of or run.run_id))
 
 
-def _keeps_earlier_rows(tx: ReadTransaction, run: RunRecord) -> bool:
-    """Whether a run keeps rows, or merges with rows, that are not accepted any more."""
-    if not run.manifest.publish.reads_accepted:
-        return False
-    # As below: few runs do.
-    from backfill_assets.candidates.inputs import replaced_since
-
-    return bool(replaced_since(tx, run.manifest))
-
-
 def _can_expire_now(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
     """Whether nothing speaks any more against letting the snapshots of a blocked expiry expire."""
     if not run.manifest.expires or run.manifest.member_of is not None:
         return False
-    # Most of what is shown lets nothing expire.
-    from backfill_assets.candidates.expiring import expiring
-
-    try:
-        return all(each.holds for each in expiring(ws, tx, run.manifest).values())
-    except Refused:
-        # As for `outdated_partitions`.
-        return False
+    return is_met(Publishing(ws=ws, tx=tx, run=run), still_expires, read_by_no_open_run)
 
 
 def _is_held(ws: Workspace, run: RunRecord) -> bool:
@@ -212,7 +216,8 @@ def next_step_of_set(
     if at_work:
         return wait_or_take_over(at_work[0].run_id)
     phases = record.manifest.phases
-    if phases and (phases.each or record.state is not SetState.PENDING or all(is_agreed(ws, tx, m) for m in members)):
+    is_begun = record.state is not SetState.PENDING
+    if phases and (phases.each or is_begun or all(is_met(Publishing(ws=ws, tx=tx, run=m), agreed) for m in members)):
         due = next_phase(members)
         members = [due] if due else []
     for member in members:
@@ -228,7 +233,7 @@ def next_step_of_set(
     if waits := _waits(ws, tx, members):
         return waits
     ready = (RunState.PASSED, RunState.PUBLISHED, RunState.ROLLED_BACK)
-    if any(member.state not in ready or outdated_partitions(ws, tx, member) for member in members):
+    if any(member.state not in ready or outdated(Publishing(ws=ws, tx=tx, run=member)) for member in members):
         return step(do(Act.RUN, set_id))
     if all(member.manifest.mode in NEVER_PUBLISHED for member in members):
         return None
@@ -249,26 +254,24 @@ def _is_obsolete(tx: ReadTransaction, record: SetRecord, members: Sequence[RunRe
 def _waits(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> NextStep | None:
     """That a run, or one of a set, waits for a freeze or for a run of a higher priority; None when none does."""
     waiting = [run for run in runs if run.state in UNPUBLISHED and run.lease is None]
-    match next((found for run in waiting if (found := waits_for(ws, tx, run, at=tx.now))), None):
-        case None:
-            return None
-        case Freeze() as freeze:
-            return step(f"{waits_for_words(freeze)}; ", end_freeze(freeze.freeze_id))
-        case NotKnown() as found:
-            return step(f"{waits_for_words(found)}; ", found.next_step)
-        case KnownSince() as known:
-            return step(f"{waits_for_words(known)}; ", known.next_step)
-        case first:
-            look = do(Act.STATUS, first.manifest.member_of or first.run_id)
-            return step(f"{waits_for_words(first)}; publish or cancel it first: ", look)
+    found = chain.from_iterable(obstacles(Publishing(ws=ws, tx=tx, run=run), IN_ITS_TURN) for run in waiting)
+    return next((step(*_ended(each.error)) for each in found), None)
 
 
-def _older_inputs(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Sequence[date]:
-    try:
-        return older_inputs(ws, tx, run)
-    except Refused:
-        # As for `outdated_partitions`.
-        return ()
+def _ended(error: BackfillError) -> Sequence[Advice]:
+    """For what a run waits, and what ends that."""
+    words = waits_for_words(error)
+    match error:
+        case Frozen():
+            return f"{words}; ", end_freeze(error.freeze.freeze_id)
+        case KeysNotKnown():
+            return f"{words}; ", error.found.next_step
+        case ReadBeforeKnown():
+            return f"{words}; ", error.known.next_step
+        case ComesAfter():
+            return f"{words}; publish or cancel it first: ", do(Act.STATUS, error.first)
+        case _:
+            return (words,)
 
 
 def _of_whole_set(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
@@ -283,38 +286,58 @@ def _of_whole_set(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextSte
         return step(do(Act.STATUS, run.manifest.member_of))
 
 
+_GRAVEST = (Ends.NOTHING, Ends.PLAN_AGAIN, Ends.RUN_AGAIN)
+"""What is said before anything else: nobody should approve, or measure again, what has to be planned again."""
+
+
 def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Sequence[RunRecord]) -> NextStep:
-    """The next step of a run that has passed, or of the runs of a set: to publish, or to approve where publication
-    would be refused for want of an approval; or to compare it again where the table has changed since."""
-    overtaken = next((run for run in runs if is_overtaken(tx, run.manifest)), None)
-    lacking = [run for run in runs if not is_agreed(ws, tx, run)]
-    for run in [overtaken] if overtaken else [] if lacking else runs:
-        if older := _older_inputs(ws, tx, run):
-            why = f"{run.run_id} was computed from older inputs than what readers see; "
-            return step(why, plan_anew(run.manifest, older))
-    if overtaken:
-        table, since = overtaken.manifest.table, f"changed since {overtaken.run_id} was"
-        if overtaken.manifest.expires:
-            return step(f"{table} {since} planned: ", plan_again(overtaken.manifest))
-        if _keeps_earlier_rows(tx, overtaken):
-            return step(f"{table} {since} planned with its rows: ", plan_again(overtaken.manifest))
-        return step(f"{table} {since} compared with it: ", compare_again(overtaken.run_id))
-    for run in runs:
-        if gates := declared_since_planned(ws, tx, run.manifest):
-            why = f"{run.run_id} was not measured with {', '.join(gates)} of {run.manifest.table}; "
-            return step(why, measured_again(run.manifest))
-        if read := changed_since_measured(ws, tx, run.run_id):
-            why = f"{read.name} changed since gate {read.gate} of {run.run_id} read it: "
-            return step(why, compare_again(run.run_id))
+    """The next step of a run that has passed, or of the runs of a set, by what stands in the way of their publication:
+    to publish where nothing does."""
+    asked = [Publishing(ws=ws, tx=tx, run=run) for run in runs]
+    found = [each for run in asked for each in obstacles(run, OF_RUNS_OF_SETS, slow=False)]
+    if not found or any(each.ends is Ends.RUN_AGAIN for each in found):
+        # To compare rows again that are from older inputs leads to nothing.
+        found += [each for run in asked for each in obstacles(run, (newest_inputs,))]
+    lacking = [each.run for each in found if each.run and each.ends is Ends.APPROVAL]
+    for ends in _GRAVEST if lacking else (*_GRAVEST, Ends.WAITING):
+        steps = (_out_of_the_way(each) for each in found if each.ends is ends)
+        if following := next(filter(None, steps), None):
+            return following
     if not lacking:
         changed = [each for run in runs for each in references_moved_on(ws, run)]
         why = f"{changed_reference_words(changed[0])}; to publish them all the same: " if changed else ""
         return step(*([why] if why else []), publish(named))
     needs_comment = any(open_comments(tx, run) for run in lacking)
-    asked = comment(named) if needs_comment else approve(named)
+    approval = comment(named) if needs_comment else approve(named)
     if any(run.approval is ApprovalState.DRAFT for run in lacking):
-        return step(asked)
-    return step(f"the approval by {lacking[0].approved_by} is no longer valid: ", asked)
+        return step(approval)
+    return step(f"the approval by {lacking[0].approved_by} is no longer valid: ", approval)
+
+
+def _out_of_the_way(obstacle: Obstacle) -> NextStep | None:
+    """Why a run that has passed cannot be published, and what is to be done about it; None where that is not known."""
+    run = obstacle.run
+    assert run is not None
+    table = run.manifest.table
+    match obstacle.error:
+        case OlderInputs() as error:
+            why = f"{run.run_id} was computed from older inputs than what readers see; "
+            return step(why, plan_anew(run.manifest, error.partitions.days))
+        case MergedWithEarlier():
+            return step(f"{table} changed since {run.run_id} was planned with its rows: ", plan_again(run.manifest))
+        case ExpiresOthers() | TableChanged() if run.manifest.expires:
+            return step(f"{table} changed since {run.run_id} was planned: ", plan_again(run.manifest))
+        case TableChanged():
+            return step(f"{table} changed since {run.run_id} was compared with it: ", compare_again(run.run_id))
+        case DeclaredSince() as error:
+            why = f"{run.run_id} was not measured with {error.named} of {table}; "
+            return step(why, measured_again(run.manifest))
+        case ReadByGateSince() as error:
+            why = f"{error.name} changed since gate {error.gate} of {run.run_id} read it: "
+            return step(why, compare_again(run.run_id))
+        case error:
+            following = next_step_of(error)
+            return step(f"{error.message.rstrip('.')}; ", following) if following else None
 
 
 def _undoing(found: NextStep | None) -> NextStep | None:

@@ -2,62 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from backfill_assets.core import errors
 from backfill_assets.core.about import OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
-from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.impact import each_once
-from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Partitions, TablePartitions, count_of
 from backfill_assets.planning.restatement import LeftOut
+from backfill_assets.publication.errors import SetIs
 from backfill_assets.restatements.left_out import why_left_out
 
 _MOST_NAMED = 3
 
 
 @sentence
-class SetIs(OfSet, errors.IllegalTransition):
-    """set {set_id} is {state}."""
-
-    state: SetState
-
-
-@sentence
 class SetHasNothingToUndo(SetIs):
     """set {set_id} has nothing to undo: it is {state}."""
-
-
-@sentence
-class SetIsNeverPublished(OfSet, errors.IllegalTransition):
-    """set {set_id} has mode {mode} and is never published."""
-
-    mode: Mode
-
-
-@sentence
-class MemberNotPublishable(OfRun, OfSet, errors.IllegalTransition):
-    """set {set_id} cannot be published: its run {run_id} is {state}."""
-
-    state: RunState
-    is_leased: bool
-
-
-@sentence
-class AnotherPhaseFirst(OfRun, OfSet, errors.IllegalTransition):
-    """run {run_id} is not the next phase of set {set_id}: that is {due}."""
-
-    due: str
-
-
-@sentence
-class PhaseHeld(OfRun, OfSet, errors.IllegalTransition):
-    """phase {number} of {count} of set {set_id} is held until {until:%Y-%m-%d %H:%M:%S} UTC."""
-
-    number: int
-    count: int
-    until: datetime
 
 
 @sentence

@@ -11,11 +11,9 @@ records all runs of a set in one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime
 
-from backfill_assets.candidates.inputs import read_before, require_read_as_staged
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import (
     BackfillError,
@@ -28,16 +26,22 @@ from backfill_assets.core.errors import (
     TargetChanged,
 )
 from backfill_assets.ledger.records import PublicationIntent, PublicationRecord, RunRecord, SetRecord
-from backfill_assets.ledger.sets import held_until, members_of, next_phase
-from backfill_assets.ledger.states import GATED, ApprovalState, RunState, SetState
+from backfill_assets.ledger.sets import members_of
+from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.publication.authority import demand_of, open_comments, reads_approvers, require_agreed
-from backfill_assets.publication.publish import intent_of, require_as_intended, require_unchanged
-from backfill_assets.publication.read_by_gates import require_present_gates, require_read_as_measured
+from backfill_assets.publication.authority import demand_of, open_comments, reads_approvers
+from backfill_assets.publication.obstacles import (
+    OF_EQUAL_ROWS,
+    Obstacle,
+    Publishing,
+    PublishingSet,
+    obstacles,
+    obstacles_of_set,
+    require_none,
+)
+from backfill_assets.publication.publish import intent_of, require_as_intended
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
-from backfill_assets.publication.verdict import require_not_stopped_for_good
-from backfill_assets.publication.waiting import require_its_turn
 from backfill_assets.restatements import errors
 from backfill_assets.restatements.undo import rollback_set, whole_held, whole_taken
 from backfill_assets.workspace import Workspace
@@ -64,31 +68,18 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne, pha
         OutcomeUnknown: It is not known whether a swap landed; `recover` finds out.
     """
     with ws.ledger.write() as tx:
-        record = tx.sets.get(set_id)
-        members = members_of(tx.runs, record)
-        phases = record.manifest.phases
-        if phases:
-            members = _require_phase(tx, record, members, phase, at=tx.now)
-        _require_publishable(tx, record, members)
-        for member in members:
-            if member.state is not RunState.PUBLISHED:
-                require_its_turn(ws, tx, member, at=tx.now)
-                require_agreed(ws, member, demand_of(ws, tx, member), alone=bool(phases and phases.each))
-                require_read_as_staged(tx, ws.graph, member.manifest)
-                require_present_gates(ws, tx, member.manifest)
-                require_read_as_measured(ws, tx, member.run_id)
-        if record.state is not SetState.PUBLISHING:
+        asked = PublishingSet(ws=ws, tx=tx, record=tx.sets.get(set_id), phase=phase)
+        require_none(obstacles_of_set(asked, slow=False))
+        if asked.record.state is not SetState.PUBLISHING:
             tx.sets.move(set_id, SetState.PUBLISHING, actor=by)
         lease = whole_taken(ws, tx, set_id, by=by)
     with whole_held(ws, set_id, lease):
-        return _published(ws, set_id, members, by=by, publish=publish)
+        return _published(ws, set_id, asked.due, by=by, publish=publish)
 
 
 def _published(ws: Workspace, set_id: str, members: Sequence[RunRecord], *, by: str, publish: PublishOne) -> SetRecord:
     ws.reached(Point.SET_BEGUN)
     for member in members:
-        if member.state is RunState.PUBLISHED:
-            continue
         try:
             publish(member.run_id)
         except (Refused, Retryable) as error:
@@ -127,48 +118,6 @@ def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tu
             return tx.sets.get(set_id), None
     published = sum(member.state is RunState.PUBLISHED for member in members)
     return record, errors.HalfPublished(set_id=set_id, published=published, count=len(members), cause=error)
-
-
-def _require_phase(
-    tx: ReadTransaction, record: SetRecord, members: Sequence[RunRecord], phase: str | None, *, at: datetime
-) -> Sequence[RunRecord]:
-    """The next phase of a set, which has to be the one that is meant and not to be held.
-
-    Raises:
-        IllegalTransition: All of it is published, another phase comes first, or the one before it is held.
-    """
-    due = next_phase(members)
-    if due is None:
-        raise errors.SetIs(set_id=record.set_id, state=record.state)
-    if phase not in (None, due.run_id):
-        raise errors.AnotherPhaseFirst(set_id=record.set_id, run_id=str(phase), due=due.run_id)
-    until = held_until(tx.publications, record, members)
-    if until is not None and at < until and record.state is not SetState.PUBLISHING:
-        number = [member.run_id for member in members].index(due.run_id) + 1
-        raise errors.PhaseHeld(set_id=record.set_id, run_id=due.run_id, number=number, count=len(members), until=until)
-    return (due,)
-
-
-def is_outdated(ws: Workspace, run: RunRecord) -> bool:
-    """Whether the candidate of a run of a set was computed from candidates that have been staged again since."""
-    with ws.ledger.read() as tx:
-        return bool(read_before(tx, ws.graph, run.manifest))
-
-
-def _require_publishable(tx: ReadTransaction, record: SetRecord, members: Sequence[RunRecord]) -> None:
-    if record.state in (SetState.PUBLISHED, SetState.VERIFIED, SetState.CANCELLED):
-        raise errors.SetIs(set_id=record.set_id, state=record.state)
-    for member in members:
-        if member.manifest.mode in NEVER_PUBLISHED:
-            raise errors.SetIsNeverPublished(set_id=record.set_id, mode=member.manifest.mode)
-        if member.state is RunState.PUBLISHED:
-            continue
-        require_not_stopped_for_good(tx, member)
-        if member.state not in GATED:
-            is_leased = member.lease is not None
-            raise errors.MemberNotPublishable(
-                set_id=record.set_id, run_id=member.run_id, state=member.state, is_leased=is_leased
-            )
 
 
 CANNOT_BE_COMPLETED = (TargetChanged, InputsMovedOn, GateFailed, MissingInput)
@@ -223,12 +172,9 @@ def verify_if_equal(ws: Workspace, run_id: str, *, by: str) -> tuple[Publication
     """
     with ws.ledger.read() as tx:
         runs = _waiting(ws, tx, run_id)
-        if not runs:
+        if not runs or any(_in_the_way(ws, tx, runs)):
             return ()
-        try:
-            intents = [intent_of(ws, tx, run, by=by) for run in runs]
-        except (Refused, Retryable):
-            return ()
+        intents = [intent_of(ws, tx, run, by=by) for run in runs]
     if any(intent.changes for intent in intents):
         return ()
     try:
@@ -237,6 +183,11 @@ def verify_if_equal(ws: Workspace, run_id: str, *, by: str) -> tuple[Publication
             return tuple(_recorded(ws, tx, runs, intents, versions, by=by))
     except (Refused, Retryable):
         return ()
+
+
+def _in_the_way(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> Iterator[Obstacle]:
+    for run in runs:
+        yield from obstacles(Publishing(ws=ws, tx=tx, run=run), OF_EQUAL_ROWS)
 
 
 def _waiting(ws: Workspace, tx: ReadTransaction, run_id: str) -> Sequence[RunRecord]:
@@ -278,7 +229,6 @@ def _recorded(
         tx.sets.move(set_id, SetState.VERIFIED, actor=by)
     made = []
     for run, intent, version in zip(runs, intents, versions, strict=True):
-        tx.outbox.require_still_asked(run)
-        require_unchanged(ws, tx, run.manifest)
+        require_none(_in_the_way(ws, tx, [run]))
         made.append(tx.publications.verify(intent, delta_version=version, actor=by))
     return made

@@ -19,14 +19,14 @@ class Guard(StrEnum):
     INTENT_FIRST = "publication.publish.publish_run: the intent is in the ledger before the table changes"
     ONE_OPEN = "ledger.write_publications.PublicationWrites._must_be_free: one open publication of a table"
     SAME_TARGET = (
-        "publication.verdict._require_same_target,"
+        "publication.obstacles.same_target,"
         " ledger.write_publications.PublicationWrites._must_expect_what_is_accepted: over what it was compared with"
     )
     APPROVAL = (
-        "publication.authority.require_agreed,"
+        "publication.obstacles.agreed,"
         " ledger.write_publications.PublicationWrites._may_publish: asked in the intent's transaction"
     )
-    GATED_FILES = "publication.verdict._require_gates: passed for exactly these files"
+    GATED_FILES = "publication.obstacles.passed_gates: passed for exactly these files"
     NOT_REMOVED = "ledger.write_publications.PublicationWrites._must_be_there: what retention marked stays removed"
     REQUIRE_FILES = "lake.swap._require_files: every new file is there before the commit"
     COMPARE = "lake.swap._compare: every declared partition holds what is expected"

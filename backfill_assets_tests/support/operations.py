@@ -37,7 +37,6 @@ from backfill_assets.publication import authority
 from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.report.landed import questioned_gaps
 from backfill_assets.restatements import publish as sets
-from backfill_assets.restatements.publish import is_outdated
 from backfill_assets.restatements.undo import rollback_set, rollback_with_dependents
 from backfill_assets.staleness.find import stale_tables
 from backfill_assets.upkeep.reproduce import reproduce_run as reproduce
@@ -55,7 +54,6 @@ __all__ = [
     "erase_samples",
     "find_run",
     "gate",
-    "is_outdated",
     "is_set",
     "land",
     "land_extract",

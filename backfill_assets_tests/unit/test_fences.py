@@ -320,6 +320,52 @@ def spoken(tree: ast.AST, *, is_cli: bool) -> Iterator[ast.Constant | ast.Joined
             yield node
 
 
+OF_RUNS_ALONE = {
+    "application/plan_load.py": "Frozen: a load that is not planned while its days are frozen",
+    "publication/table_acts.py": "Frozen: a cut-over, which is no run",
+}
+"""Modules that raise an error which stands in the way of a publication for something else."""
+
+
+def test_one_module_decides_whether_a_run_or_a_set_may_be_published() -> None:
+    """Others ask it: publish raises the first obstacle, sensors wait, and the next step follows from them."""
+    raised = {
+        alias.name
+        for node in ast.walk(ast.parse((PACKAGE / "publication/obstacles.py").read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module == "backfill_assets.publication.errors"
+        for alias in node.names
+    }
+    elsewhere = {
+        name
+        for name, path in modules()
+        if name != "publication/obstacles.py" and "backfill_assets.publication.errors" in imports_of(path)
+        if called_in(path) & raised
+    }
+    assert len(raised) > 20
+    assert elsewhere == set(OF_RUNS_ALONE)
+
+
+ADVISING = {
+    "application/follow.py": "what a follow-up waits for that could not be published",
+    "application/live.py": "the same of a LIVE run, in the text of a tick",
+    "application/recover.py": "what is left to do about work that could not be ended",
+}
+"""Modules of the way in that say what a person can do next; all others leave that to the frontends."""
+
+
+def test_only_some_modules_of_the_way_in_say_what_to_do_next() -> None:
+    asking = {
+        name
+        for name, path in modules()
+        if name.startswith("application/")
+        and any(
+            each.startswith(("backfill_assets.report.advice", "backfill_assets.report.what_next"))
+            for each in imports_of(path)
+        )
+    }
+    assert asking == set(ADVISING)
+
+
 def test_the_application_decides_nothing_by_what_reports_say() -> None:
     """Reports show what lower rooms decide, and sensors act by these rooms; `look` only shows."""
     deciding = {

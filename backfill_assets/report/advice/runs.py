@@ -400,15 +400,15 @@ def advice_on(error: BackfillError, following: Callable[[BackfillError], NextSte
             return do(Act.RESOLVE, error.other, as_of=error.run_id)
         case publication.NothingReadersSee():
             return do(Act.HISTORY, error.of)
-        case restatements.SetIs() | restatements.ReproducedOneByOne(published=()):
+        case publication.SetIs() | restatements.ReproducedOneByOne(published=()):
             return do(Act.STATUS, error.set_id)
-        case restatements.SetIsNeverPublished():
+        case publication.SetIsNeverPublished():
             return f"plan the set again without the mode {error.mode}"
-        case restatements.MemberNotPublishable():
+        case publication.MemberNotPublishable():
             return go_on_with(error.run_id, error.state, error.set_id, is_leased=error.is_leased)
-        case restatements.AnotherPhaseFirst():
+        case publication.AnotherPhaseFirst():
             return step("publish that first: ", publish(error.set_id))
-        case restatements.PhaseHeld():
+        case publication.PhaseHeld():
             return step("publish it then: ", publish(error.set_id))
         case restatements.OnlyUndoneWithSet():
             return do(Act.ROLLBACK, error.set_id, with_dependents=True, by=NAME, reason=WHY)

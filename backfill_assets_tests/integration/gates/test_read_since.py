@@ -16,7 +16,7 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import GateFailed, TargetChanged
 from backfill_assets.domain import Reference, expression, failing, golden, known_rows, reads
 from backfill_assets.ledger.states import RunState
-from backfill_assets.publication import publish
+from backfill_assets.publication import obstacles, publish
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.what_next import next_step
 from backfill_assets.testing import DomainKit
@@ -50,7 +50,7 @@ def state_of(kit: DomainKit, run_id: str) -> RunState:
 
 
 def unguarded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(publish, "require_read_as_measured", lambda *_: None)
+    monkeypatch.setattr(obstacles.read_as_measured, "find", lambda *_: None)
 
 
 @pytest.mark.parametrize("is_guarded", [True, False], ids=["guarded", "without the guard"])
@@ -90,7 +90,7 @@ def test_a_table_that_changes_after_the_checks_of_a_publication_and_before_its_t
 ) -> None:
     kit = opens(no_orphans)
     run_id = ready(kit)
-    checked: Callable[..., None] = publish._require_not_older
+    checked: Callable[..., None] = publish._require_ready
     asked: list[str] = []
 
     def others_publish(ws: Workspace, run: str) -> None:
@@ -100,7 +100,7 @@ def test_a_table_that_changes_after_the_checks_of_a_publication_and_before_its_t
             kit.land("customers", [a_customer("c-9", day=2)], name="meanwhile.jsonl")
 
     with monkeypatch.context() as patch:
-        patch.setattr(publish, "_require_not_older", others_publish)
+        patch.setattr(publish, "_require_ready", others_publish)
         if not is_guarded:
             unguarded(patch)
             kit.publish(run_id)
@@ -142,7 +142,7 @@ def test_a_run_that_has_passed_before_another_gate_was_declared_is_planned_again
     run_id = ready(opens())
     kit = opens(expression("free", "amount = 0"))
     if not is_guarded:
-        monkeypatch.setattr(publish, "require_present_gates", lambda *_: None)
+        monkeypatch.setattr(obstacles.present_gates, "find", lambda *_: None)
         kit.publish(run_id)
         assert state_of(kit, run_id) is RunState.PUBLISHED
         return

@@ -12,7 +12,7 @@ from backfill_assets.core.errors import TargetChanged
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.publication.errors import ComesAfter
-from backfill_assets.publication.waiting import waits_for
+from backfill_assets.publication.obstacles import IN_ITS_TURN, Publishing, is_met
 from backfill_assets.report.what_next import next_step
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised, worded
@@ -34,7 +34,7 @@ def test_a_run_waits_for_one_of_a_higher_priority_and_is_planned_again_when_that
         assert worded(next_step(hand.ws, tx, tx.runs.get(usual))) == (
             f"{urgent} has priority and is PASSED; publish or cancel it first: backfill status {urgent}"
         )
-        assert waits_for(hand.ws, tx, tx.runs.get(urgent), at=hand.ws.clock()) is None
+        assert is_met(Publishing(ws=hand.ws, tx=tx, run=tx.runs.get(urgent)), *IN_ITS_TURN)
     assert approved(hand.ws) == (urgent,), "the sensor leaves it waiting as well"
     hand.publish(urgent)
     with pytest.raises(TargetChanged) as overtaken:
@@ -70,4 +70,4 @@ def test_a_set_waits_as_a_whole_and_is_not_stopped_when_it_is_half_way(hand: Han
         tx.sets.move(set_id, SetState.PUBLISHING, actor="ben")
     with hand.ws.ledger.read() as tx:
         member = tx.runs.get(tx.sets.get(set_id).manifest.members[0].run_id)
-        assert waits_for(hand.ws, tx, member, at=hand.ws.clock()) is None
+        assert is_met(Publishing(ws=hand.ws, tx=tx, run=member), *IN_ITS_TURN)

@@ -27,7 +27,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.publication.verdict import changes_for, require_publishable
+from backfill_assets.publication.obstacles import Publishing, gated, obstacles, passed_gates, require_none
 from backfill_assets.report.history import partition_history
 from backfill_assets.report.page import Page
 from backfill_assets.report.report import run_report
@@ -222,17 +222,19 @@ def test_a_gate_result_counts_only_for_the_files_it_measured(shop: Shop) -> None
     with shop.ws.ledger.write() as writer:
         assert writer.candidates.of_run(run_id)[FIFTH].files.digest != candidates[FIFTH].files.digest
         with pytest.raises(IllegalTransition):
-            require_publishable(writer, writer.runs.get(run_id))
+            require_none(obstacles(Publishing(ws=shop.ws, tx=writer, run=writer.runs.get(run_id)), (gated,)))
 
 
-def test_publication_asks_for_every_blocking_gate_of_the_manifest(shop: Shop) -> None:
+def test_publication_asks_for_every_blocking_gate_of_the_manifest(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     run_id = shop.ready(MIDDLE)
     with shop.ws.ledger.read() as reader:
-        run, candidates = reader.runs.get(run_id), reader.candidates.of_run(run_id)
-        passed, accepted = reader.candidates.passed_gates(run_id), reader.versions.accepted(RECENT, [FIFTH, SIXTH])
-    lacking = [found for found in passed if found[:2] != (SIXTH, "unique_key")]
-    with pytest.raises(GateFailed, match=r"unique_key did not pass .* 2026-01-06"):
-        changes_for(run.manifest, candidates, lacking, accepted, only_adds=False)
+        asked = Publishing(ws=shop.ws, tx=reader, run=reader.runs.get(run_id))
+        passed = reader.candidates.passed_gates(run_id)
+        assert passed_gates.find(asked) is None
+        lacking = [found for found in passed if found[:2] != (SIXTH, "unique_key")]
+        monkeypatch.setattr(reader.candidates, "passed_gates", lambda _: lacking)
+        with pytest.raises(GateFailed, match=r"unique_key did not pass .* 2026-01-06"):
+            require_none(obstacles(asked))
 
 
 @pytest.mark.long
