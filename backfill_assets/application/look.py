@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from backfill_assets.application.subjects import NamedDocument
     from backfill_assets.core.progress import Listener
     from backfill_assets.ledger.records import CandidatePartition, EventRecord
+    from backfill_assets.planning.graph import TableNode
     from backfill_assets.report.code import CodeDifference, CodeDocument
     from backfill_assets.report.event_counts import EventCounts
     from backfill_assets.report.history import PartitionHistory, TableHistory
@@ -77,13 +78,17 @@ def stale(ws: Workspace, table: str | None, days: Days | None) -> StaleDocument:
         table=name,
         days=days,
         sources=[source.name for source in ws.domain.sources],
-        kept={
-            each.name for each in ws.graph.tables.values() if each.only_adds or (each.is_beside and each.name != name)
-        },
+        kept={each.table for each in found if _is_kept(ws.graph.table(each.table), each, asked=name)},
         unknown=unknown,
         read_before=earlier,
         not_measured=since,
     )
+
+
+def _is_kept(node: TableNode, found: Staleness, *, asked: str | None) -> bool:
+    """Whether what is stale of a table stays as it is: no run changes it, or it is beside what readers are shown and
+    was not asked for."""
+    return bool(node.change.fixed(set(found.partitions))) or (node.is_beside and node.name != asked)
 
 
 def history(ws: Workspace, table: str, days: DayRange | None) -> TableHistory | PartitionHistory:

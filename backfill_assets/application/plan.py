@@ -21,13 +21,15 @@ from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.chosen_references import require_used
-from backfill_assets.planning.errors import IncompleteWindows, NoPhases, NoPilot
+from backfill_assets.planning.errors import IncompleteWindows, KeepsEverySnapshot, NoPhases, NoPilot
 from backfill_assets.planning.expiry import plan_expiry as expiry_of
 from backfill_assets.planning.impact import Rebuild, complete_partitions, lacking
+from backfill_assets.planning.kinds.change import Scope
+from backfill_assets.planning.kinds.expire import Expire
+from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, NOT_BY_KIND, Kind, Mode
 from backfill_assets.planning.partitions import Partitions, days_in, days_of
-from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.request import (
     Plan,
     PlanRequest,
@@ -117,8 +119,7 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
             chosen = replace(chosen, references=repair.references, graph=graph)
         terms = with_references(ws, table, terms_of(ws, table, release.version), chosen.references)
         if request.scope is not None:
-            pilot = PublishMode(kind=PublishKind.PILOT, scope=request.scope)
-            terms = replace(terms, gates=gate_terms(table, pilot, code=gate_code(ws, table)))
+            terms = replace(terms, gates=gate_terms(table, Pilot(rows=request.scope), code=gate_code(ws, table)))
         node = chosen.graph.table(table.name)
         ready, waiting = complete_partitions(node, chosen.graph, asked, state) if request.partial else (asked, ())
         proposed = propose(
@@ -212,10 +213,12 @@ def plan_expiry(ws: Workspace, name: str, *, reason: str, by: str) -> Plan:
     one_line("the reason", reason)
     require_person("the requester", one_line("the requester", by))
     table = ws.domain.derived_table(name)
-    terms = terms_of(ws, table, table.version, computes=False)
+    if table.keep is None:
+        raise KeepsEverySnapshot(table=table.name, keeps_state=table.state is not None)
+    expire, terms = Expire(keep=table.keep), terms_of(ws, table, table.version, computes=False)
     terms = replace(
         terms,
-        gates=gate_terms(table, expires=True),
+        gates=gate_terms(table, expire),
         code_modules=(),
         code_archive="",
         notes="",
@@ -225,7 +228,7 @@ def plan_expiry(ws: Workspace, name: str, *, reason: str, by: str) -> Plan:
     with ws.ledger.read() as tx:
         tx.acts.require_kept(table.name)
         node, state = ws.graph.table(table.name), LedgerState(tx)
-        planned = expiry_of(node, table.keep, terms, reason=reason, by=by, state=state, as_of=tx.now)
+        planned = expiry_of(node, expire, terms, reason=reason, by=by, state=state, as_of=tx.now)
     with ws.ledger.write() as tx:
         tx.runs.add(planned.manifest, actor=by)
     return planned
@@ -241,7 +244,7 @@ def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name
     _require_words(request)
     table, as_of = ws.domain.derived_table(request.table, days=request.days), ws.now()
     node = ws.graph.table(table.name)
-    if node.keeps_state or node.publish.keys_move or request.mode in NEVER_PUBLISHED:
+    if node.keeps_state or not node.change.is_divisible or request.mode in NEVER_PUBLISHED:
         why = f"a run of mode {request.mode} is not published"
         if request.mode not in NEVER_PUBLISHED:
             why = "a later run reads the rows that the run before it published"
@@ -301,7 +304,7 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
     """The plan of a run as a document: what it reads and replaces, and every stage."""
     with ws.ledger.read() as tx:
         back, shared = goes_back(tx, planned.manifest), _of_runs(ws, tx, [planned])
-        instead = () if planned.manifest.expires else alternatives(ws, tx, planned, shared.brings)
+        instead = alternatives(ws, tx, planned, shared.brings)
     return PlanDocument(
         **fields_of(shared),
         plan=planned,
@@ -343,7 +346,7 @@ def described(ws: Workspace, planned: Plan | PlannedSet | NothingToRebuild) -> P
 def _rows_in_scope(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> int | None:
     """How many accepted rows have the values that a pilot, or all phases of one, name; None where it is not known."""
     manifest = runs[0]
-    scope = manifest.publish.scope
+    scope = manifest.change.scope
     if scope is None:
         return None
     # Imported for pilots: Arrow reads rows.

@@ -18,6 +18,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import EVER_VISIBLE
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableNode
+from backfill_assets.planning.kinds.load import LOAD
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import A_PERSON, WHAT_LANDED, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
@@ -134,7 +135,7 @@ def _load_manifest(
 ) -> Manifest:
     span = DayRange(min(days), max(days))
     request = PlanRequest(table=table.name, days=span, reason=reason, by=by, mode=Mode.LIVE)
-    node = TableNode(name=table.name, grain=Grain.DAILY)
+    node = TableNode(name=table.name, grain=Grain.DAILY, change=LOAD)
     kind = Kind.REPAIR if is_repair else Kind.LIVE
     manifest = manifest_of(request, node, load_terms(ws, table), tuple(sorted(days)), kind, ws.now())
     return replace(

@@ -62,26 +62,26 @@ def repair_of(ws: Workspace, tx: ReadTransaction, table: DerivedTable, request: 
         Refused: The lost rows were computed by several releases, of several scopes, with several versions of references
             or of the same inputs. Where keys move, one run computes the whole table, which is a plan like any other.
     """
-    keys_move = table.publish.keys_move
+    is_divisible = table.publish.is_divisible
     asked = output_of(replace(request, table=table.name), ws.graph, as_of)
-    lost = lost_versions(ws, table, tx.versions.accepted(table.name, None if keys_move else asked))
+    lost = lost_versions(ws, table, tx.versions.accepted(table.name, asked if is_divisible else None))
     if not lost:
         return Repair(request=request)
     bases = tx.bases.of_accepted([table.name], partitions=lost.keys(), agreed=True).bases[table.name]
     of_run = {basis.run_id: some for basis in bases if (some := lost.keys() & set(basis.partitions))}
     runs = tx.runs.named(sorted(of_run))
-    reads = {run.run_id: _reads(ws, tx, run, None if keys_move else of_run[run.run_id]) for run in runs}
-    if not keys_move:
+    reads = {run.run_id: _reads(ws, tx, run, of_run[run.run_id] if is_divisible else None) for run in runs}
+    if is_divisible:
         _require_alike(table, request, runs, of_run, reads)
     made_from = {p: _made_from(ws, tx, table, version) for p, version in lost.items()}
-    if not keys_move:
+    if is_divisible:
         request = replace(request, partitions=tuple(sorted(lost)))
     found = Repair(request=request, made_from=made_from)
-    if not _is_one({run.manifest.transform_version for run in runs}, {run.manifest.publish.scope for run in runs}):
+    if not _is_one({run.manifest.transform_version for run in runs}, {run.manifest.change.scope for run in runs}):
         return found
     manifest = runs[0].manifest
-    if request.scope is None and manifest.publish.scope is not None and all(made_from.values()):
-        found = replace(found, request=replace(request, scope=manifest.publish.scope))
+    if request.scope is None and manifest.change.scope is not None and all(made_from.values()):
+        found = replace(found, request=replace(request, scope=manifest.change.scope))
     asked_version = request.transform_version
     if asked_version is None and any(each.version == manifest.transform_version for each in table.releases):
         asked_version = manifest.transform_version
@@ -118,7 +118,7 @@ def _require_alike(
         manifest, read = run.manifest, reads[run.run_id]
         asked = (
             request.transform_version or manifest.transform_version,
-            request.scope or manifest.publish.scope,
+            request.scope or manifest.change.scope,
             manifest.references if request.references.are_present else None,
         )
         for how, known, alike in groups:

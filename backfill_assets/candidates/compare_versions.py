@@ -16,12 +16,13 @@ from pyspark.sql.types import StructType
 
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.identity import document_digest
-from backfill_assets.domain import DerivedTable, PublishMode
+from backfill_assets.domain import DerivedTable
 from backfill_assets.gates.comparison import by_key, compare_frames, comparing, shape_of
 from backfill_assets.gates.measured import ByKey
 from backfill_assets.ledger.comparisons import ComparedDay, ComparedPartition
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.kinds.replace import VersionOf
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 
@@ -31,9 +32,9 @@ GROUP = 366
 NOTHING = ByKey()
 
 
-def expected_differences(version: DerivedTable, shown: DerivedTable) -> PublishMode:
-    """What of two versions may differ: as the one declares that is no plain table."""
-    return version.publish if version.version_of else shown.publish
+def expected_differences(version: DerivedTable, shown: DerivedTable) -> VersionOf:
+    """The declaration of how two versions may differ, by the one that is a version of another table."""
+    return version.declared_version or shown.declared_version or VersionOf(table=shown.name)
 
 
 def shared_columns(version: DerivedTable, shown: DerivedTable) -> StructType:

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.candidates.inputs import PinnedFiles, files_read, pinned_files
-from backfill_assets.candidates.merging import Merge
-from backfill_assets.candidates.piloting import Pilot
+from backfill_assets.candidates.merging import MergedRows
+from backfill_assets.candidates.piloting import PilotedRows
 from backfill_assets.candidates.rows import require_columns_of_files, rows_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import FileSet
@@ -22,6 +22,12 @@ from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.imports import FIRST
 from backfill_assets.ledger.imports import ImportRecord
+from backfill_assets.planning.kinds.append import Append
+from backfill_assets.planning.kinds.expire import Expire
+from backfill_assets.planning.kinds.load import Load
+from backfill_assets.planning.kinds.merge import Merge
+from backfill_assets.planning.kinds.pilot import Pilot
+from backfill_assets.planning.kinds.replace import Replace
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest, node_of
 from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedInput
 from backfill_assets.planning.partitions import partition_of
@@ -90,12 +96,16 @@ def derived_rows(
         ContractBroken: The transform failed, or returned other columns than it declares.
     """
     rows = returned_rows(ws, manifest, table, partitions, reads, files, state)
-    if manifest.publish.merges:
-        return Merge(ws=ws, manifest=manifest, table=table, partitions=partitions, files=files, changes=rows).rows()
-    computed = with_lineage(rows, table, manifest)
-    if manifest.publish.scope is not None:
-        return Pilot(ws=ws, manifest=manifest, table=table, partitions=partitions, files=files).rows(computed)
-    return computed
+    match manifest.change:
+        case Merge() as merge:
+            return MergedRows(
+                ws=ws, manifest=manifest, change=merge, table=table, partitions=partitions, files=files, changes=rows
+            ).rows()
+        case Pilot(rows=scope):
+            piloted = PilotedRows(ws=ws, scope=scope, table=table, partitions=partitions, files=files)
+            return piloted.rows(with_lineage(rows, table, manifest))
+        case Replace() | Append() | Expire() | Load():
+            return with_lineage(rows, table, manifest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

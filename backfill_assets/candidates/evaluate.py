@@ -28,8 +28,8 @@ from backfill_assets.candidates.compute import (
 from backfill_assets.candidates.expiring import all_removed, expiring
 from backfill_assets.candidates.failing_rows import Measuring, counted, examples, measuring_run
 from backfill_assets.candidates.inputs import pinned_files, require_merged_with_present, require_read_as_staged
-from backfill_assets.candidates.merging import Merge
-from backfill_assets.candidates.piloting import Pilot
+from backfill_assets.candidates.merging import MergedRows
+from backfill_assets.candidates.piloting import PilotedRows
 from backfill_assets.candidates.prove import prove
 from backfill_assets.candidates.rows import accepted_checksums, lost_partitions, recorded_checksums, rows_of
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
@@ -71,6 +71,13 @@ from backfill_assets.ledger.findings import (
 )
 from backfill_assets.ledger.records import LOST, OTHER_COLUMNS, CandidatePartition, ChunkRecord, PartitionVersion
 from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.kinds.append import Append
+from backfill_assets.planning.kinds.change import Scope
+from backfill_assets.planning.kinds.expire import Expire
+from backfill_assets.planning.kinds.load import Load
+from backfill_assets.planning.kinds.merge import Merge
+from backfill_assets.planning.kinds.pilot import Pilot
+from backfill_assets.planning.kinds.replace import Replace
 from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.own_past import starts_from
@@ -185,10 +192,10 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
     """
     with ws.ledger.read() as tx:
         before = tx.runs.get(run_id)
-    if not before.manifest.expires and before.state in (RunState.STAGED, RunState.GATING):
+    if before.manifest.computed and before.state in (RunState.STAGED, RunState.GATING):
         # Required columns, and the measures that gates add up, are declared beside the function.
         require_same_code(ws, before.manifest)
-    session = None if before.manifest.expires else ws.spark()
+    session = ws.spark() if before.manifest.computed else None
     lease = LeaseTerms(attempt=secrets.token_hex(4), length=ws.settings.lease)
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)
@@ -201,9 +208,7 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
         require_merged_with_present(tx, manifest)
         tx.runs.take(run_id, RunState.GATING, actor=actor, attempt=lease.attempt, lease=lease.length)
         candidates = tx.candidates.of_run(run_id)
-        gates, kept = _still_valid(
-            gates_of(table, manifest.publish, expires=manifest.expires), candidates, tx.candidates.gate_results(run_id)
-        )
+        gates, kept = _still_valid(gates_of(table, manifest.change), candidates, tx.candidates.gate_results(run_id))
         accepted = tx.versions.accepted(manifest.table, manifest.partitions)
         work = Gating(
             ws=ws,
@@ -236,7 +241,7 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
     """
     work.report(0, f"measuring {count_of(len(stage.partitions), stage.grain.noun)}")
     work.gates = tuple(gate for gate in work.gates if gate.name in stage.gates)
-    if work.manifest.expires:
+    if not work.manifest.computed:
         removed = {p: all_removed(p, work.accepted.get(p)) for p in work.candidates}
         with work.ws.ledger.read() as tx:
             work.found = replace(work.found, measured=removed, expiring=expiring(work.ws, tx, work.manifest))
@@ -253,7 +258,7 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
 
 def _measured(work: Gating) -> Findings:
     """What the staged rows and their files are, beside the accepted ones."""
-    ws, table, publish = work.ws, work.table, work.manifest.publish
+    ws, table = work.ws, work.table
     breakdown = breakdown_of(table)
     found = contents(work.staged_rows, table, schema=business_schema(table), breakdown=breakdown)
     readable = {p: version for p, version in work.accepted.items() if p not in work.lost and p not in work.otherwise}
@@ -270,17 +275,27 @@ def _measured(work: Gating) -> Findings:
         cells = break_down(then, after, breakdown, new=work.found.new)
     both = BothSides(staged=found, accepted=work.accepted, cells=then)
     work.usual = as_usual(ws, work.manifest, table, work.gates, both)
-    return Findings(
+    found_so_far = Findings(
         new=work.found.new,
         measured=measured,
         wrong_columns={**_unreadable(ws, table, work.staged_files), **_wrong_columns(ws, table, work.staged_files)},
         cells=cells,
         changes=_row_changes(work, breakdown, readable.keys() - equal) if breakdown else (),
-        merged=_measured_merge(work, derived) if derived and publish.merges else {},
-        piloted=_measured_pilot(work, derived) if derived and publish.scope is not None else {},
         again=_state_again(work, derived, measured) if derived and derived.state is not None else None,
         usual=work.usual.verdicts,
     )
+    return _beside_accepted(work, found_so_far)
+
+
+def _beside_accepted(work: Gating, found: Findings) -> Findings:
+    """With what is measured against the accepted rows that a change merges with or keeps."""
+    match work.manifest.change:
+        case Merge() as merge:
+            return replace(found, merged=_measured_merge(work, merge))
+        case Pilot(rows=scope):
+            return replace(found, piloted=_measured_pilot(work, scope))
+        case Replace() | Append() | Expire() | Load():
+            return found
 
 
 def _asked(work: Gating) -> Measuring | None:
@@ -360,9 +375,9 @@ def _accepted_cells(work: Gating, equal: Cells, before: Mapping[date, str], brea
     return {**known, **{partition: each.cells for partition, each in counted.items()}}
 
 
-def _measured_merge(work: Gating, table: DerivedTable) -> Mapping[date, MergedPartition]:
+def _measured_merge(work: Gating, merge: Merge) -> Mapping[date, MergedPartition]:
     """The changes of a run, computed once more and compared with what was staged, chunk by chunk."""
-    ws, manifest = work.ws, work.manifest
+    ws, manifest, table = work.ws, work.manifest, work.ws.domain.derived_table(work.manifest.table)
     require_same_code(ws, manifest)
     with ws.ledger.read() as tx:
         files = pinned_files(tx, manifest.run_id, manifest.pinned)
@@ -371,18 +386,20 @@ def _measured_merge(work: Gating, table: DerivedTable) -> Mapping[date, MergedPa
         partitions = stage.chunk.partitions
         reads = reads_of(node_of(manifest), ws.graph, partitions)
         changes = returned_rows(ws, manifest, table, partitions, reads, files)
-        merge = Merge(ws=ws, manifest=manifest, table=table, partitions=partitions, files=files, changes=changes)
-        found |= merge.measured(rows_of(ws, table, (work.staged_files[p] for p in partitions)))
+        merged = MergedRows(
+            ws=ws, manifest=manifest, change=merge, table=table, partitions=partitions, files=files, changes=changes
+        )
+        found |= merged.measured(rows_of(ws, table, (work.staged_files[p] for p in partitions)))
     return found
 
 
-def _measured_pilot(work: Gating, table: DerivedTable) -> Mapping[date, PilotedPartition]:
+def _measured_pilot(work: Gating, scope: Scope) -> Mapping[date, PilotedPartition]:
     """The staged rows outside of the scope, compared with the pinned ones."""
-    ws, manifest = work.ws, work.manifest
+    ws, manifest, table = work.ws, work.manifest, work.ws.domain.derived_table(work.manifest.table)
     with ws.ledger.read() as tx:
         files = pinned_files(tx, manifest.run_id, manifest.pinned)
-    pilot = Pilot(ws=ws, manifest=manifest, table=table, partitions=manifest.partitions, files=files)
-    return pilot.measured(work.staged_rows)
+    piloted = PilotedRows(ws=ws, scope=scope, table=table, partitions=manifest.partitions, files=files)
+    return piloted.measured(work.staged_rows)
 
 
 def _state_again(work: Gating, table: DerivedTable, measured: Mapping[date, Measured]) -> StateAgain | None:

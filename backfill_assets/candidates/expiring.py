@@ -57,7 +57,7 @@ def _read_by(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> Mapping[
         pin.partition: run.run_id
         for name in (manifest.table, *readers)
         for run in tx.runs.records(table=name, states=OPEN_STATES, modes=EVER_PUBLISHED)
-        if not run.manifest.expires
+        if run.manifest.computed
         for pinned in run.manifest.pinned
         if pinned.table == manifest.table
         for pin in pinned.partitions

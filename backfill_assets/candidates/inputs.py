@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
+from functools import partial
 
 from backfill_assets.candidates.errors import InputChanged, InputNotStaged, InputRemoved, MergedWithEarlier, StagedAgain
 from backfill_assets.core.identity import FileSet, document_digest
@@ -86,9 +87,9 @@ def window_digests(graph: Graph, manifest: Manifest, partition: date, digests: P
     for edge in node.inputs:
         needed = graph.needed(edge, node, (partition,))
         read.setdefault(edge.table, []).extend(digests[edge.argument].get(day, "") for day in needed)
-    if manifest.base and manifest.publish.reads_accepted:
-        held = digests.get(MERGED_WITH, {})
-        merged_with = sorted(held) if manifest.publish.keys_move else [partition]
+    held = digests.get(MERGED_WITH, {})
+    merged_with = manifest.change.merges_with(partition, sorted(held)) if manifest.base else None
+    if merged_with is not None:
         read[manifest.table] = [held.get(day, "") for day in merged_with]
     return {table: document_digest(of_table) for table, of_table in read.items()}
 
@@ -145,9 +146,9 @@ def require_merged_with_present(tx: ReadTransaction, manifest: Manifest) -> None
 
 def replaced_since(tx: ReadTransaction, manifest: Manifest) -> Sequence[date]:
     """Of a run that keeps accepted rows or merges with them, the partitions that have other rows than it has pinned."""
-    if manifest.base is None or not manifest.publish.reads_accepted:
+    present = manifest.change.claims_merged(partial(tx.versions.claims, manifest.table), manifest.partitions)
+    if manifest.base is None or present is None:
         return ()
-    present = tx.versions.claims(manifest.table, None if manifest.publish.keys_move else manifest.partitions)
     then = {pin.partition: pin.version for pin in manifest.base.partitions}
     if manifest.kind is Kind.REPAIR:
         # In place of a lost version, what it was made from is merged with, as long as that version is the accepted one.

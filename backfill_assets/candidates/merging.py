@@ -22,8 +22,8 @@ from backfill_assets.candidates.rows import stored_rows_of
 from backfill_assets.domain import DerivedTable
 from backfill_assets.gates.measured import MergedPartition
 from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
+from backfill_assets.planning.kinds.merge import Merge, Older
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest
-from backfill_assets.planning.publish_mode import Older
 from backfill_assets.transforms.apply import with_lineage
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
@@ -33,11 +33,12 @@ _RANK, _TIMES, _ELSEWHERE = "_rank", "_times", "_elsewhere"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merge:
+class MergedRows:
     """The merge of the changes of some partitions."""
 
     ws: Workspace
-    manifest: Manifest  #: The run's contract, for the mode and the pinned rows.
+    manifest: Manifest  #: The run's contract.
+    change: Merge
     table: DerivedTable
     partitions: Sequence[date]  #: The partitions that are computed.
     files: PinnedFiles  #: The pinned files, those of the table itself among them.
@@ -49,7 +50,7 @@ class Merge:
         columns = business_schema(self.table).fieldNames()
         named = self.named()
         changed = with_lineage(named.where(~self._is_delete()).select(*columns), self.table, self.manifest)
-        if not self.manifest.publish.keeps_withdrawn:
+        if not self.change.keeps_withdrawn:
             return changed
         kept = self._accepted(inside=True).join(named.select(*self._on), self._on, "left_anti")
         return kept.unionByName(changed)
@@ -58,7 +59,7 @@ class Merge:
         """The changes that count: where older ones are ignored, the latest of every key, if it is not older than the
         accepted row of a partition outside of the run. The rows of the run's partitions follow from its changes alone,
         unless the table keeps those that do not."""
-        mode = self.manifest.publish
+        mode = self.change
         if mode.version is None or mode.older is Older.REFUSE:
             return self.changes
         latest = Window.partitionBy(*self._on).orderBy(F.col(mode.version).desc())
@@ -74,7 +75,7 @@ class Merge:
         Args:
             staged: The staged rows of these partitions.
         """
-        column, mode = self.table.partition.column, self.manifest.publish
+        column, mode = self.table.partition.column, self.change
         of_key = Window.partitionBy(*self._on)
         decisive = [name for name in (column, *mode.on, mode.deletes, mode.version) if name]
         named = self.named()
@@ -94,7 +95,7 @@ class Merge:
         )
         found = {row[column]: row.asDict() for row in counts.collect()}
         taken_back = self._taken_back(named)
-        elsewhere = self._elsewhere(named) if mode.keys_move and self._lacks else {}
+        elsewhere = self._elsewhere(named) if self._lacks else {}
         differing = self._differing(staged, named)
         every_day = sorted({*self.partitions, *found})
         return {
@@ -110,21 +111,21 @@ class Merge:
 
     @property
     def _on(self) -> list[str]:
-        return list(self.manifest.publish.on)
+        return list(self.change.on)
 
     @property
     def _lacks(self) -> tuple[date, ...]:
         """The partitions of the table that this does not compute, where keys can move between them."""
-        if not self.manifest.publish.keys_move:
-            return ()
-        return tuple(sorted(self.files[MERGED_WITH].keys() - set(self.partitions)))
+        held = sorted(self.files[MERGED_WITH])
+        reached = {day for partition in self.partitions for day in self.change.merges_with(partition, held)}
+        return tuple(sorted(reached - set(self.partitions)))
 
     def _is_delete(self) -> Column:
-        deletes = self.manifest.publish.deletes
+        deletes = self.change.deletes
         return F.coalesce(F.col(deletes), F.lit(False)) if deletes else F.lit(False)
 
     def _is_older(self) -> Column:
-        version = self.manifest.publish.version
+        version = self.change.version
         return F.coalesce(F.col(version) < F.col(_ACCEPTED_VERSION), F.lit(False)) if version else F.lit(False)
 
     def _accepted(self, *, inside: bool) -> DataFrame:
@@ -134,7 +135,7 @@ class Merge:
 
     def _with_accepted_version(self, changes: DataFrame) -> DataFrame:
         """Changes with the version of the accepted row that an older one may not replace."""
-        mode = self.manifest.publish
+        mode = self.change
         assert mode.version is not None
         counting = [self._accepted(inside=True)] if mode.keeps_withdrawn or mode.older is Older.REFUSE else []
         counting += [self._accepted(inside=False)] if self._lacks else []
@@ -154,7 +155,7 @@ class Merge:
         row is not there any more or is an older one, and for one that a delete there may name: an earlier change of it
         can be in any partition.
         """
-        column, mode = self.table.partition.column, self.manifest.publish
+        column, mode = self.table.partition.column, self.change
         others = self._accepted(inside=False).select(*self._on, F.col(column).alias(_ELSEWHERE))
         found = named.select(column, *self._on).join(others, self._on).select(column, _ELSEWHERE).distinct().collect()
         by_partition: dict[date, set[date]] = {}
@@ -167,7 +168,7 @@ class Merge:
 
     def _unsettled(self, named: DataFrame) -> set[date]:
         """The partitions with keys whose row depends on changes outside of the run."""
-        column, mode = self.table.partition.column, self.manifest.publish
+        column, mode = self.table.partition.column, self.change
         version = F.col(mode.version) if mode.version else F.lit(0)
         changed = named.groupBy(*self._on).agg(F.max(version).alias(_CHANGED_VERSION))
         before = self._accepted(inside=True).join(changed, self._on, "left")
@@ -183,7 +184,7 @@ class Merge:
     def _differing(self, staged: DataFrame, named: DataFrame) -> set[date]:
         """The partitions in which rows of keys that no change names are not exactly those that stay."""
         keys, schema = named.select(*self._on), business_schema(self.table)
-        column, keeps = self.table.partition.column, self.manifest.publish.keeps_withdrawn
+        column, keeps = self.table.partition.column, self.change.keeps_withdrawn
         after, before = (
             partition_checksums(rows.join(keys, self._on, "left_anti"), column, schema) if is_there else {}
             for rows, is_there in ((staged, True), (self._accepted(inside=True), keeps))

@@ -22,8 +22,8 @@ from backfill_assets.candidates.rows import stored_rows_of
 from backfill_assets.domain import DerivedTable
 from backfill_assets.gates.measured import PilotedPartition
 from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
-from backfill_assets.planning.manifest import MERGED_WITH, Manifest
-from backfill_assets.planning.publish_mode import Scope
+from backfill_assets.planning.kinds.change import Scope
+from backfill_assets.planning.manifest import MERGED_WITH
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 
@@ -31,20 +31,20 @@ _IS_COMPUTED, _IS_TAKEN = "__is_computed", "__is_taken"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pilot:
+class PilotedRows:
     """The pilot of some partitions."""
 
     ws: Workspace
-    manifest: Manifest  #: The run's contract, for the scope and the pinned rows.
+    scope: Scope  #: The rows that change.
     table: DerivedTable
     partitions: Sequence[date]  #: The partitions that are computed.
     files: PinnedFiles  #: The pinned files, those of the table itself among them.
 
     def rows(self, computed: DataFrame) -> DataFrame:
         """The new content, with lineage: computed rows of keys in the scope, and the accepted rows of the others."""
-        inside, of_key = is_inside(self._scope), {self.table.partition.column, *self.table.key}
+        inside, of_key = is_inside(self.scope), {self.table.partition.column, *self.table.key}
         accepted = self._accepted()
-        if of_key.issuperset(column for column, _ in self._scope.where):
+        if of_key.issuperset(column for column, _ in self.scope.where):
             # Both rows of a key are inside, or neither is.
             return accepted.where(~inside).unionByName(computed.where(inside))
         both = accepted.withColumn(_IS_COMPUTED, F.lit(False)).unionByName(
@@ -60,25 +60,20 @@ class Pilot:
         Args:
             staged: The staged rows of these partitions.
         """
-        column, schema, outside = self.table.partition.column, business_schema(self.table), ~is_inside(self._scope)
+        column, schema, outside = self.table.partition.column, business_schema(self.table), ~is_inside(self.scope)
         after, before = (
             partition_checksums(rows.where(outside), column, schema) for rows in (staged, self._accepted())
         )
-        counted = staged.where(is_inside(self._scope)).groupBy(column).count().collect()
+        counted = staged.where(is_inside(self.scope)).groupBy(column).count().collect()
         rows = {row[column]: row["count"] for row in counted}
         return {
             partition: PilotedPartition(
-                scope=str(self._scope),
+                scope=str(self.scope),
                 rows=rows.get(partition, 0),
                 others_differ=after.get(partition, NO_ROWS) != before.get(partition, NO_ROWS),
             )
             for partition in self.partitions
         }
-
-    @property
-    def _scope(self) -> Scope:
-        assert self.manifest.publish.scope is not None
-        return self.manifest.publish.scope
 
     def _accepted(self) -> DataFrame:
         pinned = self.files[MERGED_WITH]

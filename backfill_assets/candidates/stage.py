@@ -521,7 +521,7 @@ def require_stageable(ws: Workspace, run: RunRecord) -> SparkSession | None:
 
 def _session_for(ws: Workspace, manifest: Manifest) -> SparkSession | None:
     """The session in which a run is computed by the code that it was planned with; None for an expiry."""
-    if manifest.expires:
+    if not manifest.computed:
         return None
     require_same_code(ws, manifest)
     require_present_contract(ws, manifest)

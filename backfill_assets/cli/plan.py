@@ -29,7 +29,7 @@ from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.report.errors import NotGiven, NotTogether
 
 if TYPE_CHECKING:
-    from backfill_assets.planning.publish_mode import Scope
+    from backfill_assets.planning.kinds.change import Scope
     from backfill_assets.planning.request import Plan
     from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet
     from backfill_assets.planning.sets import AskedPhases
@@ -294,7 +294,7 @@ def _phases(count: int | None, by: str | None, hold: int | None, *, each: bool) 
 
 
 def _scope(where: list[str], but: list[str]) -> Scope | None:
-    from backfill_assets.planning.publish_mode import Scope
+    from backfill_assets.planning.kinds.change import Scope
 
     _refuse(where and but, why="--where and --but both say which rows change", leave="--but", instead="leave --where")
     option, given = ("--but", but) if but else ("--where", where)

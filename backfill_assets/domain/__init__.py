@@ -88,9 +88,12 @@ from backfill_assets.domain.tables import (
 from backfill_assets.domain.usual import Past, months, rows, usual, weeks
 from backfill_assets.domain.written import seconds
 from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kinds.any_change import DeclaredChange
+from backfill_assets.planning.kinds.append import append
+from backfill_assets.planning.kinds.merge import merge
+from backfill_assets.planning.kinds.replace import replace, versioned
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import Policy
-from backfill_assets.planning.publish_mode import PublishMode, append, merge, replace, versioned
 from backfill_assets.planning.sets import phases
 from backfill_assets.planning.windows import Months, Window
 
@@ -111,6 +114,7 @@ __all__ = [
     "Cursor",
     "DayRange",
     "Debezium",
+    "DeclaredChange",
     "DerivedTable",
     "Domain",
     "Epoch",
@@ -151,7 +155,6 @@ __all__ = [
     "Past",
     "Policy",
     "PostgresTable",
-    "PublishMode",
     "Reference",
     "ReferenceValue",
     "Release",

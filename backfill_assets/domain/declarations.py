@@ -46,9 +46,12 @@ from backfill_assets.domain.gates import (
     require_kind,
 )
 from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kinds.any_change import DeclaredChange
+from backfill_assets.planning.kinds.append import Append
+from backfill_assets.planning.kinds.merge import Merge
+from backfill_assets.planning.kinds.replace import REPLACE, Replace
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
-from backfill_assets.planning.publish_mode import REPLACE, PublishMode
 from backfill_assets.planning.sets import AskedPhases
 from backfill_assets.planning.windows import AnyWindow, Months, Window
 
@@ -135,7 +138,7 @@ class Kind:
     test: Callable[[object], bool]
 
 
-def a(kind: type, words: str) -> Kind:
+def a(kind: type | UnionType, words: str) -> Kind:
     """One value of a type."""
     return Kind(words=words, test=lambda value: isinstance(value, kind) and not isinstance(value, bool))
 
@@ -239,7 +242,7 @@ def complete_gates(
     gates: tuple[Gate, ...],
     *,
     proves: int | None = None,
-    publish: PublishMode = REPLACE,
+    publish: DeclaredChange = REPLACE,
     state: str | None = None,
 ) -> tuple[Gate, ...]:
     """The declared gates with the ones every table has, checked against the schema.
@@ -247,7 +250,7 @@ def complete_gates(
     Args:
         proves: How many partitions a proof of the window recomputes unless the author overrides it; None for
             source tables, which have no window.
-        publish: How its rows become the content of partitions.
+        publish: The change that its runs make.
         state: The argument that is given its earlier state; None without one.
     """
     complete: list[Gate] = []
@@ -258,10 +261,8 @@ def complete_gates(
     complete += gates
     if not any(isinstance(gate, ComparedWithAccepted) for gate in gates):
         complete.append(ComparedWithAccepted())
-    if publish.only_adds and not any(isinstance(gate, AddsOnly) for gate in gates):
-        complete.append(AddsOnly())
-    if publish.merges and not any(isinstance(gate, Merged) for gate in gates):
-        complete.append(Merged())
+    if (own := _gate_of(publish)) is not None and not any(isinstance(gate, type(own)) for gate in gates):
+        complete.append(own)
     if state is not None and not any(isinstance(gate, SameState) for gate in gates):
         complete.append(SameState())
     if proves is not None and not any(isinstance(gate, WarmUpProof) for gate in gates):
@@ -278,6 +279,17 @@ def complete_gates(
             _check_gate(table, gate, seen)
         seen.add(gate.name)
     return tuple(complete)
+
+
+def _gate_of(publish: DeclaredChange) -> Gate | None:
+    """The gate that every table has whose runs make such a change."""
+    match publish:
+        case Append():
+            return AddsOnly()
+        case Merge():
+            return Merged()
+        case Replace():
+            return None
 
 
 def _check_gate(table: Declared, gate: Gate, others: Container[str]) -> None:

@@ -26,6 +26,8 @@ from backfill_assets.domain.sources import SourceTable
 from backfill_assets.domain.tables import DerivedTable, References, Table
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
+from backfill_assets.planning.kinds.load import LOAD
+from backfill_assets.planning.kinds.replace import VersionOf
 from backfill_assets.planning.partitions import DayRange, Days, Grain
 from backfill_assets.planning.policy import APPROVERS
 from backfill_assets.planning.windows import SAME_DAYS
@@ -217,11 +219,11 @@ class Domain:
 
 def _node(table: Table, references: References, contracts: Mapping[str, str], *, resolve: bool = False) -> TableNode:
     if isinstance(table, SourceTable):
-        return TableNode(name=table.name, grain=table.partition.grain, beyond=table.beyond)
+        return TableNode(name=table.name, grain=table.partition.grain, beyond=table.beyond, change=LOAD)
     return TableNode(
         name=table.name,
         grain=table.partition.grain,
-        publish=table.publish.pinned,
+        change=table.publish.pinned,
         inputs=tuple(
             TableInput(
                 argument=argument,
@@ -296,8 +298,8 @@ def check_expressions(domain: Domain) -> None:
             check_conditions(table)
             if isinstance(table, DerivedTable):
                 check_measures(table, table.breakdown)
-                if table.publish.explained:
-                    _check_explained(table, domain.derived_table(table.publish.of))
+                if table.declared_version and table.declared_version.explained:
+                    _check_explained(table, table.declared_version, domain.derived_table(table.declared_version.table))
         except InvalidDeclaration as error:
             error.place = error.place or table.place
             raise
@@ -331,13 +333,13 @@ def _is_of_an_author(file: str) -> bool:
     return not file.startswith("<") and not any(file.startswith(f"{folder}{os.sep}") for folder in others)
 
 
-def _check_explained(version: DerivedTable, other: DerivedTable) -> None:
+def _check_explained(version: DerivedTable, declared: VersionOf, other: DerivedTable) -> None:
     """Refuses a condition of explained differences over columns that only one side has, or in another type."""
     what = f"the explained difference of {version.name}"
-    columns = columns_in(version.publish.explained, what)
+    columns = columns_in(declared.explained, what)
     for table in (version, other):
         require_columns(table, columns, f"{what}: column")
-    require_kind(version.publish.explained, what, version.schema, counts=False)
+    require_kind(declared.explained, what, version.schema, counts=False)
     for name in columns:
         if version.schema[name].dataType != other.schema[name].dataType:
             raise wrong(version, f"its explained difference names {name!r}, of another type in {other.name}")

@@ -19,12 +19,10 @@ from backfill_assets.domain.gates import (
 from backfill_assets.domain.operations import Ties, UnknownKeys
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.domain.tables import DerivedTable
-from backfill_assets.planning.kept import MONTHS
-from backfill_assets.planning.publish_mode import PublishKind, PublishMode
+from backfill_assets.planning.kept import EXPIRE, MONTHS
 from backfill_assets.planning.safeguards import (
     COLUMN,
     CUT_OVER,
-    EXPIRE,
     FOLLOW,
     GATE,
     LEAVE,
@@ -135,7 +133,7 @@ def _of_source(table: SourceTable) -> Iterator[Safeguard]:
 
 
 def _of_derived(table: DerivedTable) -> Iterator[Safeguard]:
-    yield from _publish(table.publish)
+    yield from _publish(table)
     for column in table.schema.fields:
         yield Safeguard(name=f"{COLUMN}{column.name}", least={"not_null": float(not column.nullable)})
     for source in {each.name: each for each in table.inputs.values() if isinstance(each, SourceTable)}.values():
@@ -161,8 +159,9 @@ def _undetermined(what: str, reason: str) -> Safeguard:
     return Safeguard(name=f"{UNDETERMINED}{what}", permits=True, exactly={"reason": reason})
 
 
-def _publish(mode: PublishMode) -> Iterator[Safeguard]:
-    yield Safeguard(name=PUBLISH, exactly={"mode": canonical_json(mode.document), OF: mode.of})
-    if mode.kind is PublishKind.VERSIONED:
-        least, among = {"clean_days": float(mode.clean_days)}, {"differs": tuple(sorted(mode.differs))}
-        yield Safeguard(name=CUT_OVER, least=least, among=among, exactly={"explained": mode.explained})
+def _publish(table: DerivedTable) -> Iterator[Safeguard]:
+    mode, of = canonical_json(table.publish.document), table.version_of or ""
+    yield Safeguard(name=PUBLISH, exactly={"mode": mode, OF: of})
+    if version := table.declared_version:
+        least, among = {"clean_days": float(version.clean_days)}, {"differs": tuple(sorted(version.differs))}
+        yield Safeguard(name=CUT_OVER, least=least, among=among, exactly={"explained": version.explained})

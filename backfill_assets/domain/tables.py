@@ -44,9 +44,12 @@ from backfill_assets.domain.gates import AddsOnly, Gate, Merged, WarmUpProof
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kinds.any_change import DeclaredChange
+from backfill_assets.planning.kinds.append import Append
+from backfill_assets.planning.kinds.merge import Merge
+from backfill_assets.planning.kinds.replace import REPLACE, Replace, VersionOf, versioned
 from backfill_assets.planning.partitions import Grain, Stretches
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
-from backfill_assets.planning.publish_mode import REPLACE, PublishKind, PublishMode, versioned
 from backfill_assets.planning.sets import AskedPhases
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, SinceFirstDay, Window
 
@@ -149,7 +152,7 @@ REFERENCE_WINDOW = Kind(
 OF_A_DERIVED_TABLE = {
     "transform": a(str, "a text"),
     "window": WINDOW,
-    "publish": a(PublishMode, "replace(), append(), merge(on=...) or versioned(of=...)"),
+    "publish": a(DeclaredChange, "replace(), append(), merge(on=...) or versioned(of=...)"),
     "reference_window": REFERENCE_WINDOW,
     "references": several(str, "names of references"),
     "replay": REPLAY,
@@ -194,7 +197,7 @@ class DerivedTable:
     gates: tuple[Gate, ...] = ()
     policy: Policy = USUAL_POLICY
     breakdown: Breakdown | None = None  #: By which business dimensions its reviewers are shown what changes.
-    publish: PublishMode = REPLACE  #: How its rows become the content of partitions.
+    publish: DeclaredChange = REPLACE  #: How its rows become the content of partitions.
     #: `run` when a row only names its run, `full` when it carries what `lineage.runs` says of the run.
     lineage: Lineage = "run"
     #: The argument that is given the earlier state of the table itself; None for a table without state.
@@ -243,14 +246,15 @@ class DerivedTable:
                 self._require_window(argument, declared)
         if self.reference_window is not None and not self.references:
             raise wrong(self, "it declares how far references count, and uses none")
-        object.__setattr__(self, "publish", self._merged_by_key())
-        if self.publish.kind is PublishKind.VERSIONED:
-            require_columns(self, self.publish.differs, "a column that may differ")
-            if keys := {*self.publish.differs} & {*self.key, self.partition.column}:
+        if isinstance(self.publish, Merge):
+            object.__setattr__(self, "publish", self._merged_by_key(self.publish))
+        if self.declared_version is not None:
+            require_columns(self, self.declared_version.differs, "a column that may differ")
+            if keys := {*self.declared_version.differs} & {*self.key, self.partition.column}:
                 raise wrong(self, f"{', '.join(sorted(keys))} identifies its rows, and cannot be expected to differ")
         if self.state is not None:
             self._check_state()
-        if self.phases is not None and (self.state is not None or self.publish.keys_move):
+        if self.phases is not None and (self.state is not None or not self.publish.is_divisible):
             raise wrong(self, "a later run reads the rows that the run before it published, so that it has no phases")
         self._check_releases()
         proves = 0 if self.state is not None else 1 if self.partition.grain is Grain.MONTHLY else 5
@@ -259,19 +263,17 @@ class DerivedTable:
         )
         check_breakdown(self, self.breakdown, partition=self.partition)
         if self.tolerance is not None:
-            if self.state is not None or self.publish.merges:
+            if self.state is not None or isinstance(self.publish, Merge):
                 raise wrong(self, "it reads its own accepted rows: a tolerated difference would stay in later ones")
             check_tolerance(self, self.tolerance, self.breakdown)
 
-    def _merged_by_key(self) -> PublishMode:
-        """The publish mode, which knows whether keys can move between partitions.
+    def _merged_by_key(self, mode: Merge) -> Merge:
+        """The merge, which knows whether keys can move between partitions.
 
         Raises:
             InvalidDeclaration: Changes cannot be merged by these columns.
         """
-        mode, column = self.publish, self.partition.column
-        if not mode.merges:
-            return mode
+        column = self.partition.column
         if not isinstance(mode.on, tuple) or {*mode.on, column} != {*self.key, column}:
             key = tuple(name for name in self.key if name != column)
             raise wrong(
@@ -296,9 +298,9 @@ class DerivedTable:
         if self.keep is not None and self.keep.then == "month" and self.partition.grain is Grain.MONTHLY:
             why = "it has one snapshot a month, so that the last one of each month are all"
             raise wrong(self, f"{why}: keep=Kept(days={self.keep.days}, then='quarter'), or 'year'")
-        if self.keep is not None and self.publish.only_adds:
+        if self.keep is not None and isinstance(self.publish, Append):
             raise wrong(self, "it only adds partitions, which stay as they were added, so that no snapshot can expire")
-        if self.publish.merges:
+        if isinstance(self.publish, Merge):
             raise wrong(self, "it keeps state and merges changes; a merge cannot replace a state")
         if any(isinstance(gate, WarmUpProof) for gate in self.gates):
             raise wrong(self, "it keeps state, which is proven from an earlier snapshot, not by a longer window")
@@ -351,7 +353,7 @@ class DerivedTable:
             UnknownName: There is no such release.
             InvalidDeclaration: Its function returns changes.
         """
-        if self.publish.merges:
+        if isinstance(self.publish, Merge):
             raise wrong(self, "its function returns changes, and the function of a version has to return rows")
         mode = versioned(of=self.name, differs=differs, explained=explained, clean_days=clean_days)
         gates = tuple(gate for gate in self.gates if not isinstance(gate, AddsOnly | Merged))
@@ -366,17 +368,22 @@ class DerivedTable:
     @property
     def version_of(self) -> str | None:
         """The table that it is a version of; None for any other table."""
-        return self.publish.of or None
+        return self.declared_version.table if self.declared_version else None
+
+    @property
+    def declared_version(self) -> VersionOf | None:
+        """The same with how the two are compared."""
+        return self.publish.version_of if isinstance(self.publish, Replace) else None
 
     @property
     def has_pilots(self) -> bool:
         """Whether some rows of its partitions can be restated while the others stay as they are accepted."""
-        return self.publish.kind is PublishKind.REPLACE and self.state is None
+        return self.publish == REPLACE and self.state is None
 
     @property
     def returned(self) -> StructType:
         """The columns that the transform returns: those of the table, and of changes the one that tells deletes."""
-        deletes = self.publish.deletes
+        deletes = self.publish.deletes if isinstance(self.publish, Merge) else None
         return StructType([*self.schema.fields, *([StructField(deletes, BooleanType())] if deletes else [])])
 
     @property
@@ -461,7 +468,7 @@ def derived_table(
     gates: tuple[Gate, ...] = (),
     policy: Policy = USUAL_POLICY,
     breakdown: Breakdown | None = None,
-    publish: PublishMode = REPLACE,
+    publish: DeclaredChange = REPLACE,
     lineage: Lineage = "run",
     replay: DeclaredReplay | None = None,
     phases: AskedPhases | None = None,

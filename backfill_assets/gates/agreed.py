@@ -10,23 +10,31 @@ from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.domain.failing_rows import AROUND
 from backfill_assets.domain.gates import WARM_UP, ComparedWithAccepted, Gate, OnlyExpired, OutsideScope
 from backfill_assets.domain.safeguards import NO_CODE, safeguards_of
+from backfill_assets.planning.kinds.any_change import AnyChange
+from backfill_assets.planning.kinds.append import Append
+from backfill_assets.planning.kinds.expire import Expire
+from backfill_assets.planning.kinds.load import Load
+from backfill_assets.planning.kinds.merge import Merge
+from backfill_assets.planning.kinds.pilot import Pilot
+from backfill_assets.planning.kinds.replace import REPLACE, Replace
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateInput, GateTerm
-from backfill_assets.planning.publish_mode import REPLACE, PublishMode
 from backfill_assets.planning.safeguards import COLUMN, GATE, Agreed, gate_digests
 
 
-def gates_of(table: Table, publish: PublishMode, *, expires: bool = False) -> tuple[Gate, ...]:
+def gates_of(table: Table, change: AnyChange) -> tuple[Gate, ...]:
     """The gates of a run: those that its table declares, and one more for a pilot. Of an expiry, which has no rows,
     its own."""
-    if expires:
-        return ComparedWithAccepted(), OnlyExpired()
-    return (*table.gates, OutsideScope()) if publish.scope is not None else table.gates
+    match change:
+        case Replace() | Append() | Merge() | Load():
+            return table.gates
+        case Pilot():
+            return *table.gates, OutsideScope()
+        case Expire():
+            return ComparedWithAccepted(), OnlyExpired()
 
 
-def gate_terms(
-    table: Table, publish: PublishMode = REPLACE, *, expires: bool = False, code: Mapping[str, str] = NO_CODE
-) -> tuple[GateTerm, ...]:
+def gate_terms(table: Table, change: AnyChange = REPLACE, *, code: Mapping[str, str] = NO_CODE) -> tuple[GateTerm, ...]:
     """The gates of a run as they are recorded in its manifest.
 
     Args:
@@ -41,7 +49,7 @@ def gate_terms(
             reads=tables_read(gate, table) if isinstance(gate, Failing) else (),
             references=gate.references if isinstance(gate, Failing) else (),
         )
-        for gate in gates_of(table, publish, expires=expires)
+        for gate in gates_of(table, change)
     )
 
 
@@ -92,8 +100,8 @@ def gates_since(manifest: Manifest, table: Table, code: Mapping[str, str] = NO_C
     Args:
         code: As of `require_agreed_gates`.
     """
-    if manifest.expires or not manifest.safeguards:
-        # An expiry has no rows, and manifests of earlier revisions have no bounds of gates.
+    if not manifest.computed or not manifest.safeguards:
+        # Without rows there is nothing to measure, and manifests of earlier revisions have no bounds of gates.
         return ()
     declared, pinned = (
         tuple(each for each in some if each.name.startswith((GATE, COLUMN)))
@@ -111,9 +119,9 @@ def require_agreed_gates(manifest: Manifest, table: Table, code: Mapping[str, st
     Raises:
         ContractBroken: The table declares other gates now.
     """
-    declared = gate_terms(table, manifest.publish, expires=manifest.expires, code=code)
+    declared = gate_terms(table, manifest.change, code=code)
     if _in_short(declared) == _in_short(manifest.gates):
-        if not manifest.expires and (changed := _bounded_otherwise(manifest, table, code)):
+        if manifest.computed and (changed := _bounded_otherwise(manifest, table, code)):
             difference = f"was planned with other bounds than {table.name} declares now ({', '.join(changed)})"
             raise PlannedOtherwise(run_id=manifest.run_id, difference=difference, manifest=manifest)
         return

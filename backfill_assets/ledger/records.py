@@ -22,6 +22,7 @@ from backfill_assets.ledger.states import (
     RunState,
     SetState,
     VersionState,
+    made_by,
 )
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
@@ -77,6 +78,11 @@ class RunHeader:
     note: str = ""  #: The reason for its present state, such as why it failed.
     #: The process that works on it, or did when it stopped; None when no process stages or gates it.
     lease: Lease | None = None
+
+    @property
+    def makes(self) -> VersionState:
+        """The state of the versions that its publication makes."""
+        return made_by(self.kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

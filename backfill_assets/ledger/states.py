@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from enum import Enum, StrEnum
 
 from backfill_assets.core.next_steps import WAIT_OR_RECOVER, Act, Advice, do, wait_or_take_over
+from backfill_assets.planning.manifest_parts import Kind
 
 
 class _State(StrEnum):
@@ -137,6 +138,11 @@ class VersionState(_State):
     SUPERSEDED = "SUPERSEDED"
     ROLLED_BACK = "ROLLED_BACK"
     EXPIRED = "EXPIRED"
+
+
+def made_by(kind: Kind) -> VersionState:
+    """The state of the versions that the publication of a run of this kind makes."""
+    return VersionState.EXPIRED if kind is Kind.EXPIRY else VersionState.ACCEPTED
 
 
 STANDING = (VersionState.ACCEPTED, VersionState.EXPIRED)

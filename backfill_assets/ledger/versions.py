@@ -41,7 +41,7 @@ from backfill_assets.ledger.schema import (
     runs,
     verifications,
 )
-from backfill_assets.ledger.states import STANDING, ApprovalState, PublicationState, VersionState, may_follow
+from backfill_assets.ledger.states import STANDING, ApprovalState, PublicationState, VersionState, made_by, may_follow
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.state import Claim, Expired
 
@@ -381,7 +381,7 @@ class VersionSteps(_VersionQueries, Writes):
             "partition_date": made.c.partition_date,
             "version": highest + 1,
             "month": extract("year", made.c.partition_date) * 100 + extract("month", made.c.partition_date),
-            "state": literal(_made_by(kind), partition_versions.c.state.type),
+            "state": literal(made_by(kind), partition_versions.c.state.type),
             "run_id": literal(intent.run_id),
             "publication_id": made.c.publication_id,
             "files": made.c.new_files,
@@ -402,7 +402,7 @@ class VersionSteps(_VersionQueries, Writes):
     def roll_back_expected(self, intent: PublicationIntent, kind: Kind) -> list[str]:
         """The undone versions are no longer what readers see; returns the runs that made them or found them equal."""
         named, expected = publication_changes.c.expected_version, len(intent.changes)
-        return self._change_versions(intent, named, _made_by(kind), VersionState.ROLLED_BACK, expected)
+        return self._change_versions(intent, named, made_by(kind), VersionState.ROLLED_BACK, expected)
 
     def accept_restored(self, intent: PublicationIntent) -> list[str]:
         """The versions before are accepted again; returns the runs that made them or found them equal."""
@@ -509,11 +509,6 @@ class VersionWrites(VersionReads, Writes):
             of=sorted(months),
         )
         return len(named)
-
-
-def _made_by(kind: Kind) -> VersionState:
-    """The state of the versions that a landed publication of a run has made."""
-    return VersionState.EXPIRED if kind.expires else VersionState.ACCEPTED
 
 
 def month_of(partition: date) -> int:

@@ -130,7 +130,7 @@ class PublicationWrites(PublicationChecks, Writes):
         agreed = AgreementReads(self._log.connection).of(manifest.table)
         # A version has no readers until they are cut over to it, and what it loosens is agreed to then.
         loosened = (
-            agreed.loosened_for_runs(manifest.safeguards, expires=manifest.expires)
+            agreed.loosened_for_runs(manifest.safeguards, permit=manifest.change.permits)
             if manifest.name_policy is None
             else ()
         )
@@ -318,7 +318,7 @@ class PublicationWrites(PublicationChecks, Writes):
         )
         self._leases.drop(publication_id)
         run = self._runs.header(found.run_id)
-        if not run.kind.expires and not self._only_repairs(found, run):
+        if run.makes is VersionState.ACCEPTED and not self._only_repairs(found, run):
             # What follows from a snapshot stays as it is when the snapshot expires, and when it is brought back.
             self._outbox.announce(found)
         match found.action:
@@ -343,7 +343,7 @@ class PublicationWrites(PublicationChecks, Writes):
         lost = CandidateReads(connection).replacing_lost(intent.run_id)
         return (
             self._only_repairs(intent, self._runs.header(intent.run_id))
-            and (bool(lost) if manifest.publish.keys_move else lost >= set(days))
+            and manifest.change.is_repaired(lost, set(days))
             and BasisReads(connection).is_computed_as_agreed(intent.run_id, intent.table, days)
         )
 

@@ -296,10 +296,10 @@ def _what_was_published(
         links=links,
         validation=validation,
     )
-    if run.manifest.expires:
-        yield from expired(context, key, run.manifest, numbers)
+    if run.manifest.computed:
+        yield from materialized(context, key, run.manifest.computed, numbers)
     else:
-        yield from materialized(context, key, run.manifest.partitions, numbers)
+        yield from expired(context, key, run.manifest, numbers)
 
 
 def _must_have_passed(

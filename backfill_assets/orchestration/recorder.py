@@ -26,7 +26,7 @@ from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.ledger.records import Action, PartitionChange, PartitionVersion, PublicationRecord
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import RunState, VersionState
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import end_abandoned_runs, is_under_way
 from backfill_assets.orchestration.captured import report_captures
@@ -142,7 +142,8 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
     table = workspace.domain.table(record.table)
     key = published_key(table)
     with workspace.ledger.read() as tx:
-        is_expiry = record.action is Action.PUBLISH and tx.runs.header(record.run_id).kind.expires
+        makes = tx.runs.header(record.run_id).makes
+    is_expiry = record.action is Action.PUBLISH and makes is VersionState.EXPIRED
     gone = [change.partition for change in record.changes if is_expiry or change.restores == 0]
     said = f"{done} by {record.by}: {record.reason}"
     facts: dict[str, Any] = {

@@ -6,13 +6,11 @@ it has, and more of what comes after than the chunk before it has. Their rows mu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import accumulate, takewhile
 
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import Grain, next_partition
 
 
@@ -74,23 +72,3 @@ def _neighbours(manifest: Manifest, start: int, end: int) -> tuple[tuple[date, .
     before = list(takewhile(adjoins, range(start, max(0, start - proof.beside), -1)))
     after = list(takewhile(adjoins, range(end, min(len(partitions), end + proof.beside))))
     return partitions[start - len(before) : start], partitions[end : end + len(after)]
-
-
-def chunk_sizes(partitions: Sequence[date], rows: Mapping[date, int], limits: Limits) -> tuple[int, ...]:
-    """How many partitions each chunk takes, so that neither limit is exceeded by more than one partition alone.
-
-    Args:
-        partitions: The output partitions in order.
-        limits: The most partitions and the most expected rows of a chunk.
-    """
-    sizes: list[int] = []
-    expected = 0
-    for partition in partitions:
-        more = rows.get(partition, 0)
-        full = limits.chunk_rows is not None and expected + more > limits.chunk_rows
-        if not sizes or sizes[-1] >= limits.chunk_partitions or full:
-            sizes.append(0)
-            expected = 0
-        sizes[-1] += 1
-        expected += more
-    return tuple(sizes)

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime
 
-from backfill_assets.planning.errors import KeepsEverySnapshot, NothingExpires
+from backfill_assets.planning.errors import NothingExpires
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest
 from backfill_assets.planning.manifest_parts import Kind, PinnedInput
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
@@ -22,20 +23,18 @@ from backfill_assets.planning.state import Claim, StateReader
 
 
 def plan_expiry(
-    node: TableNode, keep: Kept | None, terms: Terms, *, reason: str, by: str, state: StateReader, as_of: datetime
+    node: TableNode, expire: Expire, terms: Terms, *, reason: str, by: str, state: StateReader, as_of: datetime
 ) -> Plan:
     """The plan of the run in which those snapshots expire that the table does not keep.
 
     Args:
-        keep: Which snapshots it keeps; None for all.
+        expire: The change, with the snapshots that the table keeps.
         terms: The terms of the table's declaration, with the gates of an expiry, and without what only rows have.
 
     Raises:
-        Refused: The table keeps every snapshot, or has none that expires.
+        Refused: The table has no snapshot that expires.
     """
-    if keep is None:
-        raise KeepsEverySnapshot(table=node.name, keeps_state=node.keeps_state)
-    claims = state.claims(node.name)
+    keep, claims = expire.keep, state.claims(node.name)
     partitions = keep.expired(node.grain, claims)
     if not partitions:
         raise NothingExpires(table=node.name, days=keep.days, then=keep.then)
@@ -43,11 +42,10 @@ def plan_expiry(
     request = PlanRequest(table=node.name, days=days, partitions=partitions, reason=reason, by=by)
     gone = [claims[partition] for partition in partitions]
     manifest = replace(
-        manifest_of(request, node, terms, partitions, Kind.EXPIRY, as_of),
+        manifest_of(request, replace(node, change=expire), terms, partitions, Kind.EXPIRY, as_of),
         limits=replace(terms.limits, chunk_partitions=max(len(partitions), terms.limits.chunk_partitions)),
         supersedes=superseded(gone),
         base=PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins_of(claims, claims)),
-        keep=keep,
         chunks=(len(partitions),),
     )
     return Plan(

@@ -12,6 +12,8 @@ from datetime import date, timedelta
 
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.planning.errors import NoSnapshot, NoSuchName, OutsideDays
+from backfill_assets.planning.kinds.any_change import AnyChange
+from backfill_assets.planning.kinds.replace import REPLACE
 from backfill_assets.planning.local_days import LAST_PLANNED
 from backfill_assets.planning.partitions import (
     ONE_DAY,
@@ -29,7 +31,6 @@ from backfill_assets.planning.partitions import (
     partitions_over,
     spans_of,
 )
-from backfill_assets.planning.publish_mode import REPLACE, PublishMode
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, SinceFirstDay
 
 
@@ -52,7 +53,7 @@ class TableNode:
     name: str
     grain: Grain
     inputs: tuple[TableInput, ...] = ()
-    publish: PublishMode = REPLACE  #: How its rows become the content of partitions.
+    change: AnyChange = REPLACE  #: The change that its runs make.
     #: For how many days after the present one it can have partitions: those of events that are ahead of the clock or
     #: planned, and of the dates that begin before the day of UTC.
     beyond: timedelta = timedelta(0)
@@ -108,11 +109,6 @@ class TableNode:
             else:
                 rows.append([partition])
         return tuple(map(tuple, rows))
-
-    @property
-    def only_adds(self) -> bool:
-        """Whether a partition that has an accepted version is never built again."""
-        return self.publish.only_adds
 
 
 @dataclass(frozen=True, kw_only=True)

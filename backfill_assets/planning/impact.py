@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.partitions import DayRange, Days, Grain, TablePartitions, days_of, describe, partition_of
@@ -80,12 +81,11 @@ def impact(
     for node in graph.tables.values():
         reached, because = _reached(graph, node, moves)
         named = set(rebuild.get(node.name, ()))
-        again = set() if node.only_adds or node.is_beside else _accepted(accepted, node.name, reached)
+        again = set() if node.is_beside else _changeable(node, accepted, reached)
         chosen = (again - keep.get(node.name, frozenset())) | named
         more = set(if_complete.get(node.name, ())) - chosen
         chosen |= complete(graph, node, more, lambda of, some: _accepted(accepted, of, some) | built.get(of, set()))
-        if chosen and node.publish.is_whole and isinstance(accepted, Mapping):
-            chosen |= _rest_of(graph, node, accepted) - keep.get(node.name, frozenset())
+        chosen = node.change.completed(chosen, partial(_rest_of, graph, node, accepted, keep))
         chosen -= reads_expired(graph, node, chosen, built, expired)
         if not chosen:
             continue
@@ -95,11 +95,22 @@ def impact(
     return tuple(rebuilds)
 
 
-def _rest_of(graph: Graph, node: TableNode, accepted: Mapping[str, AbstractSet[date]]) -> set[date]:
-    """The accepted partitions of a table that can be built again. Of the inputs that `accepted` says nothing of, such
-    as sources, all is there."""
-    own = accepted.get(node.name, frozenset())
-    return complete(graph, node, own, lambda of, some: accepted.get(of, frozenset(some)))
+def _changeable(node: TableNode, accepted: Accepted, partitions: Iterable[date]) -> set[date]:
+    """Those of some partitions that are accepted and that runs of the table can change."""
+    found = _accepted(accepted, node.name, partitions)
+    return found - node.change.fixed(found)
+
+
+def _rest_of(
+    graph: Graph, node: TableNode, accepted: Accepted, keep: Mapping[str, AbstractSet[date]]
+) -> AbstractSet[date]:
+    """The accepted partitions of a table that can be built again and need not stay. Of the inputs that `accepted` says
+    nothing of, such as sources, all is there. None where `accepted` cannot list them."""
+    if not isinstance(accepted, Mapping):
+        return frozenset()
+    held, own = accepted, accepted.get(node.name, frozenset())
+    found = complete(graph, node, own, lambda of, some: held.get(of, frozenset(some)))
+    return found - keep.get(node.name, frozenset())
 
 
 def reads_expired(
@@ -123,9 +134,8 @@ def left_as_added(
     """The accepted partitions of tables that only add, which depend on a change and are not built again for it."""
     moves = {name: set(partitions) for name, partitions in changed.items()}
     found = {
-        node.name: _accepted(accepted, node.name, _reached(graph, node, moves)[0])
+        node.name: node.change.fixed(_accepted(accepted, node.name, _reached(graph, node, moves)[0]))
         for node in graph.tables.values()
-        if node.only_adds
     }
     return _by_table(graph, found)
 

@@ -9,6 +9,9 @@ from datetime import date, timedelta
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.planning.partitions import Grain, days_of
 
+EXPIRE = "keep"
+"""The safeguard that permits snapshots to expire."""
+
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
 """The calendar periods of which the last snapshot stays, in months."""
 

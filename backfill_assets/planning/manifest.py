@@ -19,7 +19,8 @@ from backfill_assets.core.tariff import Cost
 from backfill_assets.core.what_ran import COMMIT, DISTRIBUTIONS, IMAGE, TREE
 from backfill_assets.planning.asked_keys import PinnedKeys
 from backfill_assets.planning.graph import TableInput, TableNode
-from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kinds.any_change import AnyChange, parse_change
+from backfill_assets.planning.kinds.replace import REPLACE
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     CauseKind,
@@ -40,7 +41,6 @@ from backfill_assets.planning.manifest_parts import (
 )
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.policy import Policy
-from backfill_assets.planning.publish_mode import PUBLISH, REPLACE, PublishMode
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.planning.reasons import Reason
 from backfill_assets.planning.safeguards import AgreedTerms, Safeguard, gate_digests
@@ -99,13 +99,11 @@ class Manifest(DeclaredTerms):
     inputs: tuple[PinnedInput, ...] = ()  #: For a derived table, the exact input versions, warm-up included.
     #: For a source table, the ids of the landed files it is built from; empty for derived tables.
     imports: tuple[str, ...] = ()
-    #: How its rows become the content of the partitions, as declared when the run was planned.
-    publish: PublishMode = REPLACE
+    change: AnyChange = REPLACE  #: What it does to the accepted partitions.
     #: The accepted versions of its own table that it reads: those that it merges changes with, or the snapshot that it
     #: begins with and the one before it. None where it reads none. Of an expiry, all accepted snapshots: those of its
     #: partitions expire, the others stay.
     base: PinnedInput | None = None
-    keep: Kept | None = None  #: Of an expiry, which snapshots its table keeps; None for all other runs.
     #: Accepted snapshots that are kept where the one before them turns out to be equal.
     settled: tuple[SettledSnapshot, ...] = ()
     #: The runs whose accepted rows are replaced where they differ, as it was when the run was planned.
@@ -146,13 +144,12 @@ class Manifest(DeclaredTerms):
                 "grain": str(self.grain),
                 "partition_column": self.partition_column,
                 "partitions": plain(self.partitions),
-                "publish": self.publish.document,
+                "change": self.change.document,
             },
             "transform": {"name": self.transform, "version": self.transform_version, "code_digest": self.code_digest},
             "configuration": dict(self.configuration),
             "inputs": [input_document(pinned) for pinned in self.inputs],
             **({"base": input_document(self.base)} if self.base else {}),
-            **({"keep": self.keep.document} if self.keep else {}),
             **(
                 {"settled": [[_pin_document(each.pin), _pin_document(each.after)] for each in self.settled]}
                 if self.settled
@@ -197,14 +194,9 @@ class Manifest(DeclaredTerms):
         return (*self.inputs, *([self.base] if self.base else []))
 
     @property
-    def expires(self) -> bool:
-        """Whether the snapshots of its partitions expire: it computes nothing, and starts no Spark."""
-        return self.kind.expires
-
-    @property
     def computed(self) -> tuple[date, ...]:
-        """The partitions whose rows it computes: all, or none where snapshots expire."""
-        return () if self.expires else self.partitions
+        """The partitions whose rows it computes; without any it starts no Spark."""
+        return self.change.computed(self.partitions)
 
     @property
     def output(self) -> Partitions:
@@ -256,14 +248,13 @@ class Manifest(DeclaredTerms):
             grain=Grain(target["grain"]),
             partition_column=target["partition_column"],
             partitions=tuple(date.fromisoformat(day) for day in target["partitions"]),
-            publish=PublishMode.parse(target["publish"]),
+            change=parse_change(target["change"]),
             transform=transform["name"],
             transform_version=transform["version"],
             code_digest=transform["code_digest"],
             configuration=document["configuration"],
             inputs=tuple(parse_input(pinned) for pinned in document["inputs"]),
             base=parse_input(document["base"]) if "base" in document else None,
-            keep=Kept(**document["keep"]) if "keep" in document else None,
             settled=tuple(
                 SettledSnapshot(pin=_parse_pin(pin), after=_parse_pin(after))
                 for pin, after in document.get("settled", ())
@@ -414,9 +405,7 @@ def configuration_of(node: TableNode) -> Mapping[str, Any]:
     """The configuration of a derived table besides code and references: its windows, and its sources' contracts."""
     windows = {edge.argument: dict(edge.window.document) for edge in node.inputs}
     contracts = {edge.table: edge.contract for edge in node.inputs if edge.contract}
-    # What returns changes gives other rows when they are merged otherwise.
-    merged = {PUBLISH: node.publish.document} if node.publish.reads_accepted else {}
-    return {"windows": windows, **({"contracts": contracts} if contracts else {}), **merged}
+    return {"windows": windows, **({"contracts": contracts} if contracts else {}), **node.change.configuration}
 
 
 def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:
@@ -436,4 +425,4 @@ def has_gaps(manifest: Manifest) -> bool:
 def node_of(manifest: Manifest) -> TableNode:
     """The table of a run."""
     inputs = inputs_of(manifest) if manifest.inputs else ()
-    return TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs, publish=manifest.publish)
+    return TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs, change=manifest.change)

@@ -25,11 +25,6 @@ class Kind(StrEnum):
     LIVE = "LIVE"
     EXPIRY = "EXPIRY"
 
-    @property
-    def expires(self) -> bool:
-        """Whether accepted snapshots expire: nothing is computed, readers see no rows then, and nothing follows."""
-        return self is Kind.EXPIRY
-
 
 class Mode(StrEnum):
     """How a run may act on the world."""

@@ -19,6 +19,7 @@ from backfill_assets.core.next_steps import (
     do,
     step,
 )
+from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.partitions import Days, Grain, Partitions, compress, days_in
 
 if TYPE_CHECKING:
@@ -98,11 +99,11 @@ def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -
     Args:
         partitions: Some of its partitions; all by default.
     """
-    if manifest.expires:
+    if isinstance(manifest.change, Expire):
         return step(do(Act.PLAN, manifest.table, expire=True, by=NAME, reason=WHY))
     chosen = manifest.partitions if partitions is None else partitions
     if not _is_source(manifest.table):
-        rows = manifest.publish.scope.options if manifest.publish.scope else ()
+        rows = manifest.change.scope.options if manifest.change.scope else ()
         return joined([plan.also(*rows) for plan in plans(manifest.table, manifest.grain, chosen)])
     declared = set(manifest.declared_empty)
     landed, empty = ([day for day in chosen if (day in declared) is wanted] for wanted in (False, True))

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from itertools import accumulate, pairwise
 from math import ceil
 
@@ -19,11 +20,13 @@ from backfill_assets.core.identity import sha256_text
 from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning.asked_keys import AskedKeys
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
-from backfill_assets.planning.chunks import chunk_sizes, chunks_of
+from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, InputsExpired, NeverPublished
 from backfill_assets.planning.estimates import Estimate, estimate, require_affordable
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import complete_partitions, dependents_of, first_missing
+from backfill_assets.planning.kinds.change import Scope
+from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.manifest import MERGED_WITH, DeclaredTerms, Manifest, configuration_of, node_of
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
@@ -49,7 +52,6 @@ from backfill_assets.planning.partitions import (
     spans_of,
 )
 from backfill_assets.planning.proof import ProofTerms, plan_proof
-from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.state import Claim, Expired, StateReader
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow
 
@@ -221,7 +223,7 @@ def propose(
     """
     node = graph.table(request.table)
     if request.scope is not None:
-        node = replace(node, publish=PublishMode(kind=PublishKind.PILOT, scope=request.scope))
+        node = replace(node, change=Pilot(rows=request.scope))
     partitions = output_of(request, graph, as_of)
     present = state.claims(node.name, partitions)
     begins = Begins()
@@ -230,23 +232,22 @@ def propose(
         snapshots = [p for p in node.among(state.claims(node.name)) if end_of(node.grain, p) > graph.begins(node)]
         past = past.for_run(terms.code_digest, terms.references, snapshots)
         begins = begins_with(partitions[0], snapshots, past)
-    base = _base(node, present, state, begins, lost)
+    base = _base(node, partitions, state, begins, lost)
     # What comes after the snapshot that a run begins with is read; all of it is pinned.
     start = end_of(node.grain, begins.snapshots[-1]) if begins.snapshots else date.min
     reads, pins = _inputs(node, partitions, graph, state, upstream, start)
     if request.mode is Mode.RECONCILIATION:
         _require_something_to_reconcile(node, partitions, present)
     # A repair of what is only added brings back the rows that were accepted, or is refused at its publication.
-    if node.only_adds and request.mode not in NEVER_PUBLISHED and request.kind is not Kind.REPAIR:
-        _require_nothing_accepted(node, partitions, present)
+    if request.mode not in NEVER_PUBLISHED and request.kind is not Kind.REPAIR:
+        _require_none_fixed(node, partitions, present)
     limits = request.limits.over(terms.limits)
 
     def sizes(rows: Mapping[date, int]) -> Sequence[int]:
         if node.keeps_state:
             # Each snapshot is computed from the one before it.
             return (1,) * len(partitions)
-        # Where keys move, one call has to see all changes of the run.
-        return (len(partitions),) if node.publish.keys_move else chunk_sizes(partitions, rows, limits)
+        return node.change.chunks(partitions, rows, limits)
 
     expected = estimate(
         partitions,
@@ -257,7 +258,7 @@ def propose(
     )
     proof = None
     if terms.proof:
-        proves = replace(terms.proof, partitions=len(partitions)) if node.publish.keys_move else terms.proof
+        proves = replace(terms.proof, partitions=node.change.proven(terms.proof.partitions, partitions))
         proof = plan_proof(proves, node, partitions, pins, graph=graph, state=state)
     missing = [read for read in reads if read.missing]
     first = _first_missing(graph, missing, state, upstream)
@@ -334,11 +335,16 @@ def output_of(request: PlanRequest, graph: Graph, as_of: datetime) -> tuple[date
 def whole_table(request: PlanRequest, graph: Graph, partitions: tuple[date, ...], state: StateReader) -> PlanRequest:
     """A request for some partitions, with all others that the table has and that can be built again, where they are
     merged together. With chosen references only the named ones are computed: those of the others may be others."""
-    node = graph.table(request.table)
-    if not node.publish.is_whole or request.scope is not None or not request.references.are_present:
+    if request.scope is not None or not request.references.are_present:
         return request
-    others, _ = complete_partitions(node, graph, state.claims(node.name).keys() - set(partitions), state)
-    every = tuple(sorted({*partitions, *others}))
+    node, asked = graph.table(request.table), set(partitions)
+
+    def others() -> AbstractSet[date]:
+        return set(complete_partitions(node, graph, state.claims(node.name).keys() - asked, state)[0])
+
+    every = tuple(sorted(node.change.completed(asked, others)))
+    if every == partitions:
+        return request
     return replace(request, days=DayRange(every[0], days_of(node.grain, every[-1]).end), partitions=every)
 
 
@@ -372,15 +378,15 @@ def _require_something_to_reconcile(node: TableNode, partitions: Sequence[date],
         )
 
 
-def _require_nothing_accepted(node: TableNode, partitions: Sequence[date], present: Mapping[date, Claim]) -> None:
-    if present:
-        others = Partitions.of(node.grain, (partition for partition in partitions if partition not in present))
-        raise AlreadyAccepted(table=node.name, partitions=Partitions.of(node.grain, present), others=others)
+def _require_none_fixed(node: TableNode, partitions: Sequence[date], present: Mapping[date, Claim]) -> None:
+    if fixed := node.change.fixed(present.keys()):
+        others = Partitions.of(node.grain, (partition for partition in partitions if partition not in fixed))
+        raise AlreadyAccepted(table=node.name, partitions=Partitions.of(node.grain, fixed), others=others)
 
 
 def _base(
     node: TableNode,
-    present: Mapping[date, Claim],
+    partitions: Sequence[date],
     state: StateReader,
     begins: Begins,
     lost: Mapping[date, Claim | None],
@@ -390,9 +396,9 @@ def _base(
     if node.keeps_state:
         pins = pins_of(state.claims(node.name, begins.snapshots), begins.snapshots)
         return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins) if pins else None
-    if not node.publish.reads_accepted:
+    accepted = node.change.claims_merged(partial(state.claims, node.name), partitions)
+    if accepted is None:
         return None
-    accepted = state.claims(node.name) if node.publish.keys_move else present
     claims = {p: claim for p, each in accepted.items() if (claim := lost.get(p, each)) is not None}
     return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins_of(claims, claims))
 
@@ -509,7 +515,7 @@ def manifest_of(
         grain=node.grain,
         partitions=partitions,
         configuration=configuration_of(node),
-        publish=node.publish,
+        change=node.change,
         member_of=request.member_of,
         shown=request.shown.pinned if request.shown else None,
         **{each.name: getattr(terms, each.name) for each in fields(DeclaredTerms)},

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backfill_assets.core.identity import document_digest, plain
+from backfill_assets.planning.kept import EXPIRE
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.policy import Policy
 
@@ -35,10 +36,12 @@ READ = "reference "
 UNDETERMINED = "undetermined "
 """How safeguards begin that permit rows to depend on an order that nothing decides."""
 
-CUT_OVER, EXPIRE, FOLLOW, LEAVE = "cut over", "keep", "lateness", "tolerance"
+CUT_OVER, FOLLOW, LEAVE = "cut over", "lateness", "tolerance"
 """The safeguards that permit one act and say nothing of other runs."""
 
 _OF_ONE_ACT = frozenset({CUT_OVER, EXPIRE, FOLLOW, LEAVE})
+
+NO_PERMIT: AbstractSet[str] = frozenset()
 
 _OF_MODE = frozenset({"AddsOnly", "Merged"})
 """Kinds of gates that a mode of publication has, and no other mode."""
@@ -207,9 +210,13 @@ class Agreed:
             each for now in declared for was in self.safeguards for each in _held(was, name) - _held(now, name)
         )
 
-    def loosened_for_runs(self, *declared: Iterable[Safeguard], expires: bool = False) -> tuple[str, ...]:
-        """Those of them that concern every run, or every run by which snapshots expire."""
-        others = _OF_ONE_ACT - {EXPIRE} if expires else _OF_ONE_ACT
+    def loosened_for_runs(self, *declared: Iterable[Safeguard], permit: AbstractSet[str]) -> tuple[str, ...]:
+        """Those of them that concern a run.
+
+        Args:
+            permit: The safeguards of one act that permit what the run does; see `Change.permits`.
+        """
+        others = _OF_ONE_ACT - permit
         return tuple(name for name in self.loosened_by(*declared) if name not in others)
 
     def loosened_by_version(self, declared: Iterable[Safeguard]) -> tuple[str, ...]:

@@ -158,7 +158,7 @@ def stages_of(
     """
     stages: list[Stage] = []
     for manifest in manifests:
-        stages += (_expiring(manifest),) if manifest.expires else computing(manifest, graph)
+        stages += computing(manifest, graph) if manifest.computed else (_expiring(manifest),)
         stages += measuring(manifest, graph)
     publishable = [manifest for manifest in manifests if manifest.mode not in NEVER_PUBLISHED]
     each = phases is not None and phases.each

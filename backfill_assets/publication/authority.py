@@ -12,6 +12,7 @@ topic of a replay, in the ledger, which never change. That history is there does
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -33,9 +34,10 @@ from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, ApprovalState, AskedKind, RunState
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
+from backfill_assets.planning.kept import EXPIRE
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, CauseKind
 from backfill_assets.planning.policy import Cause, Demand, Policy, demand
-from backfill_assets.planning.safeguards import EXPIRE, LEAVE, Agreed, AgreedTerms, Safeguard
+from backfill_assets.planning.safeguards import LEAVE, NO_PERMIT, Agreed, AgreedTerms, Safeguard
 from backfill_assets.publication.approvers import WHO_APPROVES, Approvers
 from backfill_assets.publication.errors import (
     ApprovalNotValid,
@@ -106,7 +108,7 @@ def demands_of(ws: Workspace, tx: ReadTransaction, runs: Collection[RunRecord]) 
     found: dict[str, Demand] = {}
     for run in runs:
         manifest, table = run.manifest, tables[run.manifest.table]
-        asked = standing[table.name].demand(_cause(ws, tx, run, table), manifest.terms, expires=manifest.expires)
+        asked = standing[table.name].demand(_cause(ws, tx, run, table), manifest.terms, permit=manifest.change.permits)
         comment_on = gates_of(open_comments(tx, run))
         needs_a_person = bool(comment_on) or _needs_a_person(tx, run, table)
         found[run.run_id] = replace(asked, comment_on=comment_on, policy=None if needs_a_person else asked.policy)
@@ -126,14 +128,18 @@ class Standing:
     #: it, which takes the approval of what was loosened.
     is_unseen: bool
 
-    def demand(self, cause: Cause, pinned: AgreedTerms, *, expires: bool = False) -> Demand:
-        """The approval that a run requires which was planned under these terms."""
+    def demand(self, cause: Cause, pinned: AgreedTerms, *, permit: AbstractSet[str] = NO_PERMIT) -> Demand:
+        """The approval that a run requires which was planned under these terms.
+
+        Args:
+            permit: As of `Agreed.loosened_for_runs`.
+        """
         declared = (self.safeguards, *([pinned.safeguards] if pinned.safeguards else []))
         return demand(
             cause,
             counting=(pinned.policy, *self.declared),
             agreed=self.agreed,
-            loosened=() if self.is_unseen else self.last.loosened_for_runs(*declared, expires=expires),
+            loosened=() if self.is_unseen else self.last.loosened_for_runs(*declared, permit=permit),
             surely=self.last.surely_loosened_by(*declared),
         )
 
@@ -253,7 +259,7 @@ def tolerance_met(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Toleran
     run changes more of them, or adds partitions."""
     table = ws.domain.tables.get(run.manifest.table)
     tolerance = table.tolerance if isinstance(table, DerivedTable) else None
-    is_pilot = run.manifest.publish.scope is not None
+    is_pilot = run.manifest.change.scope is not None
     if tolerance is None or is_pilot or run.state is not RunState.PASSED or run.manifest.mode in NEVER_PUBLISHED:
         return None
     cells, changes = tx.samples.latest(run.run_id, BreakdownCell), tx.samples.latest(run.run_id, RowChanges)

@@ -178,9 +178,8 @@ def _outdated(ws: Workspace, tx: ReadTransaction, node: TableNode, partitions: l
     if new:
         there = tx.versions.claims(node.name, partitions).keys()
         lacking = set(partitions) - there - (tx.versions.expired(node.name).keys() if node.keeps_state else set())
-    if node.only_adds:
-        return lacking
-    return lacking | computed_from_other_inputs(ws, tx, ws.domain.derived_table(node.name), partitions)
+    changed = computed_from_other_inputs(ws, tx, ws.domain.derived_table(node.name), partitions)
+    return lacking | (changed - node.change.fixed(changed))
 
 
 def built_with(tx: ReadTransaction, run_id: str, table: str) -> set[date]:

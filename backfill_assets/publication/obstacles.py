@@ -35,6 +35,7 @@ from backfill_assets.ledger.sets import held_until, members_of, next_phase
 from backfill_assets.ledger.states import FINISHED, GATED, UNBLOCKED, VISIBLE, PublicationState, RunState, SetState
 from backfill_assets.ledger.store import EVER_PUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, KeysUnknown, Kind, Mode, PinnedInput
 from backfill_assets.planning.partitions import Partitions
@@ -371,7 +372,7 @@ def newest_inputs(asked: Publishing) -> OlderInputs | None:
     turn, which the ledger refuses with a better reason.
     """
     manifest = asked.manifest
-    if manifest.expires or manifest.mode is Mode.REPLAY:
+    if not manifest.computed or manifest.mode is Mode.REPLAY:
         return None
     upstream = {pin.from_run for pinned in manifest.inputs for pin in pinned.partitions if pin.from_run}
     if any(found.state is not RunState.PUBLISHED for found in asked.tx.runs.named(sorted(upstream))):
@@ -461,7 +462,7 @@ def _moved(asked: Publishing, pinned: PinnedInput) -> Sequence[date]:
 def no_other_under_way(asked: Publishing) -> AnotherUnderWay | None:
     """Where keys can move, no other publication of the table has begun and is not recorded yet: it may bring keys into
     partitions, or count on keys in partitions, that the swap of this one does not compare."""
-    if not asked.manifest.publish.keys_move:
+    if asked.manifest.change.is_divisible:
         return None
     table = asked.manifest.table
     other = next((each.publication_id for each in asked.under_way if each.table == table), None)
@@ -490,7 +491,7 @@ def inputs_accepted(asked: Publishing) -> InputsRolledBack | None:
 @requirement(Ends.PLAN_AGAIN)
 def still_expires(asked: Publishing) -> ExpiresOthers | None:
     """An expiry is of exactly what its table no longer keeps."""
-    if not asked.manifest.expires:
+    if not isinstance(asked.manifest.change, Expire):
         return None
     # Most of what is published lets nothing expire.
     from backfill_assets.candidates.expiring import expiring
@@ -505,7 +506,7 @@ def still_expires(asked: Publishing) -> ExpiresOthers | None:
 @requirement(Ends.WAITING)
 def read_by_no_open_run(asked: Publishing) -> ReadByOpenRun | None:
     """No open run reads snapshots that would expire."""
-    if not asked.manifest.expires:
+    if not isinstance(asked.manifest.change, Expire):
         return None
     from backfill_assets.candidates.expiring import expiring
 
@@ -553,10 +554,12 @@ def same_target(asked: Publishing) -> TableChanged | None:
 @requirement(Ends.PLAN_AGAIN, of_gated=True)
 def only_adds(asked: Publishing) -> OnlyAdds | None:
     """Where its manifest or the present declaration forbids other changes, it only adds partitions."""
-    run_id, manifest = asked.run.run_id, asked.manifest
-    if not manifest.publish.only_adds and not asked.ws.graph.table(manifest.table).only_adds:
+    run_id, manifest, declared = asked.run.run_id, asked.manifest, asked.ws.graph.table(asked.manifest.table).change
+    claimed = asked.tx.versions.claims(manifest.table, manifest.partitions).keys()
+    fixed = manifest.change.fixed(claimed) | declared.fixed(claimed)
+    if not fixed:
         return None
-    accepted = asked.tx.versions.accepted(manifest.table, manifest.partitions)
+    accepted = asked.tx.versions.accepted(manifest.table, fixed)
     staged = asked.tx.candidates.of_run(run_id)
     for partition, present in accepted.items():
         candidate = staged.get(partition)

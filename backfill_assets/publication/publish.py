@@ -170,7 +170,7 @@ def _require_not_merged_since(
     Raises:
         TargetChanged: Rows that readers see were merged with versions of this publication.
     """
-    if not run.manifest.publish.keys_move:
+    if run.manifest.change.is_divisible:
         return
     # One that has begun has counted on them as well, and is not among the accepted versions yet.
     require_none(obstacles(Publishing(ws=ws, tx=tx, run=run), (no_other_under_way,)))

@@ -105,8 +105,7 @@ def brings_back_what_was_recorded(tx: ReadTransaction, run: RunRecord) -> bool:
         p in accepted and has_recorded_rows(candidate, accepted[p]) for p, candidate in staged.items()
     )
     lost = {p for p, candidate in staged.items() if candidate.replaces_lost}
-    # Where keys move, all partitions are computed together.
-    is_needed = bool(lost) if manifest.publish.keys_move else lost == staged.keys()
+    is_needed = manifest.change.is_repaired(lost, staged.keys())
     return is_recorded and is_needed and tx.bases.is_computed_as_agreed(run.run_id, manifest.table, manifest.partitions)
 
 

@@ -88,7 +88,9 @@ def alternatives(
 def _is_present(ws: Workspace, manifest: Manifest) -> bool:
     """Whether staleness says something of a run: it is computed as everything that is computed now."""
     table = ws.domain.tables.get(manifest.table)
-    if not isinstance(table, DerivedTable) or manifest.mode in NEVER_PUBLISHED or manifest.publish.scope is not None:
+    if not isinstance(table, DerivedTable) or manifest.mode in NEVER_PUBLISHED:
+        return False
+    if manifest.change.scope is not None or not manifest.computed:
         return False
     try:
         present = {name: ws.references[name].pinned.sha256 for name in table.references}
@@ -108,14 +110,15 @@ def _alternatives(
     accepted = tx.versions.claims(manifest.table, manifest.partitions).keys()
     found = stale_partitions(ws, tx, declared, manifest.partitions)
     stale = {*found.partitions, *found.blocked}
-    needed = tuple(day for day in manifest.partitions if day in stale or day not in accepted)
+    chosen = {day for day in manifest.partitions if day in stale or day not in accepted}
+    needed = tuple(sorted(manifest.change.completed(chosen, lambda: frozenset(manifest.partitions))))
     fresh = Partitions.of(grain, set(manifest.partitions).difference(needed))
     nothing, whole = Partitions(grain, ()), Partitions(grain, manifest.partitions)
     free = ws.settings.tariff.spent(0)
     is_accepted = len(accepted) == len(manifest.partitions)
     if not needed:
         yield Alternative(instead=Instead.NOTHING, partitions=nothing, stays=whole, cost=free)
-    elif len(fresh) and not declared.publish.is_whole:
+    elif len(fresh):
         days = DayRange(needed[0], days_of(grain, needed[-1]).end)
         of_code = any(only_of_code(reasons) for reasons in found.reasons.values())
         yield Alternative(
@@ -163,12 +166,12 @@ def _alternatives(
 
 def published(ws: Workspace, tx: ReadTransaction, dependents: Iterable[TablePartitions]) -> tuple[TablePartitions, ...]:
     """What of some dependents has accepted rows that a set would replace."""
-    found = (
-        replace(each, partitions=tuple(sorted(tx.versions.claims(each.table, each.partitions))))
-        for each in dependents
-        if not ws.graph.table(each.table).is_beside and not ws.graph.table(each.table).only_adds
-    )
-    return tuple(each for each in found if each.partitions)
+    found: list[TablePartitions] = []
+    for each in dependents:
+        node, claims = ws.graph.table(each.table), tx.versions.claims(each.table, each.partitions).keys()
+        if not node.is_beside and (changeable := claims - node.change.fixed(claims)):
+            found.append(replace(each, partitions=tuple(sorted(changeable))))
+    return tuple(found)
 
 
 def days_covered(manifest: Manifest) -> DayRange:

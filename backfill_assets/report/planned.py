@@ -113,7 +113,7 @@ def open_set_that_does_the_same(tx: ReadTransaction, planned: PlannedSet) -> str
 
 def _work_of(manifest: Manifest) -> tuple[object, ...]:
     """What a run computes and replaces, and from what; of other runs of its set, only which partitions it reads."""
-    how = (manifest.kind, manifest.mode, manifest.publish, manifest.transform_version, manifest.code_digest)
+    how = (manifest.kind, manifest.mode, manifest.change, manifest.transform_version, manifest.code_digest)
     pins = [*manifest.inputs, *([manifest.base] if manifest.base else [])]
     read = tuple(
         (pinned.argument, tuple((pin.partition, pin.version, pin.digest) for pin in pinned.partitions))

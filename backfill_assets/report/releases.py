@@ -23,10 +23,10 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import dependents_of
+from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, PinnedReference
 from backfill_assets.planning.partitions import Grain, Partitions, TablePartitions, days_of
-from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.planning.reasons import ChangedReference
 from backfill_assets.workspace import Workspace
 
@@ -279,7 +279,7 @@ def _stretch(manifest: Manifest, grain: Grain, others: Releases, mixed: tuple[Ta
             transform_version=manifest.transform_version,
             reason=WHY,
             by=NAME,
-        ).also(*(manifest.publish.scope.options if manifest.publish.scope else ())),
+        ).also(*(manifest.change.scope.options if manifest.change.scope else ())),
     )
 
 
@@ -312,7 +312,7 @@ class KeptRows:
 
 def kept_version(manifest: Manifest, partition: date) -> int | None:
     """The version whose rows a run kept in one of its partitions; None where it kept none."""
-    if manifest.base is None or not manifest.publish.keeps_rows:
+    if manifest.base is None or not manifest.change.keeps_rows:
         return None
     pins = (pin.version for pin in manifest.base.partitions if pin.partition == partition)
     return next((version for version in pins if version), None)
@@ -340,9 +340,9 @@ def kept_by_pilots(
         kept: dict[date, int] = {}
         for partition, manifest in made.items():
             version = kept_version(manifest, partition)
-            if version is None or manifest.publish.scope is None:
+            if version is None or manifest.change.scope is None:
                 continue
-            scopes[partition] = (*scopes.get(partition, ()), manifest.publish.scope)
+            scopes[partition] = (*scopes.get(partition, ()), manifest.change.scope)
             if not cover_all(scopes[partition]):
                 kept[partition] = version
         found = tx.versions.pinned(table, kept.items()) if kept else {}

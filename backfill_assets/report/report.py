@@ -284,7 +284,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
 def _no_rows_of(manifest: Manifest, results: Iterable[GateResult], partitions: Iterable[PartitionMoves]) -> str | None:
     inside = [result.observed["rows"] for result in results if result.finding is Finding.PILOTED]
     is_nothing = bool(inside) and not any(inside) and all(part.equal for part in partitions)
-    return str(manifest.publish.scope) if is_nothing else None
+    return str(manifest.change.scope) if is_nothing else None
 
 
 def _other_code(tx: ReadTransaction, run: RunRecord) -> tuple[BroughtAlong, ...]:

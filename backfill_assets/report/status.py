@@ -154,7 +154,7 @@ def _taken_back(ws: Workspace, tx: ReadTransaction, name: str) -> int:
     """How many rows of a table that keeps them no input gives any more."""
     # Asked of the declaration: a graph needs references, and a status is shown where one cannot be read.
     table = ws.domain.tables.get(name)
-    if not isinstance(table, DerivedTable) or not table.publish.keeps_withdrawn:
+    if not isinstance(table, DerivedTable) or not table.publish.keeps_rows:
         return 0
     # Imported where a table keeps such rows: a status needs nothing else of staleness.
     from backfill_assets.staleness.find import rows_taken_back

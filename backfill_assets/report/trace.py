@@ -17,6 +17,7 @@ from backfill_assets.domain.operations import ENDED_BY, OPERATION, STATES
 from backfill_assets.lake.row_values import Among, Texts, changed_rows, rows_with_key, rows_with_keys
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import PartitionVersion, Period
+from backfill_assets.ledger.states import VersionState
 from backfill_assets.ledger.table_acts import ShownPeriod
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions, partition_of, partition_text
@@ -157,7 +158,7 @@ def trace_of(
         if seen is None:
             raise _with_the_last_seen(ws, tx, partition, nothing, periods)
         (version,) = tx.versions.pinned(declared.name, [(partition, seen.version)]).values()
-        if tx.runs.header(version.run_id).kind.expires:
+        if tx.runs.header(version.run_id).makes is VersionState.EXPIRED:
             nothing.expired_by = version.run_id
             raise _with_the_last_seen(ws, tx, partition, nothing, periods)
         problem: str | None = None
@@ -248,7 +249,7 @@ def _with_the_last_seen(
     seen = {each.version: each for each in earlier if each.version}
     for period in sorted(seen.values(), key=lambda each: each.since, reverse=True)[:_MOST_SEARCHED]:
         (version,) = tx.versions.pinned(nothing.table, [(partition, period.version)]).values()
-        if tx.runs.header(version.run_id).kind.expires:
+        if tx.runs.header(version.run_id).makes is VersionState.EXPIRED:
             continue
         with suppress(BackfillError):  # Its files are not there any more.
             if rows_with_key(ws.lake, nothing.table, version.files, nothing.key, most=1):

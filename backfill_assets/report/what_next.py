@@ -39,6 +39,7 @@ from backfill_assets.ledger.states import (
     StoppedBy,
 )
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode, ReferenceSemantics
 from backfill_assets.planning.next_steps import (
     fix_and_plan_again,
@@ -134,7 +135,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
 
 def _lacks(tx: ReadTransaction, run: RunRecord) -> Sequence[date]:
     """The partitions that a run lacks, on which the rows of keys that move depend; of all its partitions together."""
-    if not run.manifest.publish.keys_move or is_covered_since(tx, run):
+    if is_covered_since(tx, run):
         return ()
     found = [result.observed.get("elsewhere", ()) for result in tx.candidates.gate_results(run.run_id)]
     days = days_in(days_between(text) for texts in found for text in texts)
@@ -179,7 +180,7 @@ def _together(run: RunRecord, lacking: Sequence[date]) -> NextStep:
 
 def _can_expire_now(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
     """Whether nothing speaks any more against letting the snapshots of a blocked expiry expire."""
-    if not run.manifest.expires or run.manifest.member_of is not None:
+    if not isinstance(run.manifest.change, Expire) or run.manifest.member_of is not None:
         return False
     return is_met(Publishing(ws=ws, tx=tx, run=run), still_expires, read_by_no_open_run)
 
@@ -192,7 +193,7 @@ def _is_held(ws: Workspace, run: RunRecord) -> bool:
 def is_declared(ws: Workspace, run: RunRecord) -> bool:
     """Whether the release of a run is still declared; of a source, whose loader has none, and of no table it is."""
     table = ws.domain.tables.get(run.manifest.table)
-    releases = table.releases if isinstance(table, DerivedTable) and not run.manifest.expires else ()
+    releases = table.releases if isinstance(table, DerivedTable) and run.manifest.computed else ()
     return not releases or any(each.version == run.manifest.transform_version for each in releases)
 
 
@@ -325,7 +326,7 @@ def _out_of_the_way(obstacle: Obstacle) -> NextStep | None:
             return step(why, plan_anew(run.manifest, error.partitions.days))
         case MergedWithEarlier():
             return step(f"{table} changed since {run.run_id} was planned with its rows: ", plan_again(run.manifest))
-        case ExpiresOthers() | TableChanged() if run.manifest.expires:
+        case ExpiresOthers() | TableChanged() if isinstance(run.manifest.change, Expire):
             return step(f"{table} changed since {run.run_id} was planned: ", plan_again(run.manifest))
         case TableChanged():
             return step(f"{table} changed since {run.run_id} was compared with it: ", compare_again(run.run_id))

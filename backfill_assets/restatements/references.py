@@ -79,7 +79,7 @@ class Chooser:
                 replaces what the others are merged with.
         """
         groups = self._groups(tx, table, partitions)
-        if table.publish.keys_move:
+        if not table.publish.is_divisible:
             groups = (require_one_group(table.name, table.partition.grain, groups),)
         return tuple(self._choice(table, group) for group in groups)
 

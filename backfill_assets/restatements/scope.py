@@ -65,7 +65,7 @@ def stale_ones(graph: Graph, request: SetRequest, stale: Iterable[Staleness]) ->
         if graph.table(each.table).is_beside and each.table != request.table:
             # The LIVE path keeps it up to date, so that no set waits for it.
             continue
-        found, added = _only_new(each) if graph.table(each.table).only_adds else (each, ())
+        found, added = _without_fixed(each, graph.table(each.table))
         left_out += added
         if graph.table(found.table).is_source:
             if found.partitions:
@@ -92,12 +92,14 @@ def stale_ones(graph: Graph, request: SetRequest, stale: Iterable[Staleness]) ->
     return StaleOnes(rebuild=rebuild, if_complete=if_complete, left_out=tuple(left_out))
 
 
-def _only_new(found: Staleness) -> tuple[Staleness, Sequence[LeftOut]]:
-    """What is stale of a table that only adds, as what was never built of it, and what stays as it was added."""
+def _without_fixed(found: Staleness, node: TableNode) -> tuple[Staleness, Sequence[LeftOut]]:
+    """What is stale of a table without the accepted partitions that its runs never change, and these."""
     new = tuple(each for each in found.ranges if {reason.cause for reason in each.reasons} == {Cause.NEVER_BUILT})
-    added = sorted(partition for each in found.ranges if each not in new for partition in each.partitions)
-    left_out = [_left_out(found, added, WhyLeftOut.ONLY_ADDS)] if added else []
-    return replace(found, ranges=new, blocked=(), kept=(), on_purpose=()), left_out
+    fixed = node.change.fixed({partition for each in found.ranges if each not in new for partition in each.partitions})
+    if not fixed:
+        return found, ()
+    left_out = _left_out(found, sorted(fixed), WhyLeftOut.ONLY_ADDS)
+    return replace(found, ranges=new, blocked=(), kept=(), on_purpose=()), (left_out,)
 
 
 def left_out_of(

@@ -16,6 +16,8 @@ from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import document_digest
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import complete, lacking
+from backfill_assets.planning.kinds.any_change import parse_change
+from backfill_assets.planning.kinds.change import CHANGE
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import (
     DayRange,
@@ -25,7 +27,6 @@ from backfill_assets.planning.partitions import (
     days_of,
     partition_of,
 )
-from backfill_assets.planning.publish_mode import PUBLISH, PublishMode
 from backfill_assets.planning.reasons import Cause, Reason, in_order
 from backfill_assets.planning.state import Basis, BasisInput
 from backfill_assets.planning.windows import SinceFirstDay, Window, parse_window
@@ -260,9 +261,9 @@ def _how_it_is_computed(node: TableNode, basis: Basis, present: Present, here: A
     bound = {read.edge.argument: read.edge.table for read in basis.inputs}, {e.argument: e.table for e in node.inputs}
     expected = present.configured_with(basis.references) if basis.has_chosen_references else None
     configuration = basis.configuration
-    if PUBLISH in configuration and (scope := PublishMode.parse(configuration[PUBLISH]).scope) is not None:
+    if CHANGE in configuration and (scope := parse_change(configuration[CHANGE]).scope) is not None:
         yield _Mark(Reason(cause=Cause.PILOTED, name=str(scope), run_id=basis.run_id), here)
-        configuration = {name: value for name, value in configuration.items() if name != PUBLISH}
+        configuration = {name: value for name, value in configuration.items() if name != CHANGE}
     if configuration not in (expected, present.configuration) or bound[0] != bound[1]:
         before, after = _configured(configuration, bound[0]), _configured(present.configuration, bound[1])
         yield _Mark(Reason(cause=Cause.CONFIGURATION_CHANGED, was=before, now=after), here)

@@ -39,7 +39,6 @@ from backfill_assets.planning.manifest_parts import KeysUnknown, PinnedReference
 from backfill_assets.planning.own_past import NO_PAST, OwnPast, begins_with
 from backfill_assets.planning.partitions import Days, Grain, Partitions, compress, days_in, days_of
 from backfill_assets.planning.proposals import SourceDay
-from backfill_assets.planning.publish_mode import PUBLISH
 from backfill_assets.planning.reasons import Cause, ChangedReference, Reason, together
 from backfill_assets.planning.request import Plan
 from backfill_assets.planning.state import Basis
@@ -317,7 +316,7 @@ def _stale(
     expired = {name: {p: each.digest for p, each in tx.versions.expired(name).items()} for name in sorted(keeping)}
     present = replace(present, expired=expired)
     found = find_stale(node, ws.graph, map(as_read, bases), present, asked=asked, earlier=before)
-    return replace(found, taken_back=rows_taken_back(tx, node, bases, asked)) if node.publish.keeps_withdrawn else found
+    return replace(found, taken_back=rows_taken_back(tx, node, bases, asked)) if node.change.keeps_rows else found
 
 
 def rows_taken_back(
@@ -329,7 +328,7 @@ def rows_taken_back(
     Cost: the gate results of every run that stands for an accepted partition.
     """
     found: dict[date, int] = {}
-    for basis in bases if node.publish.keeps_withdrawn else ():
+    for basis in bases if node.change.keeps_rows else ():
         here = set(basis.partitions if asked is None else set(basis.partitions).intersection(asked))
         for result in tx.candidates.gate_results(basis.run_id) if here else ():
             if result.finding is Finding.MERGED and result.partition in here and result.observed["are_kept"]:
@@ -380,7 +379,7 @@ def _as_planned(ws: Workspace, table: DerivedTable, present: Present, planned: M
     """How a run computes a table, which can be by an earlier release, with chosen references, or from candidates."""
     chosen = load_pinned(ws.domain, [each for each in planned.references if each.is_chosen], ws.reference_archive)
     # The rows that a pilot changes are computed as all others are.
-    left_out = {PUBLISH} if planned.publish.scope is not None else set()
+    left_out = set() if planned.change.scope is None else planned.change.configuration.keys()
     staged: dict[str, dict[date, str]] = {}
     for pinned in planned.inputs:
         of_table = staged.setdefault(pinned.table, {})
@@ -513,8 +512,7 @@ def source_changes(ws: Workspace, tx: ReadTransaction) -> SourceChanges:
     """The changed days of sources, by what `stale` finds."""
     sources = {source.name for source in ws.domain.sources}
     # What a table that only adds has added stays, whatever changes; no set contains a version beside a table.
-    left = {name for name, node in ws.graph.tables.items() if node.only_adds or node.is_beside}
-    found = [each for each in stale_within(ws, tx) if each.table not in left]
+    found = [each for each in stale_within(ws, tx) if not _is_left(ws.graph.table(each.table), each)]
     dependents: dict[SourceDay, dict[str, frozenset[date]]] = {}
     for table, source_day, partitions in _changed(ws.graph, found, sources):
         of_day = dependents.setdefault(source_day, {})
@@ -525,6 +523,10 @@ def source_changes(ws: Workspace, tx: ReadTransaction) -> SourceChanges:
         otherwise={each.table: changed_otherwise(each) for each in found if each.table not in sources},
         not_loaded={each.table: each.partitions for each in found if each.table in sources and each.partitions},
     )
+
+
+def _is_left(node: TableNode, found: Staleness) -> bool:
+    return node.is_beside or bool(node.change.fixed(set(found.partitions)))
 
 
 def _changed(

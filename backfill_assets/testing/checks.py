@@ -120,8 +120,8 @@ def check_resumes_after_death(kit: DomainKit, table: str, days: Days) -> None:
     half = math.ceil(len(partitions) / 2)
     run_id = kit.planned(table, days, mode=Mode.DRY_RUN, chunk_partitions=half)
     derived = kit.ws.domain.derived_table(table)
-    # A run of a table whose keys move is one chunk, and snapshots after an equal one are not computed again.
-    chunks = 1 if derived.publish.keys_move or derived.state is not None else 2
+    # Partitions that are computed together are one chunk, and snapshots after an equal one are not computed again.
+    chunks = 2 if derived.publish.is_divisible and derived.state is None else 1
     dying = replace(kit, ws=replace(kit.ws, reached=_Deaths(Point.STAGE_FILES_WRITTEN, at=chunks)))
     try:
         dying.stage(run_id)
@@ -160,8 +160,7 @@ def check_warm_up(kit: DomainKit, table: str, days: Days) -> None:
     derived = kit.ws.domain.derived_table(table)
     partitions = partitions_in(kit, table, days)
     staged = kit.stage(kit.planned(table, days, mode=Mode.DRY_RUN))
-    # Where keys move between partitions, a plan takes all that the table has.
-    if outside := set(staged) - set(partitions) - (kit.accepted(table).keys() if derived.publish.is_whole else set()):
+    if outside := set(staged) - derived.publish.completed(set(partitions), kit.accepted(table).keys):
         raise AssertionError(f"{table} staged {listed(outside)}, which was not asked for.")
     node = kit.ws.graph.table(derived.name)
     with_warm_up = [edge.argument for edge in node.inputs if edge.window.counts[0] > 0]

@@ -288,11 +288,8 @@ def columns_differ(found: StructType, declared: StructType) -> str | None:
 
 
 def constant_columns(table: Table, manifest: Manifest) -> Mapping[str, str]:
-    """The last columns of a run's rows as they are staged, which have one value for all of them.
-
-    None where the run keeps accepted rows, which go on naming the runs that computed them.
-    """
-    return {} if manifest.publish.reads_accepted else _lineage_columns(table, manifest)
+    """The last columns of a run's rows as they are staged, which have one value for all of them."""
+    return manifest.change.constant_columns(_lineage_columns(table, manifest))
 
 
 def _lineage_columns(table: Table, manifest: Manifest) -> Mapping[str, str]:

@@ -107,7 +107,7 @@ def _conditions_of(table: Table) -> Iterator[str]:
             yield from (gate.sql, *(each.sql for each in gate.over))
     if isinstance(table, DerivedTable):
         yield from table.breakdown.measures.values() if table.breakdown else ()
-        yield table.publish.explained
+        yield table.declared_version.explained if table.declared_version else ""
 
 
 def _place_of(search: _Search, table: Table, text: str) -> tuple[str, int]:

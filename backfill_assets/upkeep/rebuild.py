@@ -156,7 +156,7 @@ def _calls(manifest: Manifest, chosen: Sequence[date], *, whole: bool) -> Iterat
     for chunk in chunks_of(manifest):
         if whole or (node.keeps_state and not set(chosen).isdisjoint(chunk.partitions)):
             yield chunk.computed, chunk.partitions
-        elif manifest.publish.keys_move:
+        elif not manifest.change.is_divisible:
             # A change in one partition takes a row from another.
             yield chunk.computed, tuple(partition for partition in chunk.partitions if partition in chosen)
         else:

@@ -14,8 +14,9 @@ from backfill_assets.core.next_steps import Act, do
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
+from backfill_assets.planning.kinds.change import Scope
+from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, partitions_over
-from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.report.calendar import Calendar, TableCalendar
 from backfill_assets.report.code import ChangedValue, CodeChange, CodeDifference
 from backfill_assets.report.html import Linked, html_file
@@ -72,7 +73,7 @@ def pilot(*, no_rows: bool = False) -> RunReport:
     """A report of a run that changes the rows of one value, or of one whose value no row has."""
     found = report(31)
     scope = Scope(where=(("jurisdiction_with_a_long_name", "a value that is rather long"), ("clock", "decision")))
-    manifest = replace(found.run.record.manifest, publish=PublishMode(kind=PublishKind.PILOT, scope=scope))
+    manifest = replace(found.run.record.manifest, change=Pilot(rows=scope))
     run = replace(found.run, record=replace(found.run.record, manifest=manifest))
     return replace(found, run=run, no_rows_of=str(scope) if no_rows else None)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import date
 
 from backfill_assets.application import shadow
-from backfill_assets.domain import PublishMode, append, merge
+from backfill_assets.domain import DeclaredChange, append, merge
 from backfill_assets.ledger.states import ActState, RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
@@ -29,11 +29,11 @@ THREE_DAYS = DayRange.inclusive(date(2026, 1, 4), date(2026, 1, 6))
 NEW_DAY = DayRange.inclusive(DAYS.last, DAYS.last)
 
 
-def _declared(ws: Workspace, mode: PublishMode) -> Workspace:
+def _declared(ws: Workspace, mode: DeclaredChange) -> Workspace:
     return replace(ws, domain=declared_as(ws.domain, RECENT, mode))
 
 
-def _planned(mode: PublishMode, days: DayRange) -> Callable[[Shop], Notes]:
+def _planned(mode: DeclaredChange, days: DayRange) -> Callable[[Shop], Notes]:
     def prepare(shop: Shop) -> Notes:
         # A late sale within the days, and the day ahead that the last of them needs.
         shop.land("late.jsonl", [sale(THREE_DAYS.start, amount=7, sale_id="late"), sale(DAYS.end)])
@@ -46,7 +46,7 @@ def _planned(mode: PublishMode, days: DayRange) -> Callable[[Shop], Notes]:
     return prepare
 
 
-def _staged(mode: PublishMode, days: DayRange) -> Callable[[Shop], Notes]:
+def _staged(mode: DeclaredChange, days: DayRange) -> Callable[[Shop], Notes]:
     def prepare(shop: Shop) -> Notes:
         notes = _planned(mode, days)(shop)
         operations.stage(_declared(shop.ws, mode), notes["run"], actor="ana")
@@ -55,7 +55,7 @@ def _staged(mode: PublishMode, days: DayRange) -> Callable[[Shop], Notes]:
     return prepare
 
 
-def _ready(mode: PublishMode, days: DayRange) -> Callable[[Shop], Notes]:
+def _ready(mode: DeclaredChange, days: DayRange) -> Callable[[Shop], Notes]:
     def prepare(shop: Shop) -> Notes:
         notes = _staged(mode, days)(shop)
         operations.gate(_declared(shop.ws, mode), notes["run"], actor="ana")
@@ -64,7 +64,7 @@ def _ready(mode: PublishMode, days: DayRange) -> Callable[[Shop], Notes]:
     return prepare
 
 
-def _visible(mode: PublishMode, days: DayRange) -> Callable[[Shop], Notes]:
+def _visible(mode: DeclaredChange, days: DayRange) -> Callable[[Shop], Notes]:
     def prepare(shop: Shop) -> Notes:
         notes = _ready(mode, days)(shop)
         operations.publish(_declared(shop.ws, mode), notes["run"], by="ben")
@@ -73,7 +73,7 @@ def _visible(mode: PublishMode, days: DayRange) -> Callable[[Shop], Notes]:
     return prepare
 
 
-def _published(mode: PublishMode) -> Callable[[Shop, Notes], None]:
+def _published(mode: DeclaredChange) -> Callable[[Shop, Notes], None]:
     return lambda shop, notes: published(replace(shop, ws=_declared(shop.ws, mode)), notes)
 
 

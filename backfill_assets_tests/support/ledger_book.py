@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
-from backfill_assets.domain import AddsOnly, DerivedTable, Domain, Merged, PublishMode
+from backfill_assets.domain import AddsOnly, DeclaredChange, DerivedTable, Domain, Merged
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import ApprovalState, RunState
@@ -102,7 +102,7 @@ class Book:
         return sorted(tuple(row[name] for name in named) for row in found)
 
 
-def declared_as(domain: Domain, name: str, mode: PublishMode) -> Domain:
+def declared_as(domain: Domain, name: str, mode: DeclaredChange) -> Domain:
     """The domain with another publish mode of a table."""
     derived: dict[str, DerivedTable] = {}
     for table in domain.derived:

@@ -25,6 +25,10 @@ from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.ledger.findings import FAR, FAR_GROUPS
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kinds.change import Change, Scope
+from backfill_assets.planning.kinds.expire import Expire
+from backfill_assets.planning.kinds.pilot import Pilot
+from backfill_assets.planning.kinds.replace import REPLACE
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, Ranges
 from backfill_assets.planning.windows import AnyWindow, Window
@@ -85,6 +89,7 @@ _OBSERVED: Mapping[str, object] = {
 }
 
 
+_SCOPE = Scope(where=(("WHERE", "WHERE"),), is_rest=True)
 _CORRECTED = PinnedReference(name="NAME", version="VERSION", sha256="SHA256", semantics=ReferenceSemantics.CORRECTED)
 
 
@@ -116,6 +121,7 @@ _OF_FIELD: Mapping[tuple[str, str], tuple[object, ...]] = {
     ("LocatedImport", "rejected"): (({"row_number": "3", "reason": "REASON"},),),
     ("GateResult", "observed"): (_OBSERVED,),
     ("CheckedGate", "observed"): (_OBSERVED,),
+    ("Manifest", "change"): (Pilot(rows=_SCOPE), Expire(keep=Kept(days=90)), REPLACE),
     ("Manifest", "configuration"): ({"windows": {"ARGUMENT": dict(Window(days_back=2, days_ahead=1).document)}},),
     ("Manifest", "references"): ((_CORRECTED,), ()),
     ("ReplayRecord", "family"): (Family.KAFKA, Family.KINESIS),
@@ -225,6 +231,6 @@ def _of_class(kind: type[Any], name: str, _open: tuple[Any, ...]) -> tuple[Any, 
         (each, value)
         for each, values in of.items()
         for value in values[1:]
-        if value is None or isinstance(value, Enum | bool) or value in _NAMED.get(each, ())
+        if value is None or isinstance(value, Enum | bool | Change) or value in _NAMED.get(each, ())
     ]
     return (kind(**base), *(kind(**{**base, each: value}) for each, value in varied))

@@ -38,6 +38,7 @@ from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.screens.shadow import times_shown
 from backfill_assets.report.screens.staleness import stale_note
 from backfill_assets.report.values import key_text, text_of
+from backfill_assets.report.words.changes import WORDS
 from backfill_assets.report.words.plans import gate_references_described, kept_words, references_described
 from backfill_assets.report.words.states import MEANING
 from backfill_assets.report.words.verdicts import verdict_words
@@ -67,13 +68,12 @@ def partition_page(history: PartitionHistory) -> Page:
 
 def _version(version: VersionHistory) -> Facts:
     manifest = version.manifest
-    seen, code = ("readers saw no rows", None) if manifest.expires else ("readers saw it", _code(manifest))
     staged_with = version.versions.staged or version.versions.planned
     return facts(
         (f"version {version.claim.version}", state_of(version.claim.state, MEANING[version.claim.state])),
         ("rows", f"{version.claim.rows:,}; equal rows have this checksum too: {version.claim.checksum}"),
         (
-            seen,
+            WORDS[type(manifest.change)].seen,
             words(seen_text(version), f" (table version {version.claim.delta_version})"),
         ),
         ("files removed", version.claim.removed_at),
@@ -84,7 +84,7 @@ def _version(version: VersionHistory) -> Facts:
         ("undone", undone_text(version.undone)),
         ("run", run_ref(version.claim.run_id)),
         ("kept rows", _kept(version)),
-        ("code", code),
+        ("code", _code(manifest) if manifest.computed else None),
         ("staged with", ", ".join(f"{name} {each}" for name, each in sorted(staged_with.items()))),
         ("references", references_described(manifest.references)),
         ("read by gates", gate_references_described(version.gate_references)),
@@ -115,7 +115,7 @@ def _kept(version: VersionHistory) -> Value:
     kept = version.kept
     if kept is None:
         return None
-    which = kept_words(version.manifest.publish)
+    which = kept_words(version.manifest.change)
     return words(f"{which}, as in version {kept.version}: run ", run_ref(kept.run_id), f", release {kept.release}")
 
 

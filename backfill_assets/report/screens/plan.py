@@ -11,10 +11,11 @@ from backfill_assets.core.tariff import Cost
 from backfill_assets.planning.estimates import Estimate
 from backfill_assets.planning.expiry import stays
 from backfill_assets.planning.impact import Rebuild, lacks
+from backfill_assets.planning.kinds.change import Scope
+from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Limits, Mode
 from backfill_assets.planning.partitions import Partitions, TablePartitions, count_of, describe
-from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.planning.request import Plan, PlannedInput
 from backfill_assets.planning.stages import Agree, Prove, Stage
 from backfill_assets.report.page import (
@@ -41,6 +42,7 @@ from backfill_assets.report.screens.landing import not_known_section, read_befor
 from backfill_assets.report.screens.runs import mode_text, run_ids
 from backfill_assets.report.screens.work import frozen_section
 from backfill_assets.report.values import cost_words, mebibytes
+from backfill_assets.report.words.changes import WORDS
 from backfill_assets.report.words.plans import (
     alternative_words,
     basis_words,
@@ -58,7 +60,6 @@ from backfill_assets.report.words.plans import (
     undetermined_words,
 )
 from backfill_assets.report.words.stages import policy_words, proof_words, stage_words, waits_anyway
-from backfill_assets.report.words.states import NOTHING_FOLLOWS
 from backfill_assets.restatements.left_out import why_left_out
 
 _MOST_STAGES = 24
@@ -110,7 +111,7 @@ def plan_page(plan: PlanDocument) -> Page:
         *(Note(text=f"{goes_back_words(each)}.", tone=Tone.ATTENTION) for each in plan.goes_back),
         *_brings(plan.brings),
         *by_order_notes(manifest),
-        _no_rows(plan.scope_rows, manifest.publish.scope),
+        _no_rows(plan.scope_rows, manifest.change.scope),
         *_above_limit([run]),
         frozen_section(plan.frozen),
         _reads(run.inputs),
@@ -120,7 +121,7 @@ def plan_page(plan: PlanDocument) -> Page:
         facts(
             ("gates", ", ".join(gate.name + ("" if gate.blocking else " (informs)") for gate in manifest.gates)),
             ("proof of the window", next((proof_words(each) for each in plan.stages if isinstance(each, Prove)), None)),
-            ("dependents", _some(run.dependents) or (NOTHING_FOLLOWS if manifest.expires else "none")),
+            ("dependents", _some(run.dependents) or WORDS[type(manifest.change)].no_dependents),
             ("open runs here", ", ".join(run.conflicts)),
         ),
         section("Alternatives", Items(items=tuple(map(alternative_words, plan.alternatives)))),
@@ -133,7 +134,7 @@ def set_plan_page(plan: SetPlan) -> Page:
     """The plan of a set: what a change asks for, table by table, and what will be done."""
     planned, manifest = plan.planned, plan.planned.manifest
     runs = [run.manifest for run in planned.plans]
-    scope = runs[0].publish.scope
+    scope = runs[0].change.scope
     conflicts = sorted({conflict for run in planned.plans for conflict in run.conflicts})
     return page(
         words("Plan of ", set_ref(manifest.set_id, manifest.name)),
@@ -219,7 +220,7 @@ def nothing_planned_page(plan: NothingPlanned) -> Page:
 
 def _in_scope(plan: PlanDocument) -> int | None:
     """How many accepted rows a pilot may change; None of other plans."""
-    scope, named = plan.plan.manifest.publish.scope, plan.scope_rows
+    scope, named = plan.plan.manifest.change.scope, plan.scope_rows
     if scope is None or named is None:
         return None
     return plan.plan.replaced_rows - named if scope.is_rest else named
@@ -232,10 +233,10 @@ def _replaced(run: Plan, in_scope: int | None) -> str:
 
 def _kept(manifest: Manifest) -> str | None:
     """Of an expiry, which snapshots stay, and why."""
-    if manifest.keep is None:
+    if not isinstance(manifest.change, Expire):
         return None
     rest = stays(manifest)
-    return f"{count_of(len(rest), 'snapshot')}, {rest}: {keep_words(manifest.keep)}"
+    return f"{count_of(len(rest), 'snapshot')}, {rest}: {keep_words(manifest.change.keep)}"
 
 
 def _kind(manifest: Manifest) -> str:

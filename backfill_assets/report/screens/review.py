@@ -10,6 +10,7 @@ from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.errors import loosened_words
 from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, RunState, SetState
 from backfill_assets.planning.expiry import stays
+from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Mode
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.policy import Demand
@@ -214,14 +215,14 @@ def _why(found: RunReport) -> str:
 def _rows_come_from(found: RunReport) -> str:
     """What has computed the new rows, and in place of which; of an expiry, which snapshots stay."""
     manifest = found.run.manifest
-    if manifest.keep is not None:
-        return f"Its table keeps {stays(manifest)}: {keep_words(manifest.keep)}"
+    if isinstance(manifest.change, Expire):
+        return f"Its table keeps {stays(manifest)}: {keep_words(manifest.change.keep)}"
     replaced = f", and replace rows from release {' and '.join(found.from_versions)}" if found.from_versions else ""
     named = references_described(manifest.references)
     references = f". References {named}" if named else ""
     if read := gate_references_described(found.gate_references):
         references += f". Gates have read {read}"
-    rows, scope = "The rows", manifest.publish.scope
+    rows, scope = "The rows", manifest.change.scope
     if scope is not None:
         rows, replaced = f"The rows of {scope}", "; all others stay exactly as they are accepted"
     return f"{rows} come from {manifest.transform}, release {manifest.transform_version}{replaced}{references}"
@@ -288,7 +289,7 @@ def _on_yes(found: RunReport) -> str:
         return _failed_words(run, run.next_step)
     followers = "; ".join(f"{each.table}, {each.partitions}" for each in found.dependents)
     waiting = "; ".join(map(str, found.unpublished))
-    if run.manifest.expires and run.record.state not in EVER_PUBLISHED:
+    if isinstance(run.manifest.change, Expire) and run.record.state not in EVER_PUBLISHED:
         return (
             f"One commit removes the files of {count_of(len(run.manifest.partitions), found.noun)} of "
             f"{run.record.table}; a rollback of this run restores exactly these. Tables that were computed from them "

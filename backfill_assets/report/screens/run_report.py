@@ -78,6 +78,7 @@ from backfill_assets.report.screens.runs import partitions_of, run_facts, set_fa
 from backfill_assets.report.screens.shown_rows import asked_rows, rows_that_fail, sample_table
 from backfill_assets.report.screens.usual import usual_section
 from backfill_assets.report.values import as_sentence, cost_words, mebibytes, number_text, text_of
+from backfill_assets.report.words.changes import NOTHING_FOLLOWS, WORDS
 from backfill_assets.report.words.plans import (
     alternative_words,
     gate_references_described,
@@ -85,7 +86,6 @@ from backfill_assets.report.words.plans import (
     references_described,
 )
 from backfill_assets.report.words.stages import policy_words, stage_words
-from backfill_assets.report.words.states import NOTHING_FOLLOWS
 
 _TONES = {Level.PENDING: Tone.STRONG, Level.GOOD: Tone.GOOD, Level.ATTENTION: Tone.ATTENTION, Level.BAD: Tone.BAD}
 _MOST_PARTITIONS = 400
@@ -121,7 +121,7 @@ def run_page(report: RunReport, now: datetime | None = None) -> Page:
 def _named(report: RunReport) -> str:
     """What a run changes: its table, its partitions, and the release that computes them."""
     run = report.run
-    by = "expiry of snapshots" if run.manifest.expires else f"release {run.manifest.transform_version}"
+    by = WORDS[type(run.manifest.change)].computed_by.format(release=run.manifest.transform_version)
     return f"{run.record.table} {text_of(partitions_of(run))}, {by}"
 
 
@@ -389,7 +389,7 @@ def _reach(report: RunReport) -> Section | None:
     heads = ["table", "dependent partitions"]
     waiting = "; ".join(map(str, report.unpublished))
     nothing = f"Nothing published yet; without rows so far: {waiting}." if waiting else "No other table."
-    if report.run.manifest.expires:
+    if not report.run.manifest.computed:
         nothing = as_sentence(NOTHING_FOLLOWS)
     none = None if dependents else Note(text=nothing)
     figures = (

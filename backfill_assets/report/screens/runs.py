@@ -135,7 +135,7 @@ def approval(found: RunSummary | SetDocument) -> str:
 
 def partitions_of(run: RunSummary) -> Value:
     """The partitions of a run; of a pilot with the rows that change in them."""
-    scope = run.manifest.publish.scope
+    scope = run.manifest.change.scope
     return run.manifest.output if scope is None else f"{run.manifest.output}, only rows of {scope}"
 
 

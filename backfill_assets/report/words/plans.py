@@ -11,6 +11,13 @@ from backfill_assets.core.next_steps import NextStep, step
 from backfill_assets.domain import Tolerance
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kinds.any_change import AnyChange
+from backfill_assets.planning.kinds.append import Append
+from backfill_assets.planning.kinds.expire import Expire
+from backfill_assets.planning.kinds.load import Load
+from backfill_assets.planning.kinds.merge import Merge
+from backfill_assets.planning.kinds.pilot import Pilot
+from backfill_assets.planning.kinds.replace import Replace, VersionOf
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import (
     CauseKind,
@@ -20,7 +27,6 @@ from backfill_assets.planning.manifest_parts import (
     semantics_of,
 )
 from backfill_assets.planning.partitions import TablePartitions, count_of
-from backfill_assets.planning.publish_mode import PublishKind, PublishMode
 from backfill_assets.planning.reasons import together
 from backfill_assets.planning.safeguards import UNDETERMINED, Safeguard
 from backfill_assets.planning.sets import Phases
@@ -75,32 +81,34 @@ def keep_words(keep: Kept) -> str:
 
 def publish_words(manifest: Manifest) -> str:
     """What the publication of a run does to partitions."""
-    mode = manifest.publish
-    if manifest.expires:
-        return "these snapshots expire: readers see none of their rows, and nothing is computed"
-    match mode.kind:
-        case PublishKind.REPLACE:
+    match manifest.change:
+        case Replace(version_of=VersionOf(table=of)):
+            return f"whole partitions of this version of {of}, beside it"
+        case Replace() | Load():
             return "whole partitions in place of the accepted ones"
-        case PublishKind.APPEND:
+        case Append():
             return "only partitions that have no accepted version (append)"
-        case PublishKind.MERGE:
-            what = "the accepted rows with changes" if mode.keeps_withdrawn else "what changes give"
-            moves = ", which can move between partitions" if mode.keys_move else ""
-            is_planned = mode.is_whole and manifest.cause.kind is CauseKind.PERSON
+        case Merge() as merge:
+            what = "the accepted rows with changes" if merge.keeps_withdrawn else "what changes give"
+            moves = ", which can move between partitions" if merge.keys_move else ""
+            is_planned = merge.covers_table and manifest.cause.kind is CauseKind.PERSON
             whole = ", so that it covers the whole table" if is_planned else ""
-            return f"{what} by {', '.join(mode.on)}{moves}{whole} (merge)"
-        case PublishKind.PILOT:
-            return f"only rows of {mode.scope}; all others stay exactly as they are accepted"
-        case PublishKind.VERSIONED:
-            return f"whole partitions of this version of {mode.of}, beside it"
-    assert_never(mode.kind)
+            return f"{what} by {', '.join(merge.on)}{moves}{whole} (merge)"
+        case Pilot(rows=rows):
+            return f"only rows of {rows}; all others stay exactly as they are accepted"
+        case Expire():
+            return "these snapshots expire: readers see none of their rows, and nothing is computed"
 
 
-def kept_words(mode: PublishMode) -> str:
+def kept_words(change: AnyChange) -> str:
     """The rows that a run keeps: those that it does not compute."""
-    if mode.scope is None:
-        return f"all whose {', '.join(mode.on)} no change names"
-    return f"those of {mode.scope.outside}"
+    match change:
+        case Merge(on=on):
+            return f"all whose {', '.join(on)} no change names"
+        case Pilot(rows=rows):
+            return f"those of {rows.outside}"
+        case Replace() | Append() | Expire() | Load():
+            return "none"
 
 
 def columns_words(changes: Sequence[ColumnChange]) -> str:

@@ -25,6 +25,7 @@ from backfill_assets.planning.stages import (
 )
 from backfill_assets.planning.windows import AnyWindow, Months, SinceFirstDay
 from backfill_assets.publication.errors import members
+from backfill_assets.report.words.changes import WORDS
 from backfill_assets.report.words.plans import duration_words
 
 NOTHING_THERE = "no input partition before or after it is accepted, so there is nothing to compare with"
@@ -81,7 +82,7 @@ def published_words(manifest: Manifest, swapped: Iterable[date]) -> str:
     grain, new = manifest.grain, set(swapped)
     if not new:
         return f"published {describe(grain, manifest.partitions)}: equal to what readers see, so nothing was swapped"
-    seen = "readers no longer see these rows" if manifest.expires else "readers see the new rows"
+    seen = WORDS[type(manifest.change)].published
     equal = [each for each in manifest.partitions if each not in new]
     stay = f"; {describe(grain, equal)} equal what they saw before" if equal else ""
     return f"published {describe(grain, new)}: {seen}{stay}"

@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 _IN_PART = "those of its phases that were published are what readers see; the others were cancelled"
 
 
-NOTHING_FOLLOWS = (
-    "what was computed from these snapshots stays as it is, and cannot be computed again while they have expired"
-)
-
-
 def expired_words(run_id: str) -> str:
     """By which run a snapshot is not there any more."""
     return f"The snapshot expired by run {run_id}: its table does not keep it, and no version is accepted."
@@ -43,7 +38,7 @@ def meaning_of_run(run: RunHeader, *, brings_back: bool = False) -> str:
     """
     if brings_back and run.state is RunState.PASSED:
         return "every blocking gate passed, and its rows are exactly those that were recorded: it needs no approval"
-    if run.kind.expires and run.state is RunState.PUBLISHED:
+    if run.makes is VersionState.EXPIRED and run.state is RunState.PUBLISHED:
         return "its snapshots have expired: readers see none of their rows"
     return MEANING[run.state]
 

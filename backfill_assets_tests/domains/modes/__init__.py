@@ -176,7 +176,8 @@ def of_latest(latest: DataFrame, ctx: TransformContext) -> DataFrame:
     return latest.select("day", "account", "amount", "version")
 
 
-keeping_latest = replace(latest, name="silver.keeping_latest", publish=replace(latest.publish, keeps_withdrawn=True))
+_keeping = merge(on=("day", "account"), deletes="gone", version="version", older="ignore", keeps_withdrawn=True)
+keeping_latest = replace(latest, name="silver.keeping_latest", publish=_keeping)
 """The same, which keeps rows that no entry gives any more."""
 
 

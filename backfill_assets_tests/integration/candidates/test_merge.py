@@ -14,10 +14,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, StructField, StructType
 
-from backfill_assets.candidates.merging import Merge
+from backfill_assets.candidates.merging import MergedRows
 from backfill_assets.core.columns import RUN_ID
 from backfill_assets.core.identity import EMPTY_FILE_SET
 from backfill_assets.domain import DerivedTable
+from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.manifest import MERGED_WITH
 from backfill_assets_tests.domains.modes import accounts, balances
 from backfill_assets_tests.support.merge_model import COLUMNS, MergedByHand, as_rows, merged_by_hand
@@ -30,13 +31,21 @@ CHANGES = StructType([*accounts.schema.fields, StructField("gone", BooleanType()
 BETWEEN = timedelta(days=10)
 """Between the days of two worlds."""
 Row = tuple[date, str, int, int]
+
+
+def merge_of(table: DerivedTable) -> Merge:
+    """The merge that a table declares."""
+    assert isinstance(table.publish, Merge)
+    return table.publish
+
+
 keeping_accounts, keeping_balances = (
-    replace(table, publish=replace(table.publish, keeps_withdrawn=True)) for table in (accounts, balances)
+    replace(table, publish=replace(merge_of(table), keeps_withdrawn=True)) for table in (accounts, balances)
 )
 
 
 @dataclass(frozen=True, kw_only=True)
-class InMemory(Merge):
+class InMemory(MergedRows):
     """A merge whose accepted rows are in memory."""
 
     held: DataFrame
@@ -64,7 +73,7 @@ def drawn(seed: int, table: DerivedTable, *, place: int) -> World:
     days = [day + place * BETWEEN for day in DAYS]
     named = [f"account {n} of {place}" for n in range(6)]
     keys = [(day, name) for day in days for name in named]
-    if table.publish.keys_move:
+    if merge_of(table).keys_move:
         keys = [(choose.choice(days), name) for name in named]
     accepted = [(day, name, choose.randint(1, 3), choose.randint(1, 3)) for day, name in keys if choose.random() < 0.6]
     run = sorted(choose.sample(days, choose.randint(1, len(days))))
@@ -77,9 +86,9 @@ def drawn(seed: int, table: DerivedTable, *, place: int) -> World:
         days,
         pd.DataFrame(changes, columns=[*COLUMNS, "gone"]).astype({"gone": bool}),
         run,
-        on=table.publish.on,
-        ignores=table.publish.older == "ignore",
-        keeps=table.publish.keeps_withdrawn,
+        on=merge_of(table).on,
+        ignores=merge_of(table).older == "ignore",
+        keeps=merge_of(table).keeps_withdrawn,
     )
     return World(seed=seed, days=frozenset(days), accepted=accepted, changes=changes, run=run, by_hand=by_hand)
 
@@ -90,7 +99,8 @@ def merging(spark: SparkSession, table: DerivedTable, *worlds: World) -> InMemor
     changes = [change for world in worlds for change in world.changes]
     return InMemory(
         ws=cast(Any, None),
-        manifest=replace(MANIFEST, publish=table.publish),
+        manifest=MANIFEST,
+        change=merge_of(table),
         table=table,
         partitions=[day for world in worlds for day in world.run],
         files={MERGED_WITH: {day: EMPTY_FILE_SET for world in worlds for day in world.days}},
@@ -127,7 +137,7 @@ def require_equal(spark: SparkSession, seeds: Iterable[int], table: DerivedTable
 
 
 def test_merged_rows_are_those_of_a_model_whether_keys_move_or_stay(spark: SparkSession) -> None:
-    assert accounts.publish.keys_move and not balances.publish.keys_move
+    assert merge_of(accounts).keys_move and not merge_of(balances).keys_move
     for table in (accounts, keeping_balances):
         assert set(require_equal(spark, range(20), table)) == {True, False}
 

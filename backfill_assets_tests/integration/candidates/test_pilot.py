@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -20,15 +19,15 @@ from backfill_assets.application.diff import diff_of
 from backfill_assets.application.plan import described_plan, described_set_plan, plan_phases
 from backfill_assets.candidates.changed_rows import EVERY
 from backfill_assets.candidates.errors import MergedWithEarlier
-from backfill_assets.candidates.piloting import Pilot
+from backfill_assets.candidates.piloting import PilotedRows
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.report.command_line import explained
@@ -308,7 +307,7 @@ def test_a_plan_says_how_many_rows_a_pilot_replaces_and_warns_of_none(meter: Met
 
 
 @dataclass(frozen=True, kw_only=True)
-class InMemory(Pilot):
+class InMemory(PilotedRows):
     """A pilot whose accepted rows are in memory."""
 
     held: DataFrame
@@ -318,10 +317,9 @@ class InMemory(Pilot):
 
 
 def in_memory(scope: Scope, accepted: DataFrame) -> InMemory:
-    publish = PublishMode(kind=PublishKind.PILOT, scope=scope)
     return InMemory(
         ws=cast(Any, None),
-        manifest=cast(Any, SimpleNamespace(publish=publish)),
+        scope=scope,
         table=usage,
         partitions=DAYS,
         files={},

@@ -19,8 +19,8 @@ from backfill_assets.examples.enforcement_sla.sources import case_events
 from backfill_assets.lake.checksums import partition_checksums
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.upkeep.audit import audit

@@ -18,9 +18,11 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import TargetChanged
 from backfill_assets.core.next_steps import Act, Invocation
 from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.kinds.any_change import DeclaredChange
+from backfill_assets.planning.kinds.merge import Merge, merge
+from backfill_assets.planning.kinds.replace import REPLACE
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.publish_mode import REPLACE, PublishMode, merge
 from backfill_assets.publication.errors import AnotherUnderWay, MergedSince
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.runs import run_document
@@ -120,7 +122,9 @@ def test_a_live_run_without_the_day_that_a_row_moves_from_is_blocked_and_names_i
 
 @pytest.mark.long
 def test_a_blocked_merge_names_all_days_that_its_rows_depend_on_and_the_plan_of_them_together_works(book: Book) -> None:
-    keeping = replace(book.ws.domain.derived_table(ACCOUNTS).publish, keeps_withdrawn=True)
+    declared = book.ws.domain.derived_table(ACCOUNTS).publish
+    assert isinstance(declared, Merge)
+    keeping = replace(declared, keeps_withdrawn=True)
     book = Book(ws=replace(book.ws, domain=declared_as(book.ws.domain, ACCOUNTS, keeping)))
     book.published(ACCOUNTS, DAYS)
     # Two accounts swap days, and a third one moves: each day of the run lacks another one.
@@ -206,7 +210,7 @@ def test_an_older_version_is_refused_where_the_table_says_so(book: Book) -> None
 
 @pytest.mark.long
 def test_of_runs_of_two_modes_over_one_table_the_later_one_is_refused_until_it_has_seen_the_other(book: Book) -> None:
-    def declared(mode: PublishMode) -> Book:
+    def declared(mode: DeclaredChange) -> Book:
         return replace(book, ws=replace(book.ws, domain=declared_as(book.ws.domain, JOURNAL, mode)))
 
     replacing, merging = declared(REPLACE), declared(merge(on=("day", "entry_id")))

@@ -33,8 +33,8 @@ from backfill_assets.ledger.comparisons import ComparedDay
 from backfill_assets.ledger.errors import NeedsAnother
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import ActState, RunState
+from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import AskedPhases, Phases

@@ -18,9 +18,9 @@ from backfill_assets.orchestration.assets import candidate_key, validation_key
 from backfill_assets.orchestration.partitions import published_key
 from backfill_assets.orchestration.recorder import dagster_recorder
 from backfill_assets.orchestration.storage import open_instance
+from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import DayRange, Grain, days_in, describe, partitions_over
-from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import AskedPhases, Phases

@@ -26,9 +26,9 @@ from backfill_assets.domain import expression
 from backfill_assets.lake.append import validation_table
 from backfill_assets.landing import key_versions
 from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import DayRange, days_in
-from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.errors import NotAgreed
 from backfill_assets.report.advice import next_step_of

@@ -15,10 +15,11 @@ from backfill_assets.core.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.states import ActState, RunState, SetState
 from backfill_assets.ledger.table_acts import ActRecord
+from backfill_assets.planning.kinds.change import Scope
+from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.policy import USUAL_POLICY
-from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.runs import RunSummary, SetMember
 from backfill_assets.report.screens.runs import run_summary_page, set_facts
@@ -149,8 +150,8 @@ def test_an_approval_that_a_rollback_withdrew_and_one_that_nothing_needs_are_tol
 
 def test_a_pilot_is_listed_and_answered_with_the_rows_that_it_changes() -> None:
     found = run(1, RunState.PASSED)
-    scope = PublishMode(kind=PublishKind.PILOT, scope=Scope(where=(("jurisdiction", "IN"),)))
-    pilot = replace(found, record=replace(found.record, manifest=replace(found.manifest, publish=scope)))
+    scope = Pilot(rows=Scope(where=(("jurisdiction", "IN"),)))
+    pilot = replace(found, record=replace(found.record, manifest=replace(found.manifest, change=scope)))
     (line,) = (line for line in lines(replace(STATUS, runs=(pilot,)), 160) if line.startswith(found.record.run_id))
     assert "only rows of jurisdiction=IN" in line
     out = StringIO()

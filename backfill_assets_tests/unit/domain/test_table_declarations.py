@@ -20,9 +20,9 @@ from pyspark.sql.types import (
 
 from backfill_assets.core.errors import InvalidDeclaration, UnknownName
 from backfill_assets.domain import (
+    DeclaredChange,
     Gate,
     Kept,
-    PublishMode,
     Window,
     accepted,
     append,
@@ -64,7 +64,7 @@ KEYED = StructType(
 )
 
 
-def merged(mode: PublishMode) -> object:
+def merged(mode: DeclaredChange) -> object:
     return derived(source(), key=("name",), schema=KEYED, publish=mode)
 
 

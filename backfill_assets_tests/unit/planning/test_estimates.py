@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.planning.chunks import chunk_sizes
 from backfill_assets.planning.estimates import Basis, EarlierRun, Pace
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
+from backfill_assets.planning.kinds.change import chunk_sizes
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
 from backfill_assets.planning.policy import USUAL_POLICY

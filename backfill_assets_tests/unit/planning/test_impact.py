@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from backfill_assets.core.errors import UnknownName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import Rebuild, complete_partitions, each_once, impact, never_built, unbuilt
+from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.partitions import DayRange, Grain, TablePartitions, partition_of
-from backfill_assets.planning.publish_mode import PublishKind, PublishMode
 from backfill_assets.planning.windows import SinceFirstDay, Window
 from backfill_assets_tests.support.graph_examples import (
     DAYS,
@@ -252,9 +252,9 @@ def test_partitions_that_are_named_twice_are_said_once() -> None:
 
 
 def test_of_a_table_whose_keys_move_between_partitions_all_are_rebuilt_unless_it_keeps_what_is_taken_back() -> None:
-    moving = PublishMode(kind=PublishKind.MERGE, on=("key",), keys_move=True)
+    moving = Merge(on=("key",), keys_move=True)
     for mode, rebuilt in ((moving, set(YEAR)), (replace(moving, keeps_withdrawn=True), {MARCH_28})):
-        merging = replace(WEEKLY, publish=mode, inputs=(TableInput(argument="events", table="bronze.events"),))
+        merging = replace(WEEKLY, change=mode, inputs=(TableInput(argument="events", table="bronze.events"),))
         graph = replace(GRAPH, tables=topological([EVENTS, merging]))
         (found,) = impact(graph, {"bronze.events": [MARCH_28]}, ALL)
         assert set(found.partitions) == rebuilt

@@ -16,6 +16,10 @@ from backfill_assets.core.identity import DataFile, FileSet, canonical_json, doc
 from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kinds.any_change import AnyChange
+from backfill_assets.planning.kinds.append import append
+from backfill_assets.planning.kinds.expire import Expire
+from backfill_assets.planning.kinds.merge import merge
 from backfill_assets.planning.manifest import FORMAT, MERGED_WITH, Manifest
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
@@ -33,7 +37,6 @@ from backfill_assets.planning.manifest_parts import (
 )
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, USUAL_POLICY
-from backfill_assets.planning.publish_mode import append, merge
 from backfill_assets.planning.reasons import Cause, Reason
 
 FIRST = date(2006, 7, 1)
@@ -129,9 +132,9 @@ def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: Kind, mode:
         {"chunks": (1, 1)},
         {"member_of": "set.months"},
         {"declared_empty": (FIRST,)},
-        {"publish": append()},
-        {"keep": Kept(days=90, then="quarter")},
-        {"publish": merge(on=("a",))},
+        {"change": append()},
+        {"change": Expire(keep=Kept(days=90, then="quarter"))},
+        {"change": merge(on=("a",))},
         {"base": PinnedInput(argument=MERGED_WITH, table="silver.case_sla_daily", partitions=())},
     ],
 )
@@ -147,9 +150,11 @@ def test_a_manifest_keeps_how_its_changes_are_merged_and_with_what() -> None:
         table="silver.case_sla_daily",
         partitions=(PinnedPartition(partition=FIRST, version=1, digest="d" * 64),),
     )
-    modes = [append(), merge(on=("a", "b"), deletes="gone", version="n", older="ignore"), merge(on=("a",))]
-    for mode in (*modes, replace(modes[-1], keys_move=True), merge(on=("a",), keeps_withdrawn=True)):
-        manifest = replace(MANIFEST, publish=mode, base=base)
+    merges = [merge(on=("a", "b"), deletes="gone", version="n", older="ignore"), merge(on=("a",))]
+    merges += [replace(merges[-1], keys_move=True), merge(on=("a",), keeps_withdrawn=True)]
+    modes: list[AnyChange] = [append(), *merges]
+    for mode in modes:
+        manifest = replace(MANIFEST, change=mode, base=base)
         assert Manifest.parse(manifest.text) == manifest
         assert manifest.pinned == (*MANIFEST.inputs, base)
 

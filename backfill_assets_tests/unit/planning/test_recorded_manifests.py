@@ -6,15 +6,23 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
+from typing import get_args
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kinds.any_change import AnyChange
+from backfill_assets.planning.kinds.append import append
+from backfill_assets.planning.kinds.change import Scope
+from backfill_assets.planning.kinds.expire import Expire
+from backfill_assets.planning.kinds.load import LOAD
+from backfill_assets.planning.kinds.merge import merge
+from backfill_assets.planning.kinds.pilot import Pilot
+from backfill_assets.planning.kinds.replace import versioned
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import Grain
-from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope, append, merge, versioned
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets_tests.support.ledger_examples import a_manifest
 from backfill_assets_tests.support.recorded import left_over
@@ -28,20 +36,19 @@ ACCEPTED = PinnedInput(
 MERGED = merge(on=("id",), deletes="is_deleted", version="at")
 RUN = a_manifest("example-20260115-0a1b2c3d")
 RUNS: Mapping[str, Manifest] = {
-    "every_field": replace(full(Manifest), publish=MERGED),
+    "every_field": replace(full(Manifest), change=MERGED),
     "restatement": RUN,
     "monthly": replace(RUN, grain=Grain.MONTHLY, partitions=(date(2024, 10, 1),)),
-    "append": replace(RUN, publish=append()),
-    "merge": replace(RUN, publish=MERGED, base=ACCEPTED),
-    "versioned": replace(RUN, publish=versioned(of="silver.other", differs=("amount",), clean_days=3)),
-    "pilot": replace(
-        RUN, publish=PublishMode(kind=PublishKind.PILOT, scope=Scope(where=(("shop", "north"),))), base=ACCEPTED
-    ),
-    "expiry": replace(RUN, kind=Kind.EXPIRY, keep=Kept(days=90, then="month"), base=ACCEPTED),
+    "append": replace(RUN, change=append()),
+    "merge": replace(RUN, change=MERGED, base=ACCEPTED),
+    "versioned": replace(RUN, change=versioned(of="silver.other", differs=("amount",), clean_days=3)),
+    "pilot": replace(RUN, change=Pilot(rows=Scope(where=(("shop", "north"),))), base=ACCEPTED),
+    "expiry": replace(RUN, kind=Kind.EXPIRY, change=Expire(keep=Kept(days=90, then="month")), base=ACCEPTED),
     "load": replace(
         RUN,
         kind=Kind.LIVE,
         mode=Mode.LIVE,
+        change=LOAD,
         table="bronze.example",
         imports=("imp-000001", "imp-000002"),
         declared_empty=RUN.partitions[1:2],
@@ -58,6 +65,10 @@ def test_a_manifest_is_the_document_that_is_recorded(name: str, recorded: Snapsh
     parse: Callable[[str], Manifest | SetManifest] = type(found).parse
     assert f"{json.dumps(found.document, indent=2)}\nsha256 {found.digest}\n" == recorded(name=file_of(name))
     assert parse(found.text).text == found.text
+
+
+def test_a_manifest_of_every_kind_of_change_is_recorded() -> None:
+    assert {type(run.change) for run in RUNS.values()} == set(get_args(AnyChange))
 
 
 def test_no_manifest_is_recorded_that_none_is(pytestconfig: pytest.Config) -> None:

@@ -15,6 +15,7 @@ from backfill_assets.core.identity import DataFile, FileSet, attempt_of
 from backfill_assets.core.people import POLICY
 from backfill_assets.ledger.records import LOST, CandidatePartition, PartitionVersion
 from backfill_assets.ledger.states import RunState, VersionState
+from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.publication.verdict import brings_back_what_was_recorded, has_recorded_rows
 
@@ -78,7 +79,7 @@ def repair(
         state=state,
         approved_by=approved_by,
         manifest=SimpleNamespace(
-            kind=kind, table=ACCEPTED.table, partitions=DAYS, publish=SimpleNamespace(keys_move=keys_move)
+            kind=kind, table=ACCEPTED.table, partitions=DAYS, change=Merge(on=("key",), keys_move=keys_move)
         ),
     )
     tx: Any = SimpleNamespace(

@@ -9,9 +9,9 @@ import pytest
 
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.planning.chosen_references import AskedReferences
+from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.publish_mode import PublishKind, PublishMode
 from backfill_assets.planning.request import Plan, PlanRequest, Staged, whole_table
 from backfill_assets.planning.windows import Window
 from backfill_assets_tests.unit.planning.test_estimates import FIRST, LAST, MIDDLE, Accepted, graph_of, plan_of
@@ -65,7 +65,7 @@ def test_of_the_days_only_chosen_partitions_are_planned_and_those_of_a_set_are_r
 
 
 def test_a_plan_over_a_table_whose_keys_move_takes_all_that_it_has_unless_rows_stay_or_references_are_chosen() -> None:
-    moving = PublishMode(kind=PublishKind.MERGE, on=("key",), keys_move=True)
+    moving = Merge(on=("key",), keys_move=True)
     earlier = FIRST + timedelta(days=50)
     state = Accepted(rows_a_day=1, others={MIDDLE: {earlier: 5, TWO: 5}})
     recorded = replace(REQUEST, references=AskedReferences(semantics=ReferenceSemantics.AS_RECORDED))
@@ -75,7 +75,7 @@ def test_a_plan_over_a_table_whose_keys_move_takes_all_that_it_has_unless_rows_s
         (replace(moving, keeps_withdrawn=True), REQUEST, None),
         (replace(moving, keys_move=False), REQUEST, None),
     ):
-        graph = replace(GRAPH, tables={**GRAPH.tables, MIDDLE: replace(GRAPH.tables[MIDDLE], publish=mode)})
+        graph = replace(GRAPH, tables={**GRAPH.tables, MIDDLE: replace(GRAPH.tables[MIDDLE], change=mode)})
         found = whole_table(request, graph, tuple(DAYS), state)
         assert found == (request if taken is None else replace(request, days=found.days, partitions=taken))
         assert (found.days.start, found.days.last) == ((earlier, THREE) if taken else (ONE, THREE))

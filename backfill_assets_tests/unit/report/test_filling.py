@@ -10,6 +10,8 @@ from backfill_assets.landing.imports import NotKnown
 from backfill_assets.ledger.errors import NotCancellable
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.errors import IncompleteWindows
+from backfill_assets.planning.kinds.change import Scope
+from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.next_steps import (
     _MOST,
@@ -19,7 +21,6 @@ from backfill_assets.planning.next_steps import (
     plan_again,
 )
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
-from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.upkeep.errors import ReproducedOtherwise
 from backfill_assets_tests.support.advice import advised, worded
 from backfill_assets_tests.support.ledger_examples import a_manifest
@@ -47,8 +48,8 @@ def test_a_derived_table_is_planned_again_without_the_days_between_its_partition
     ],
 )
 def test_a_pilot_is_planned_again_with_its_scope(scope: Scope, options: str) -> None:
-    pilot = PublishMode(kind=PublishKind.PILOT, scope=scope)
-    run = a_manifest("bf-1", days=[SECOND], inputs=READ, publish=pilot)
+    pilot = Pilot(rows=scope)
+    run = a_manifest("bf-1", days=[SECOND], inputs=READ, change=pilot)
     assert worded(plan_again(run)) == (
         f"backfill plan example --reason WHY --from 2026-01-02 --to 2026-01-02 --by NAME {options}"
     )

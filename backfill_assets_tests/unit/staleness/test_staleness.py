@@ -8,10 +8,11 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
+from backfill_assets.planning.kinds.change import Scope
+from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.manifest import configuration_of
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange, Grain
-from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.reasons import Cause, Reason, together
 from backfill_assets.planning.state import UNKNOWN_DIGEST, Basis, BasisInput
 from backfill_assets.planning.windows import SinceFirstDay, Window
@@ -166,9 +167,9 @@ def test_another_window_is_another_configuration_and_said_in_days() -> None:
 
 
 def test_rows_of_a_pilot_are_a_reason_that_names_them_beside_what_is_configured_otherwise() -> None:
-    pilot = PublishMode(kind=PublishKind.PILOT, scope=Scope(where=(("tenant", "acme"),)))
+    pilot = Pilot(rows=Scope(where=(("tenant", "acme"),)))
     piloted = Reason(cause=Cause.PILOTED, name="tenant=acme", run_id=BASIS.run_id)
-    basis = replace(BASIS, configuration=configuration_of(replace(WEEKLY, publish=pilot)))
+    basis = replace(BASIS, configuration=configuration_of(replace(WEEKLY, change=pilot)))
     ((_, _, reasons),) = found(PRESENT, basis)
     assert reasons == (piloted,)
     wider = replace(WEEKLY, inputs=(replace(EDGE, window=Window(days_back=13, days_ahead=1)),))
