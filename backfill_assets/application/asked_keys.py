@@ -87,7 +87,7 @@ def _key_of(table: Table) -> Sequence[str]:
 
 
 def _is_key(table: Table, columns: Sequence[str]) -> bool:
-    """Whether columns are the key of a table, with the column of the partition or without."""
+    """True if columns are the key of a table, with the column of the partition or without."""
     wanted = _key_of(table)
     return sorted(columns) in (sorted(wanted), sorted(wanted[1:]))
 

@@ -91,7 +91,7 @@ class _Resolved:
 
 
 def plan_capture(ws: Workspace, source: str, asked: Asked) -> CapturePlan:
-    """What a capture would read; nothing is written."""
+    """Plans a capture: what it would read. Writes nothing."""
     with _resolved(ws, _captured_source(ws, source), asked) as found:
         return found.plan
 
@@ -262,7 +262,7 @@ def _begun(
 
 
 def _behind(found: _Resolved, pace: Pace, acting: Acting) -> Callable[[], int]:
-    """How many records the group of a pace is behind, which is reported while the capture waits for it."""
+    """The number of records that the consumer group of a pace lags behind, reported while the capture waits for it."""
     stream = found.stream
     if not isinstance(stream, HasGroups):
         raise NoGroups(name=found.resolution.name)
@@ -367,7 +367,7 @@ def _has_days_of(later: CaptureRecord, earlier: CaptureRecord) -> bool:
 
 
 def _is_overtaken(scan: CaptureRecord, captures: Sequence[CaptureRecord], files: Sequence[CapturedFile]) -> bool:
-    """Whether another capture has newer records of the days of a scan, which these would lose to if it landed now."""
+    """True if another capture has newer records of the days of a scan, which these would lose to if it landed now."""
     if not scan.is_scan:
         return False
     later = {each.capture_id for each in captures[captures.index(scan) + 1 :] if not each.is_scan}
@@ -387,7 +387,7 @@ def _landed_since(
     captures: Sequence[CaptureRecord],
     files: Sequence[CapturedFile],
 ) -> bool:
-    """Whether anything else has landed on the days of a scan since it was asked for."""
+    """True if anything else has landed on the days of a scan since it was asked for."""
     before = _files_before(scan, captures, files)
     days = _days_of(ws, table, scan)
     with ws.ledger.read() as tx:
@@ -441,7 +441,8 @@ def _land(
         acting.listener(Progress(step="land", done=len(outcomes), total=len(waiting), line=line))
 
     def together(file: CapturedFile) -> tuple[str | None, OnDuplicate]:
-        """Of what is whole its capture, and how a file lands whose content has landed before."""
+        """Lands the files of a capture together: whole ones as a capture, and those whose content has landed before as
+        declared."""
         is_known = file.sha256 in known and not table.row_number
         known.add(file.sha256)
         whole = file.capture_id if records[file.capture_id].is_whole else None

@@ -51,7 +51,7 @@ _ROW_GROUP = 64_000
 
 
 def wanted_rows(kind: str | None = None, columns: Sequence[str] = (), where: str = "") -> Wanted:
-    """Which rows are asked for.
+    """The rows that are asked for.
 
     Args:
         kind: `added`, `removed` or `changed`; None for all.
@@ -133,7 +133,7 @@ def changed_page(ws: Workspace, name: str, asked: AskedPage) -> ChangedRowsPage:
 
 
 def _measured(ws: Workspace, runs: Mapping[str, Sequence[str]]) -> Mapping[str, KeyCounts]:
-    """How many keys differ, by table, whose runs were all measured by their gates."""
+    """The number of keys that differ, by table, for tables whose runs were all measured by their gates."""
     found: dict[str, KeyCounts] = {}
     with ws.ledger.read() as tx:
         for table, run_ids in runs.items():
@@ -146,7 +146,7 @@ def _measured(ws: Workspace, runs: Mapping[str, Sequence[str]]) -> Mapping[str, 
 
 
 def _has_other_reasons(compared: ComparedSides) -> bool:
-    """Whether some of what is not compared was staged."""
+    """True if some of what is not compared was staged."""
     return any(why is not WhyNotCompared.NOT_STAGED for why in compared.not_compared.values())
 
 

@@ -47,7 +47,7 @@ def places(ws: Workspace, source: SourceTable | None = None) -> Iterator[tuple[D
 
 
 def waiting(ws: Workspace, away: list[BackfillError] | None = None) -> tuple[DroppedFile, ...]:
-    """What is dropped, the oldest first, without what was given up as it is; some of it may be unfit.
+    """The dropped files, oldest first, without those that were given up unchanged; some may not be fit to land.
 
     Args:
         away: Gets why a server cannot be asked; without it that is raised.
@@ -70,7 +70,7 @@ def waiting(ws: Workspace, away: list[BackfillError] | None = None) -> tuple[Dro
 
 
 def is_used(ws: Workspace) -> bool:
-    """Whether files are dropped anywhere."""
+    """True if the domain has sources whose files are dropped."""
     return ws.settings.drop is not None or any(source.drop for source in ws.domain.sources)
 
 
@@ -138,7 +138,7 @@ def land_all_dropped(ws: Workspace, source: str, acting: Acting, *, builds: bool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Taken:
-    """What was taken of dropped files: what landed, what was refused with the reason, and how many are left."""
+    """The result of taking dropped files: what landed, what was refused and why, and how many are left."""
 
     landed: Sequence[Landed]
     refused: Mapping[str, str]
@@ -188,7 +188,7 @@ def _taken_in(ws: Workspace, acting: Acting, table: SourceTable, *, most: int | 
 def _landed_of(
     ws: Workspace, place: DropPlace, by: str, unit: Sequence[DroppedFile]
 ) -> tuple[Mapping[DroppedFile, Landed], str | None]:
-    """What landed of files that belong together, and why the others did not. Each is there before the first lands."""
+    """Lands files that belong together, once all of them are there; returns what landed, and why the others did not."""
     found: dict[DroppedFile, Landed] = {}
     try:
         with ExitStack() as until_all_landed:
@@ -203,7 +203,8 @@ def _landed_of(
 
 
 def _in_order(unit: Sequence[DroppedFile], found: Mapping[DroppedFile, Landed]) -> Iterator[tuple[DroppedFile, str]]:
-    """What is put aside, and the import that names it: a manifest first, so that none is left without its files."""
+    """The files that are set aside, with the import that names them: a manifest first, so that none is left without its
+    files."""
     ids = {each: outcome.record.import_id for each, outcome in found.items()}
     if ids and len(ids) == sum(not each.is_manifest for each in unit):
         yield from ((each, min(ids.values())) for each in unit if each.is_manifest)

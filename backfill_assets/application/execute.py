@@ -89,7 +89,7 @@ def execute(
 
 
 def executed(ws: Workspace, run_id: str, parts: Iterable[Part]) -> Executed:
-    """What the ledger has of parts of a run that were executed."""
+    """The ledger's records of the executed parts of a run."""
     done, chosen = Executed(), frozenset(parts)
     with ws.ledger.read() as tx:
         if Part.STAGE in chosen:

@@ -32,7 +32,7 @@ from backfill_assets.workspace import Workspace
 
 
 def is_taken_on(run: RunRecord) -> bool:
-    """Whether another process has taken on a follow-up already; then there is nothing to do."""
+    """True if another process has already taken on a follow-up, so that nothing is left to do."""
     return run.manifest.cause.kind is CauseKind.FOLLOW_UP and run.state not in UNFINISHED
 
 
@@ -109,13 +109,13 @@ def unfinished(ws: Workspace) -> Iterator[Unfinished]:
 
 
 def asked_follow_ups(ws: Workspace) -> tuple[Asking, ...]:
-    """What publications ask of their dependents, now or once the inputs exist."""
+    """The follow-ups that publications ask of their dependents, now or once the inputs exist."""
     with ws.ledger.read() as tx:
         return outbox.what_waits(ws, tx)
 
 
 def step_after_change(ws: Workspace) -> NextStep | None:
-    """What is left to do after readers see other rows: to follow, where a dependent can be computed again now."""
+    """The next step after accepted rows changed: follow them, where a dependent can be computed again now."""
     try:
         waits = any(wanted.partitions for asking in asked_follow_ups(ws) for wanted in asking.wanted)
     except Refused:

@@ -56,7 +56,8 @@ def unfreeze(ws: Workspace, freeze_id: str, *, by: str, reason: str) -> Unfrozen
 
 
 def _goes_on(ws: Workspace, ended: Freeze) -> NextStep | None:
-    """What builds what has waited for a freeze, where no daemon does; or another freeze for which it still waits."""
+    """The command that builds what waited for a freeze, where no daemon does; or another freeze for which it still
+    waits."""
     # Imported where a freeze ends: landed files and follow-ups bring much along.
     from backfill_assets.application.follow import step_after_change, unfinished
     from backfill_assets.landing.days import pending_days
@@ -84,6 +85,6 @@ def _goes_on(ws: Workspace, ended: Freeze) -> NextStep | None:
 
 
 def frozen_text(ws: Workspace) -> str:
-    """What is frozen now, as the text of a tick; empty when nothing is."""
+    """The present freezes, as the text of a tick; empty when nothing is frozen."""
     with ws.ledger.read() as tx:
         return "\n".join(words_of(frozen_line(each)) for each in freezes(tx))

@@ -65,7 +65,7 @@ def offered(table: SourceTable, files: Sequence[Path | FileCapture]) -> list[Fil
 def landing(
     ws: Workspace, table: SourceTable, by: str, *, on_schedule: bool = False, is_corrected: bool = False
 ) -> Landing:
-    """What landing files, an extract or a statement works with.
+    """The context in which files, an extract or a statement are landed.
 
     Args:
         on_schedule: It is the LIVE path, and no person.
@@ -89,7 +89,7 @@ def landing(
 
 
 def quarantine_of(ws: Workspace, table: SourceTable) -> Quarantine:
-    """What keeps the rejected records of a source."""
+    """The function that writes rejected records of a source into its quarantine."""
 
     def quarantine(frame: DataFrame, import_id: str) -> None:
         replace_quarantined(

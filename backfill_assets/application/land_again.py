@@ -55,7 +55,7 @@ def land_again(ws: Workspace, source: str, import_ids: Sequence[str], acting: Ac
 
 
 def preview_again(ws: Workspace, source: str, import_ids: Sequence[str]) -> AgainPreview:
-    """What `land_again` would read; nothing is kept of it."""
+    """Previews what `land_again` would read; keeps nothing."""
     table = ws.domain.source_table(source)
     chosen, _ = _chosen(ws, table, import_ids)
     with ws.ledger.read() as tx:
@@ -82,7 +82,7 @@ _AT_ONCE = 20
 
 
 def _judged_now(ws: Workspace, table: SourceTable, imports: Sequence[ImportRecord]) -> Mapping[str, Counted]:
-    """What each file has as its source is declared now."""
+    """Each file as judged by the present declaration of its source."""
     files, now = landing(ws, table, "nobody", on_schedule=True, is_corrected=True), ws.clock()
     # Landed again they are judged anew: what was in the future then may have happened.
     waiting = iter(replace(each, judged_at=now) for each in imports)

@@ -49,7 +49,7 @@ REASON = "the newest days"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advanced:
-    """What became of one table: a sentence, and whether it has failed."""
+    """The outcome of advancing one table: a sentence, and whether it failed."""
 
     sentence: str
     failed: bool = False
@@ -69,7 +69,7 @@ def live(ws: Workspace, acting: Acting) -> tuple[Advanced, ...]:
 
 
 def _captured(ws: Workspace, source: SourceTable, acting: Acting) -> Advanced:
-    """What is new in the stream of a source, as landed files; the days that they touch are built with all others."""
+    """Captures what is new in the stream of a source, as landed files; their days are built with all others."""
     # Imported where a source has a stream: it brings what lands files along.
     from backfill_assets.application.capture import Asked, capture
     from backfill_assets.capture.streams import Pace
@@ -257,7 +257,8 @@ def _newest(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> _Newest 
 
 
 def _behind(ws: Workspace, tx: ReadTransaction, table: DerivedTable, new: Sequence[date]) -> _Newest | str:
-    """What a version beside the one that readers are shown lacks: new days, others that readers see, and stale ones.
+    """The days in which a version beside the accepted table lags behind: new ones, days whose input changed, and stale
+    ones.
 
     No set and no follow-up contains it, so that nothing of the path to readers waits for it. What readers are shown and
     is stale as well is built again after that, so that both are compared over the same inputs.
@@ -289,7 +290,7 @@ def _held(ws: Workspace, tx: ReadTransaction, table: DerivedTable, new: Sequence
 
 
 def _frozen(ws: Workspace, source: SourceTable) -> str:
-    """That days have landed for which the load waits; empty when there are none."""
+    """A report that landed days wait to be loaded until a freeze ends; empty when there are none."""
     with ws.ledger.read() as tx:
         frozen = tx.freezes.over(source.name, pending_days(tx, source).days, at=tx.now)
     return "; ".join(dict.fromkeys(map(frozen_words, frozen.values())))

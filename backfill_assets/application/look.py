@@ -58,7 +58,7 @@ def status(ws: Workspace, name: str | None) -> StatusDocument | NamedDocument:
 
 
 def stale(ws: Workspace, table: str | None, days: Days | None) -> StaleDocument:
-    """What is stale, and why."""
+    """The stale partitions, with reasons."""
     from backfill_assets.report.gates_since import not_measured
     from backfill_assets.report.not_known import not_known_of
     from backfill_assets.report.read_before import read_before
@@ -115,21 +115,21 @@ def _of_one_partition(ws: Workspace, table: str, days: DayRange) -> date:
 
 
 def check(ws: Workspace, listener: Listener) -> CheckReport:
-    """Whether what is published can follow the domain, and every transform can read its inputs."""
+    """Checks that published tables can follow the domain, and that every transform can read its inputs."""
     from backfill_assets.upkeep.check import check as check_everything
 
     return check_everything(ws, listener)
 
 
 def doctor(ws: Workspace, listener: Listener) -> DoctorReport:
-    """Whether everything that the commands need is there."""
+    """Checks that everything is there that the commands need."""
     from backfill_assets.upkeep.doctor import examine
 
     return examine(ws, listener)
 
 
 def audit(ws: Workspace, listener: Listener, *, head: str | None, is_quick: bool) -> AuditReport:
-    """Whether ledger, tables and landed files agree."""
+    """Audits the home: compares the ledger, the tables and the landed files."""
     from backfill_assets.upkeep.audit import audit as audit_everything
     from backfill_assets.upkeep.audit_record import record_audit
 
@@ -139,21 +139,21 @@ def audit(ws: Workspace, listener: Listener, *, head: str | None, is_quick: bool
 
 
 def last_audit(ws: Workspace) -> LastAudit | None:
-    """What the last audit found, and what is known of the time after it; None without one."""
+    """The findings of the last audit, and what is known of the time after it; None without an audit."""
     from backfill_assets.upkeep.audit_record import last_audit_now
 
     return last_audit_now(ws)
 
 
 def staleness(ws: Workspace) -> tuple[Staleness, ...]:
-    """What is stale of every table, as `calendar` takes it."""
+    """The stale partitions of every table, as input for `calendar`."""
     from backfill_assets.staleness.find import stale_tables
 
     return stale_tables(ws)
 
 
 def metrics(ws: Workspace, counts: EventCounts | None, stale: Sequence[Staleness] | None) -> MetricsDocument:
-    """What is watched, as of now.
+    """The present values of the watched metrics.
 
     Args:
         counts: What the events added up to when they were counted last; None to count all of them.
@@ -238,7 +238,7 @@ def trace(
 
 
 def code(ws: Workspace, named: str, *, texts: bool, folder: Path | None) -> CodeDocument:
-    """What a code digest, or that of a run, stands for.
+    """The archived code behind a code digest or a run.
 
     Args:
         texts: With the lines that count.
@@ -267,7 +267,7 @@ def code(ws: Workspace, named: str, *, texts: bool, folder: Path | None) -> Code
 
 
 def code_difference(ws: Workspace, before: str, after: str) -> CodeDifference:
-    """How the code of two digests, or runs, differs."""
+    """The difference between the code of two digests or runs."""
     from backfill_assets.report.code import code_difference as difference
     from backfill_assets.report.code import code_named
 
@@ -282,12 +282,12 @@ def word_without_value(ws: Workspace, table: str, days: DayRange, word: str) -> 
 
 
 def accepted_rows(ws: Workspace, table: str) -> int:
-    """How many rows readers see of a table."""
+    """The number of accepted rows of a table."""
     with ws.ledger.read() as tx:
         return sum(claim.rows for claim in tx.versions.claims(table).values())
 
 
 def staged_partitions(ws: Workspace, run_id: str) -> Mapping[date, CandidatePartition]:
-    """What a run has staged, as the ledger knows it by now."""
+    """The partitions that a run has staged so far, according to the ledger."""
     with ws.ledger.read() as tx:
         return tx.candidates.of_run(run_id)

@@ -27,7 +27,7 @@ _MOST_ESTIMATED = 50
 
 
 class MetricKind(StrEnum):
-    """How a metric behaves."""
+    """The kind of a metric: how its value may change."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -55,14 +55,14 @@ class Metric:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsDocument:
-    """What is watched."""
+    """The watched metrics."""
 
     as_of: datetime  #: The instant of the values.
     metrics: tuple[Metric, ...]  #: By name.
 
 
 def metrics(ws: Workspace, counts: EventCounts, stale: Sequence[Staleness] | None) -> MetricsDocument:
-    """What is watched, as of now.
+    """The present values of the watched metrics.
 
     Args:
         counts: What the events add up to; it is continued to the last event.
@@ -195,7 +195,8 @@ def _age(since: datetime, as_of: datetime) -> float:
 
 
 def _estimated(tx: ReadTransaction) -> Metric:
-    """How long what is planned will take to stage and to measure, where earlier runs of the table tell."""
+    """The expected durations of staging and measuring planned runs, where earlier runs of the table allow an
+    estimate."""
     seconds: dict[str, float] = {}
     for header in tx.runs.headers(states=NOT_STAGED, limit=_MOST_ESTIMATED):
         try:

@@ -117,7 +117,7 @@ def _require_name(name: str, folder: Path) -> None:
 
 
 def _is_module(name: str, folder: Path) -> bool:
-    """Whether Python imports something of this name; an empty folder on its path is a package of none."""
+    """True if Python imports something of this name; an empty folder on its path is a package of none."""
     found = find_spec(name)
     return found is not None and list(found.submodule_search_locations or ()) != [str(folder)]
 

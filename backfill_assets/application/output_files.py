@@ -60,7 +60,7 @@ def _remove_left_parts(file: Path) -> None:
 
 
 def _is_left(part: Path) -> bool:
-    """Whether it is a file, and no process holds its lock; where nothing can be locked, that is not known."""
+    """True if it is a file, and no process holds its lock; where nothing can be locked, that is not known."""
     try:
         opened = os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

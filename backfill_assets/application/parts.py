@@ -44,7 +44,7 @@ def part_of(stage: Stage) -> Part:
 
 
 def stages(ws: Workspace, run_id: str) -> tuple[Stage, ...]:
-    """What a run does, step by step: the list that `plan` prints and the loop executes.
+    """The steps of a run: the list that `plan` prints and the loop executes.
 
     Of a run of a set, these are the stages of the set that concern it.
     """

@@ -195,7 +195,7 @@ def plan_table(
 
 
 def _repairs_lost(ws: Workspace, request: PlanRequest) -> bool:
-    """Whether a request for a repair concerns lost files, which are put back at once."""
+    """True if a repair is requested for lost files, which are put back at once."""
     if request.kind is not Kind.REPAIR:
         return False
     table = ws.domain.derived_table(request.table, days=request.days)
@@ -284,7 +284,7 @@ def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name
 
 
 def _has_expired(plan: Plan) -> bool:
-    """Whether some of what the left out partitions read has expired."""
+    """True if some inputs of the partitions that were left out have expired."""
     return any(not plan.expired.get(each.table, {}).keys().isdisjoint(each.partitions) for each in plan.lacks)
 
 
@@ -330,7 +330,7 @@ def _of_runs(ws: Workspace, tx: ReadTransaction, plans: Sequence[Plan]) -> Plann
 
 
 def described(ws: Workspace, planned: Plan | PlannedSet | NothingToRebuild) -> PlanDocument | SetPlan | NothingPlanned:
-    """What was planned, as a document."""
+    """The document of a planned change."""
     match planned:
         case Plan():
             return described_plan(ws, planned)
@@ -344,7 +344,7 @@ def described(ws: Workspace, planned: Plan | PlannedSet | NothingToRebuild) -> P
 
 
 def _rows_in_scope(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> int | None:
-    """How many accepted rows have the values that a pilot, or all phases of one, name; None where it is not known."""
+    """The number of accepted rows in the scope of a pilot, or of all its phases; None where it is not known."""
     manifest = runs[0]
     scope = manifest.change.scope
     if scope is None:

@@ -83,14 +83,14 @@ def _is_pending(ws: Workspace, table: SourceTable) -> bool:
 
 
 def _are_lost(ws: Workspace, table: SourceTable, days: Collection[date]) -> bool:
-    """Whether files of accepted days are lost: what a person asks for by its days is a repair then."""
+    """True if files of accepted days are lost, so that a request for these days is a repair."""
     with ws.ledger.read() as tx:
         accepted = tx.versions.accepted(table.name, days)
     return bool(lost_versions(ws, table, accepted))
 
 
 def _changed_columns(ws: Workspace, table: SourceTable) -> tuple[ColumnChange, ...]:
-    """How the columns that readers of a source see change with its next load.
+    """The changes of the columns that readers of a source see with its next load.
 
     Its Delta table keeps the columns of earlier contracts, so the contract of the latest load says which it had.
     """

@@ -38,7 +38,7 @@ def propose(ws: Workspace, *, by: str, dry_run: bool = False) -> ProposeReport:
 
 
 def step_after_landing(ws: Workspace, source: str) -> NextStep | None:
-    """What is left to do after days of a source have changed: to follow within the lateness, and to propose the rest.
+    """The next step after days of a source changed: follow them within the lateness, and propose the rest.
 
     What other sources have changed is not about it, unless one proposal restates both.
     """
@@ -113,7 +113,7 @@ def step_after_reading(ws: Workspace, outcome: LandReport) -> NextStep | None:
 
 
 def _filled_before(source: str, days: Sequence[date]) -> NextStep:
-    """That days were built without events, which nothing explains any more."""
+    """Reports days that were built without events although nothing explains that any more."""
     many = f"{count_of(len(days), 'day')} ({describe(Grain.DAILY, days)})"
     said = f"{source} has {many} without events that lay between others as its files were read before, and nothing "
     return step(

@@ -34,7 +34,7 @@ class Recorder(Protocol):
         """
 
     def is_elsewhere(self, run_id: str) -> bool:
-        """Whether another process is recorded to be executing the run."""
+        """True if another process is recorded as executing the run."""
 
     def catch_up(self, ws: Workspace) -> None:
         """Marks recorded runs as failed whose process is gone, and records what is accepted where that was missed."""
@@ -122,7 +122,7 @@ class LazyRecorder(Generic[R]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acting:
-    """Who acts, what records it, and who is notified of the progress."""
+    """The context of an action: who acts, what records it, and who is notified of its progress."""
 
     by: str  #: The person, or the part of the system such as `follow`.
     recorder: Recorder

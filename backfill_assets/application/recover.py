@@ -222,7 +222,7 @@ def _unknown_files(ws: Workspace, table: str) -> Sequence[str]:
 
 
 def _at_work(ws: Workspace, what: str, name: str, work_id: str) -> RecoveredWork | None:
-    """That another process publishes or rolls back just now, as far as can be seen from here; None if it does not."""
+    """The work, if another process publishes or rolls back just now, as far as it can be seen from here; else None."""
     with ws.ledger.read() as tx:
         lease, at = tx.leases.get(work_id), tx.now
         if lease is None or lease.machine == this_process() or not lease.is_alive(at):

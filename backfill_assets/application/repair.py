@@ -56,7 +56,7 @@ class AsRecorded(LedgerState):
 
 
 def repair_of(ws: Workspace, tx: ReadTransaction, table: DerivedTable, request: PlanRequest, as_of: datetime) -> Repair:
-    """What a request for a repair plans. Where nothing is lost, it is a plan like any other.
+    """Plans a requested repair. Where nothing is lost, the plan is like any other.
 
     Raises:
         Refused: The lost rows were computed by several releases, of several scopes, with several versions of references

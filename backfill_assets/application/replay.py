@@ -64,7 +64,7 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayAsked:
-    """What a person asks to be sent."""
+    """A person's request to send records."""
 
     subject: str  #: A run, a source or a derived table.
     into: str  #: The topic or the stream.
@@ -82,7 +82,7 @@ class _Resolved:
 
 
 def plan_replay(ws: Workspace, asked: ReplayAsked) -> ReplayPlan:
-    """What a replay would send; nothing is written.
+    """Plans a replay: what it would send. Writes nothing.
 
     Raises:
         Refused: The table declares no replay, there is nothing, or the target is one that may not be written to.
@@ -188,7 +188,8 @@ def close_replay(ws: Workspace, replay_id: str, *, by: str, reason: str) -> Repl
 
 
 def _resolved(ws: Workspace, asked: ReplayAsked, *, by: str, reason: str) -> _Resolved:
-    """What is asked for, as it would be in the ledger; the replay that has the target, if it is the same."""
+    """Resolves a request to a replay as the ledger would record it; returns the replay that has the target, if it is
+    the same."""
     table = _table(ws, asked)
     sink, declared = _sink(ws, table, asked.into), _declared(table)
     place, there = sink.place, sink.found()
@@ -264,7 +265,7 @@ def _table(ws: Workspace, asked: ReplayAsked) -> SourceTable | DerivedTable:
 def _parts(
     ws: Workspace, table: SourceTable | DerivedTable, asked: ReplayAsked, period: tuple[datetime, datetime] | None
 ) -> Parts:
-    """What is sent, pinned.
+    """The parts that are sent, pinned.
 
     Raises:
         Refused: A run is not what readers see, or a key has several rows.
@@ -351,7 +352,7 @@ def _with_target(ws: Workspace, found: _Resolved, *, by: str) -> ReplayRecord:
 
 
 def _begun(ws: Workspace, sink: Sink, record: ReplayRecord, sender: Sender, *, by: str) -> int:
-    """How many records are in the target already.
+    """The number of records that are in the target already.
 
     Raises:
         Refused: The cluster of a topic has forgotten that, so that no process can go on.
@@ -419,7 +420,7 @@ def _batches(records: OutgoingRecords, done: int, pace: Pace) -> Iterator[list[O
 
 
 def _plan(ws: Workspace, table: SourceTable | DerivedTable, record: ReplayRecord) -> ReplayPlan:
-    """What is sent, and of which keys of it newer records were rejected: consumers get their last accepted versions."""
+    """Plans what is sent, and of which keys newer records were rejected: consumers get their last accepted versions."""
     if record.is_as_captured or not isinstance(table, SourceTable):
         return ReplayPlan(record=record)
     days = {date.fromisoformat(each.name) for each in record.parts if each.kind is PartKind.PARTITION}

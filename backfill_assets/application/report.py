@@ -41,7 +41,7 @@ def report_html(ws: Workspace, name: str) -> str:
 
 
 def report_markdown(ws: Workspace, name: str) -> str:
-    """The same in short, as Markdown."""
+    """The report in short, as Markdown."""
     return markdown_page(report_page(ws, name))
 
 

@@ -34,7 +34,7 @@ def approved(ws: Workspace) -> tuple[str, ...]:
 
 
 def is_approved_by_a_person(run: RunRecord) -> bool:
-    """Whether a person has approved exactly this manifest; the authority of that person is asked at the swap."""
+    """True if a person has approved exactly this manifest; that person's authority is checked at the swap."""
     return run.approval is ApprovalState.APPROVED and run.approved_by is not None and not is_policy(run.approved_by)
 
 
@@ -126,7 +126,7 @@ def remember(ws: Workspace, sensor: Sensor, given_up: Collection[GivenUp]) -> No
 
 
 def stuck_text(ws: Workspace, sensor: Sensor) -> str:
-    """What a sensor has given up and how it is cleared, as the text of a tick; empty when there is nothing."""
+    """The work that a sensor abandoned and how it is cleared, as the text of a tick; empty when there is none."""
     with ws.ledger.read() as tx:
         stuck = still_stuck(ws, tx, sensor)
     return "\n".join(words_of(stuck_words(stuck_document(work))) for work in stuck)

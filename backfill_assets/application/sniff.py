@@ -71,7 +71,7 @@ def _of_files(files: Sequence[Path], name: str, *, clock: Clock) -> Proposal:
 
 
 def is_plain_folder(path: Path) -> bool:
-    """Whether a path is a folder without the log of a table."""
+    """True if a path is a folder without the log of a table."""
     return path.is_dir() and not is_delta(path) and newest_metadata(path) is None
 
 
@@ -105,6 +105,6 @@ def _name_of(files: Sequence[Path], given: Sequence[Path]) -> str:
 
 
 def _beginning(names: Sequence[str]) -> str:
-    """What all names begin with."""
+    """The prefix that all names share."""
     first, last = min(names), max(names)
     return first[: next((place for place, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]

@@ -41,7 +41,7 @@ _FILE = re.compile(r"\.(csv|tsv|txt|json|jsonl|ndjson|geojson|parquet|avro|xlsx|
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """How what is behind an address is reached."""
+    """The way in which the content behind an address is reached."""
 
     settings: Mapping[str, str] = field(default_factory=dict)  #: Settings of the client of Kafka.
     #: Secret settings of it, or secret headers of an API, each with the name of an environment variable.
@@ -123,7 +123,7 @@ def _of_topic(text: str, name: str, reached: Reached, *, as_of: datetime) -> Pro
 
 
 def is_object(value: bytes) -> bool:
-    """Whether a value is a JSON object."""
+    """True if a value is a JSON object."""
     try:
         return isinstance(json.loads(value), dict)
     except (ValueError, RecursionError):

@@ -23,7 +23,7 @@ from backfill_assets.workspace import Workspace
 def complete_extract(
     days: DayRange, *, where: Mapping[str, str], reason: str, confirmed_by: str | None = None
 ) -> Extract:
-    """What files are stated to be: everything of some days, or of those of their rows with some values."""
+    """The statement about files: they are complete for some days, or for those of their rows with some values."""
     return Extract(days=days, where=where, reason=reason, confirmed_by=confirmed_by)
 
 
@@ -60,7 +60,7 @@ def require_another(table: SourceTable, confirmed_by: str | None, acting: Acting
 def preview_extract(
     ws: Workspace, source: str, files: Sequence[Path | FileCapture], extract: Extract, by: str
 ) -> ExtractPreview:
-    """What `land_as_extract` would withdraw; nothing lands."""
+    """Previews what `land_as_extract` would withdraw; lands nothing."""
     table = ws.domain.source_table(source)
     found = preview(landing(ws, table, by), offered(table, files), extract, now=ws.clock())
     allowed = table.most_withdrawn_percent

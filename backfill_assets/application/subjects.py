@@ -90,7 +90,7 @@ class Run:
         return self.report()
 
     def compute(self, acting: Acting) -> None:
-        """The same, without the report for a reviewer, which reads much of the ledger."""
+        """Computes the run without a report for the reviewer, which reads much of the ledger."""
         # Imported where rows are computed: what is asked of a run otherwise is answered without Spark's functions.
         from backfill_assets.candidates.stage import require_stageable
 
@@ -325,7 +325,7 @@ def subject_of(ws: Workspace, name: str) -> Subject:
 
 
 def named(ws: Workspace, name: str) -> Subject | Asked:
-    """What has that id; its first request checks that the ledger has it."""
+    """The subject with this id; its first request checks that the ledger has it."""
     if AskedKind.of_id(name):
         from backfill_assets.application.asked import Asked
 

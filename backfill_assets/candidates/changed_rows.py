@@ -39,7 +39,7 @@ MEMORY, THREADS = "256MiB", 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Which rows are asked for."""
+    """The selection of rows that a reader asks for."""
 
     kinds: tuple[str, ...] = DIFFERENT  #: How their keys differ.
     #: The columns that are compared and given, besides those of the key; all of them where it is empty.
@@ -62,7 +62,7 @@ class ComparedGroup:
     connection: DuckDBPyConnection
 
     def keys(self) -> Mapping[str, int]:
-        """How many keys differ in each of the ways that are asked for."""
+        """The number of keys that differ in each of the ways that are asked for."""
         found = self.connection.sql(f"SELECT kind, count_if(is_first) FROM ({self.query}) GROUP BY kind")
         return dict(found.fetchall())
 
@@ -74,12 +74,12 @@ class ComparedGroup:
 
 
 def keys_in(batch: pa.RecordBatch) -> Mapping[str, int]:
-    """How many keys differ in each way, of which a batch of rows has the first row."""
+    """The number of keys that differ in each way, for keys whose first row is in a batch of rows."""
     return Counter(batch.filter(batch.column("is_first")).column("kind").to_pylist())
 
 
 def shape_of_rows(table: Table, wanted: Wanted = EVERY) -> Shape:
-    """How rows of a table are compared for a reader of them."""
+    """The shape in which rows of a table are compared for a reader."""
     key = key_columns(table)
     values = [name for name in business_schema(table).fieldNames() if name not in key]
     chosen = tuple(name for name in values if not wanted.columns or name in wanted.columns)

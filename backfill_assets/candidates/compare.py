@@ -54,7 +54,7 @@ class Sides:
 
     @property
     def is_small(self) -> bool:
-        """Whether one machine reads them."""
+        """True if one machine reads both sides."""
         return self.size_bytes <= self.ws.settings.compare_in_spark_above
 
     def of(self, partitions: Iterable[date]) -> Sides:
@@ -167,7 +167,7 @@ def _columns(shape: Shape, files: Sequence[OpenedFiles]) -> Mapping[str, pa.Data
 
 
 def _has(files: OpenedFiles | None, columns: Mapping[str, pa.DataType]) -> bool:
-    """Whether files have these columns, of these types."""
+    """True if files have these columns, of these types."""
     if files is None:
         return True
     return files.columns is not None and columns.items() <= files.columns.items() and bool(columns)

@@ -61,7 +61,7 @@ class ComparedSides:
 
 
 def sides_of_run(ws: Workspace, run_id: str, *, with_equal: bool = False) -> ComparedSides:
-    """What a run has staged, and what it was compared with.
+    """The staged rows of a run, and the rows with which they were compared.
 
     Args:
         with_equal: Whether partitions whose rows are known to be equal are among the sides as well.
@@ -129,7 +129,7 @@ def _compared_with(
 def sides_of_states(
     ws: Workspace, table: Table, before: int, after: int, partitions: Iterable[date] | None = None
 ) -> ComparedSides:
-    """What readers saw of a table in two of its versions.
+    """The two states of a table that readers saw in two of its versions.
 
     Args:
         before: The earlier one.

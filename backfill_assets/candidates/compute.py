@@ -135,7 +135,7 @@ def returned_rows(
     files: PinnedFiles,
     state: State | None = None,
 ) -> DataFrame:
-    """What the transform of a run returns for some output partitions: rows, or changes; see `derived_rows`."""
+    """The rows or changes that the transform of a run returns for some output partitions; see `derived_rows`."""
     references = load_pinned(ws.domain, manifest.references, ws.reference_archive)
     spark = ws.spark()
     own: dict[str, DataFrame] = {}

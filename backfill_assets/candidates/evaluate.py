@@ -90,7 +90,7 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
-    """What the gates of a run found."""
+    """The results of the gates of a run."""
 
     run_id: str
     results: tuple[GateResult, ...]  #: One per gate and partition.
@@ -257,7 +257,7 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
 
 
 def _measured(work: Gating) -> Findings:
-    """What the staged rows and their files are, beside the accepted ones."""
+    """Measures the staged rows and their files beside the accepted ones."""
     ws, table = work.ws, work.table
     breakdown = breakdown_of(table)
     found = contents(work.staged_rows, table, schema=business_schema(table), breakdown=breakdown)
@@ -299,7 +299,7 @@ def _beside_accepted(work: Gating, found: Findings) -> Findings:
 
 
 def _asked(work: Gating) -> Measuring | None:
-    """What the gates on rows that fail are asked of; None where the table declares none."""
+    """The rows that the gates on failing rows examine; None where the table declares no such gates."""
     gates = [gate for gate in work.gates if isinstance(gate, Failing)]
     # Rows of which the files are lost are known where the candidate has exactly them.
     unread, known = {*work.lost, *work.otherwise}, _as_recorded(work)
@@ -338,7 +338,7 @@ def _with_lost(work: Gating, measured: Mapping[date, Measured], equal: Collectio
 
 
 def _row_changes(work: Gating, breakdown: Breakdown, differing: Iterable[date]) -> tuple[RowChanges, ...]:
-    """How much of the measure that its table tolerates the rows of a run change; nothing where it tolerates none."""
+    """The changes of the measure on which a table declares a tolerance; nothing where it declares none."""
     table = work.table
     if not isinstance(table, DerivedTable) or table.tolerance is None or work.found.new:
         return ()

@@ -42,7 +42,7 @@ def all_removed(partition: date, accepted: PartitionVersion | None) -> Measured:
 
 
 def expiring(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> Mapping[date, ExpiringPartition]:
-    """What speaks against letting the snapshots of a run expire, by partition; it reads the ledger alone."""
+    """The objections to letting the snapshots of a run expire, by partition; reads the ledger alone."""
     table = ws.domain.tables.get(manifest.table)
     keep = table.keep if isinstance(table, DerivedTable) else None
     others = no_longer_expires(manifest, keep, tx.versions.claims(manifest.table))

@@ -42,7 +42,7 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, kw_only=True)
 class Measuring:
-    """What the gates of a table that are about rows which fail are asked of."""
+    """The rows that a table's gates on failing rows examine."""
 
     ws: Workspace
     table: Table
@@ -80,12 +80,12 @@ class Measuring:
 
     @property
     def reads(self) -> tuple[GateReads, ...]:
-        """What gates read besides, as it is recorded."""
+        """The other inputs that gates read, as they are recorded."""
         return tuple(each.reads for each in self.pinned.values())
 
     @cached_property
     def called(self) -> Called:
-        """What each gate describes as the rows that fail it; nothing is computed."""
+        """The failing rows as each gate describes them; computes nothing."""
         return {gate.name: self._called(gate) for gate in self.gates}
 
     def _called(self, gate: Failing) -> FailingFrame:
@@ -129,7 +129,7 @@ def measuring_run(
     accepted: Callable[[], DataFrame],
     unread: Sequence[date],
 ) -> Measuring | None:
-    """What gates are asked of a run; None without gates. What they read besides is pinned now."""
+    """The rows that the gates of a run examine; None without gates. Their other inputs are pinned now."""
     if not gates:
         return None
     references = manifest.references
@@ -209,7 +209,7 @@ def _require_types(gate: Failing, table: Table, frames: Frames) -> None:
 
 
 def counted(work: Measuring) -> Mapping[str, FailingRows]:
-    """How many rows fail each gate, by partition.
+    """The number of rows that fail each gate, by partition.
 
     Raises:
         ContractBroken: A gate failed, its code in Spark's Python processes is not the code that was agreed to, or a row

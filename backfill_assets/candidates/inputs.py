@@ -145,7 +145,8 @@ def require_merged_with_present(tx: ReadTransaction, manifest: Manifest) -> None
 
 
 def replaced_since(tx: ReadTransaction, manifest: Manifest) -> Sequence[date]:
-    """Of a run that keeps accepted rows or merges with them, the partitions that have other rows than it has pinned."""
+    """The partitions whose rows have changed since a run pinned them, for runs that keep accepted rows or merge with
+    them."""
     present = manifest.change.claims_merged(partial(tx.versions.claims, manifest.table), manifest.partitions)
     if manifest.base is None or present is None:
         return ()
@@ -165,5 +166,5 @@ def files_read(read: Reads, files: PinnedFiles) -> tuple[FileSet, ...]:
 
 
 def rows_read(reads: Iterable[Reads], files: PinnedFiles) -> int:
-    """How many rows a call reads."""
+    """The number of rows that a call reads."""
     return sum(file_set.rows for read in reads for file_set in files_read(read, files))

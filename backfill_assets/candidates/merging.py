@@ -69,8 +69,8 @@ class MergedRows:
         return self._with_accepted_version(ranked).where(~self._is_older()).drop(_ACCEPTED_VERSION)
 
     def measured(self, staged: DataFrame) -> Mapping[date, MergedPartition]:
-        """What the changes are, which accepted rows none of them names, and whether the other staged rows are exactly
-        those that stay, by partition.
+        """Measures, by partition, what the changes are, which accepted rows none of them names, and whether the other
+        staged rows are exactly those that stay.
 
         Args:
             staged: The staged rows of these partitions.
@@ -143,13 +143,13 @@ class MergedRows:
         return changes.join(known.agg(F.max(mode.version).alias(_ACCEPTED_VERSION)), self._on, "left")
 
     def _taken_back(self, named: DataFrame) -> Mapping[date, int]:
-        """How many accepted rows of these partitions have a key that no change names, by partition."""
+        """The number of accepted rows of these partitions whose key no change names, by partition."""
         column = self.table.partition.column
         lost = self._accepted(inside=True).join(named.select(*self._on), self._on, "left_anti")
         return {row[column]: row["count"] for row in lost.groupBy(column).count().collect()}
 
     def _elsewhere(self, named: DataFrame) -> Mapping[date, tuple[date, ...]]:
-        """Which partitions outside of the run have to be in it, by partition of the run.
+        """The partitions outside the run that must be in it, by partition of the run.
 
         Those with accepted rows of changed keys; and unless rows stay that were taken back, all of them for a key whose
         row is not there any more or is an older one, and for one that a delete there may name: an earlier change of it

@@ -55,7 +55,7 @@ class PilotedRows:
         return taken.drop(_IS_TAKEN, _IS_COMPUTED)
 
     def measured(self, staged: DataFrame) -> Mapping[date, PilotedPartition]:
-        """How many rows the scope has, and whether those outside of it are the accepted ones, by partition.
+        """Measures, by partition, how many rows the scope has, and whether the rows outside it are the accepted ones.
 
         Args:
             staged: The staged rows of these partitions.
@@ -81,7 +81,7 @@ class PilotedRows:
 
 
 def is_inside(scope: Scope) -> Column:
-    """Whether a row is in a scope; one without a value in a named column is outside of what is named."""
+    """True if a row is in a scope; a row without a value in a named column is outside."""
     named = [F.coalesce(F.col(column).cast("string") == F.lit(value), F.lit(False)) for column, value in scope.where]
     found = reduce(Column.__and__, named)
     return ~found if scope.is_rest else found

@@ -112,8 +112,8 @@ def _at_the_ends(work: _Proving, stage: Prove) -> tuple[Proven, ...]:
 
 
 def _between_chunks(work: _Proving, stage: Prove, chunks: Iterable[ChunkRecord]) -> Proven:
-    """What chunks computed of their neighbours, by the checksum that staging recorded; computed again only to show the
-    rows that differ."""
+    """Compares what chunks computed of their neighbours by the checksums that staging recorded; computes it again only
+    to show the rows that differ."""
     recorded = {chunk.number: chunk.seam_checksum for chunk in chunks}
     partitions = compared_by(stage.between_chunks)
     again = {partition: _without_differences(work, partition) for partition in partitions}
@@ -171,7 +171,7 @@ def _in_other_tasks(session: SparkSession) -> Iterator[None]:
 def _differences(
     work: _Proving, rows: DataFrame, partitions: Sequence[date]
 ) -> tuple[Mapping[date, Measured], tuple[SampledRow, ...]]:
-    """How the recomputed rows of partitions differ from the staged ones, with examples from the first."""
+    """The differences between the recomputed and the staged rows of partitions, with examples from the first one."""
     ws, table = work.ws, work.table
     schema, column = business_schema(table), F.col(table.partition.column)
     files = [work.staged[partition] for partition in partitions]

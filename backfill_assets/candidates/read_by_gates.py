@@ -29,7 +29,7 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinned:
-    """What a gate reads, and what it lacks."""
+    """The pinned inputs of a gate, and those that are missing."""
 
     reads: GateReads  #: What it reads, as it is recorded.
     #: By partition that is measured, a table and its partitions that are not there and have to be.

@@ -77,7 +77,7 @@ def stored_rows_of(ws: Workspace, table: DerivedTable, file_sets: Iterable[FileS
 
 
 def is_lifted(table: Table, file_set: FileSet) -> bool:
-    """Whether the rows of these files are lifted as they are read."""
+    """True if the rows of these files are lifted as they are read."""
     return isinstance(table, SourceTable) and table.read_as(contract_of(file_set)) != table.contract_version
 
 

@@ -108,8 +108,8 @@ def _stopped(ws: Workspace, work: LeasedRun, error: Exception) -> SparkStopped:
 
 
 def _place_of(ws: Workspace, work: LeasedRun, error: Exception) -> str:
-    """Which column of an input has the value that Spark could not read, with the key of its first row; Spark does not
-    say it."""
+    """The column of an input whose value Spark could not read, with the key of its first row; Spark does not report
+    it."""
     value = text_refused(error)
     if value is None or work.session is None:
         return ""

@@ -367,8 +367,8 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
 
 
 def _content_of(table: Table, chunk: Chunk) -> Sequence[Column]:
-    """What is observed of the rows of a chunk while they are written, without a further pass: what something is
-    compared with. For most chunks that is nothing: the gates read back what was written."""
+    """The metrics observed while the rows of a chunk are written, without a further pass, for later comparison. Most
+    chunks need none: the gates read back what was written."""
     hashes = hashes_of_row(business_schema(table))
     found: list[Column] = []
     if _is_continued(table):
@@ -381,7 +381,7 @@ def _content_of(table: Table, chunk: Chunk) -> Sequence[Column]:
 
 
 def _is_continued(table: Table) -> bool:
-    """Whether each chunk, a snapshot, is computed from the one before; it has no neighbours to compute once more."""
+    """True if each chunk, a snapshot, is computed from the one before; no neighbours are computed once more then."""
     return isinstance(table, DerivedTable) and table.state is not None
 
 
@@ -479,7 +479,7 @@ def _kept_snapshot(work: Staging, chunk: Chunk) -> CandidatePartition | None:
 
 
 def _provenance(ws: Workspace, manifest: Manifest, chunk: Chunk, inputs: PinnedFiles) -> Mapping[date, Provenance]:
-    """What each partition of a chunk was computed from (DESIGN, Identity)."""
+    """The inputs from which each partition of a chunk was computed (DESIGN, Identity)."""
     of_run = DerivedProvenance(
         code=manifest.code_digest,
         configuration=manifest.configuration_digest,

@@ -37,7 +37,7 @@ BEFORE = "accepted before"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsUsual:
-    """What the gates on the usual found."""
+    """The results of the gates on the usual."""
 
     verdicts: Mapping[str, Mapping[date, Verdict]]  #: By gate and partition.
     points: tuple[UsualPoint, ...]  #: The numbers behind them.
@@ -49,7 +49,7 @@ NOT_ASKED = AsUsual(verdicts={}, points=(), reads=())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BothSides:
-    """What was measured of the partitions of a run."""
+    """The measures of a run's partitions and of the accepted ones."""
 
     staged: Mapping[date, Measured]  #: The staged rows; partitions without rows are absent.
     accepted: Mapping[date, PartitionVersion]  #: The accepted versions of the same partitions.
@@ -105,7 +105,7 @@ def as_usual(ws: Workspace, manifest: Manifest, table: Table, asked: Sequence[Ga
 def _reads(
     manifest: Manifest, gate: Usual, before: Mapping[date, Sequence[date]], claims: Mapping[date, Claim]
 ) -> GateReads:
-    """What a gate was compared with, as it is recorded; a partition that was not accepted has version 0."""
+    """The partitions with which a gate compared, as they are recorded; one that was not accepted has version 0."""
     pins = tuple(
         PinnedPartition(
             partition=each,
@@ -131,7 +131,7 @@ def _needs_cells(gate: Usual) -> bool:
 
 
 def _is_count(ws: Workspace, table: Table, gate: Usual, breakdown: Breakdown | None) -> bool:
-    """Whether a measure counts rows: all of them, or those that meet a condition."""
+    """True if a measure counts rows: all of them, or those that meet a condition."""
     if gate.measure == ROWS or breakdown is None:
         return True
     # Of no rows: only the type of the expression is asked for.
@@ -171,7 +171,7 @@ def _read_cells(
 def _far_groups(
     tx: ReadTransaction, gate: Usual, far: Mapping[date, tuple[str, bool]], claims: Mapping[date, Claim]
 ) -> Mapping[tuple[date, tuple[str | None, ...]], str]:
-    """Which groups of accepted partitions were far from the usual, on which side."""
+    """The groups of accepted partitions that were far from the usual, and on which side."""
     found: dict[tuple[date, tuple[str | None, ...]], str] = {}
     for run_id in sorted({claims[p].run_id for p in far}):
         for point in tx.samples.latest(run_id, UsualPoint):

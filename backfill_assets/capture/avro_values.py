@@ -32,7 +32,7 @@ _MOST_PLACES = 1_000
 
 
 def avro_decoder(schema: Schema, schema_id: int) -> Decode:
-    """How values of a schema are read.
+    """The decoder of values of a schema.
 
     Raises:
         BrokenValue: It is no schema.
@@ -66,7 +66,7 @@ def avro_decoder(schema: Schema, schema_id: int) -> Decode:
 
 
 def avro_reader(schema: str, problems: MutableSequence[str]) -> Callable[[IO[bytes]], Any]:
-    """How records of a file are read, one behind the other.
+    """The reader of consecutive records of a file.
 
     Args:
         schema: The one that the file has.
@@ -154,7 +154,7 @@ def _date(days: int, *_: Any) -> str:
 
 
 def time_of(unit: int, suffix: str) -> Callable[..., str]:
-    """How a number of so many units to a second, since 1970, is written as a time."""
+    """The time that is written as a number of units since 1970."""
 
     def read(value: int, *_: Any) -> str:
         seconds, rest = divmod(value, unit)

@@ -84,7 +84,7 @@ class Debezium:
 
     @property
     def has_database(self) -> bool:
-        """Whether the names of its tables have three parts."""
+        """True if the names of its tables have three parts."""
         return (self.table or self.tables).count(".") > 1 and self.connector != MONGODB
 
 
@@ -124,7 +124,7 @@ def as_delete(key: bytes | None, before: Keyed | None, after: Keyed | None) -> s
 
 
 def _payload(written: bytes | None) -> tuple[object, object]:
-    """What a key or a value says, and its schema; nothing where it is no JSON."""
+    """The payload of a key or a value, and its schema; nothing where it is not JSON."""
     try:
         found = as_written(written or b"null")
     except ValueError:
@@ -135,7 +135,7 @@ def _payload(written: bytes | None) -> tuple[object, object]:
 
 
 def has_place(event: Keyed | None) -> bool:
-    """Whether a record says where in the feed it is, as changes do, and heartbeats do not."""
+    """True if a record has a position in the feed, as changes have and heartbeats have not."""
     return _source(event) is not None
 
 

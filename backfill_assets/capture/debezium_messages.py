@@ -57,7 +57,7 @@ _connector = re.compile(rb'"connector"\s*:\s*"([^"\\]+)"')
 
 
 def kind_of_message(line: bytes) -> str:
-    """What a line is that is passed over; empty for any other line."""
+    """The kind of a line that is passed over; empty for any other line."""
     if _is_change.search(line):
         return ""
     found = _document(line)
@@ -71,7 +71,7 @@ def kind_of_message(line: bytes) -> str:
 
 @dataclass(slots=True)
 class Messages:
-    """What the lines of a file are, found while it is probed."""
+    """The kinds of the lines of a file, found while it is probed."""
 
     connector: str  #: The connector of the source.
     beside: Counter[str] = field(default_factory=Counter)  #: How many lines are passed over, by what they are.

@@ -17,12 +17,12 @@ _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 def is_number(value: object, *, at_least: int = 1) -> bool:
-    """Whether a value is a whole number of at least that."""
+    """True if a value is a whole number of at least the given minimum."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= at_least
 
 
 def wrong_time(name: str, value: object, *, of: str, positive: bool = False) -> Iterator[str]:
-    """What is wrong with a length of time, of a capture for example; a positive one may not be nothing."""
+    """The mistakes in a duration, for example of a capture; a positive one may not be zero."""
     if not isinstance(value, timedelta) or value < timedelta(0) or (positive and not value):
         least = "more than" if positive else "at least"
         wanted = f"a timedelta of {least} nothing, such as timedelta(hours=1)"

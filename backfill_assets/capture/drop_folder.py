@@ -46,16 +46,16 @@ class DroppedFile:
 
     @property
     def is_manifest(self) -> bool:
-        """Whether it says what a delivery is, and holds no records."""
+        """True if the file is the manifest of a delivery, and holds no records."""
         return is_manifest(self.path.name)
 
     def is_settled(self, at: datetime) -> bool:
-        """Whether it can be landed, and has been left alone for long enough."""
+        """True if the file can be landed, and has not changed for long enough."""
         return not self.unfit and self.changed_at <= at - SETTLED_AFTER
 
 
 def is_manifest(name: str) -> bool:
-    """Whether a file of this name says what a delivery is."""
+    """True if a file of this name is the manifest of a delivery."""
     lower = name.lower()
     return lower in MANIFESTS or lower.endswith(tuple(f".{each}" for each in MANIFESTS))
 
@@ -145,7 +145,7 @@ def _renamed_where_free(source: Path, target: Path) -> None:
 
 
 def is_finished(name: str) -> bool:
-    """Whether a name is none that programs give to what they are still writing."""
+    """False for names that programs give to files which they are still writing."""
     return not name.startswith(".") and not name.endswith(_UNFINISHED)
 
 
@@ -201,5 +201,5 @@ def _mark(held: os.stat_result) -> str:
 
 
 def _content_mark(held: os.stat_result) -> str:
-    """What a move leaves as it is."""
+    """The fingerprint of a file that a move does not change."""
     return f"{held.st_size}:{held.st_mtime_ns}:{held.st_ino}"

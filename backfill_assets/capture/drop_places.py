@@ -166,7 +166,7 @@ class SftpPlace:
             yield FileCapture(copy, original=dropped.subject, expected=dropped.expected)
 
     def is_named(self, expected: Expected) -> bool:
-        """Whether a file that a manifest names is one of the source."""
+        """True if a file that a manifest names belongs to the source."""
         return self._declared.is_meant(expected.name)
 
     def close(self) -> None:
@@ -228,7 +228,7 @@ def drop_place(settings: Settings) -> DropFolder | DropPrefix | None:
 
 
 def dropped(place: DropPlace, sources: Iterable[str], at: datetime) -> tuple[DroppedFile, ...]:
-    """What is dropped and need not wait for the rest of its delivery, the oldest first."""
+    """The dropped files that need not wait for the rest of their delivery, oldest first."""
 
     def said(manifest: DroppedFile) -> Sequence[Expected]:
         with place.taken(manifest) as taken:

@@ -42,7 +42,7 @@ Said = Iterable[tuple[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """What is said of a file; what is empty or None is not said."""
+    """A manifest's statement about a file; what is empty or None is not stated."""
 
     name: str = ""  #: Its name, without where it is.
     records: int | None = None  #: How many records it has.
@@ -99,7 +99,7 @@ def sha256_of(text: str) -> str:
 
 
 def read_manifest(path: Path) -> tuple[Expected, ...]:
-    """What a manifest says of files, in its order.
+    """The statements of a manifest about files, in its order.
 
     Raises:
         Refused: It cannot be read, says nothing of a file, names one twice, or says what would not be compared.
@@ -202,7 +202,7 @@ def name_in(text: str) -> str:
 
 
 def matched(manifest: str, expected: Iterable[Expected], names: Iterable[str]) -> Mapping[str, Expected]:
-    """What is said of each file, by its name.
+    """The manifest's statement about each file, by file name.
 
     Raises:
         Refused: Files are missing that are expected, or there are others.

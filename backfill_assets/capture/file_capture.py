@@ -56,7 +56,7 @@ class FileCapture:
 
     @property
     def kind(self) -> FileKind:
-        """What its name says that it is."""
+        """The kind of the file, by its name."""
         try:
             return kind_of(self.path, self.formats)
         except BadFile as error:
@@ -201,7 +201,7 @@ def kind_of(path: Path, formats: Mapping[str, Format] = FORMATS) -> FileKind:
 
 
 def format_of(member: str, formats: Mapping[str, Format]) -> Format | None:
-    """What a member of an archive is, by its name."""
+    """The format of a member of an archive, by its name."""
     return formats.get(PurePosixPath(member).suffix.lower(), formats.get(""))
 
 

@@ -139,7 +139,7 @@ class HttpStream:
         return replace(period, end=until if period.end is None else min(period.end, until))
 
     def require_same(self, stream: str) -> None:
-        """Of an API that is asked in another way, positions are others, and earlier captures do not count."""
+        """Refuses an API that is asked in another way: its positions are others, and earlier captures do not count."""
 
     @property
     def _identity(self) -> str:
@@ -251,7 +251,7 @@ class HttpStream:
         return f" ({visible(said[:_QUOTED])!r})" if said and is_open else ""
 
     def _request(self, place: _PlaceOf) -> Request:
-        """What is asked for a page, without anything secret."""
+        """The request for a page, without anything secret."""
         declared = self._declared
         by_url = place.at if isinstance(declared.pages, NextUrl | LinkHeader) else ""
         asked: dict[Place, Any] = {**self._of_window(place.window), **asked_with(declared.pages, place.at)}
@@ -306,7 +306,7 @@ class HttpStream:
         return f"{_in_window(window)}{step} {following}".rstrip(" ")
 
     def _next_id(self, pages: IdRange, piece: Span, place: _PlaceOf, page: Page) -> tuple[Page, str | None, bool]:
-        """What of a page counts, where that ends, and whether there is more.
+        """The records of a page that count, where they end, and whether more follow.
 
         A page may end among records of one id, of which the API leaves out the others when it is asked for what is
         behind that id. So the records of the last id of a page count with the next one, which begins with them.
@@ -330,7 +330,7 @@ class HttpStream:
         return found, self._position(piece, window, f"{step}:{_digests(page.records)}", place.at), False
 
     def _has_room(self, pages: IdRange, piece: Span, place: _PlaceOf, page: Page, pace: Pace) -> bool:
-        """Whether a page has room for others of its last id: it has another id, or an earlier one was longer.
+        """True if a page has room for others of its last id: it has another id, or an earlier one was longer.
 
         One record alone is the last one if there is nothing behind it: no API has pages for one record.
         """

@@ -34,7 +34,7 @@ class Page:
     is_end: bool = False  #: Whether its status says that there are no records and no pages behind it.
 
     def found(self, where: str | InHeader) -> Any:
-        """What the answer has at a place; None where it has nothing."""
+        """The value of the answer at a place; None where it has none."""
         if isinstance(where, InHeader):
             return self.headers.get(where.name.lower())
         return member_at(self.document, where)
@@ -53,7 +53,7 @@ class Page:
 
     @property
     def lines(self) -> bytes:
-        """What its records are as a file."""
+        """Its records as the lines of a file."""
         return "".join(f"{each}\n" for each in self.records).encode(errors=_UNREADABLE)
 
 
@@ -123,7 +123,7 @@ def _text(body: bytes, headers: Mapping[str, str], bad: Callable[[str], Exceptio
 
 
 class _NoValue:
-    """What is no JSON, in the place of a value."""
+    """Stands for a value that is not JSON."""
 
 
 _NO_VALUE = _NoValue()
@@ -229,7 +229,7 @@ def _path(document: object, where: str) -> list[str]:
 
 
 def _held(document: object, path: Sequence[str]) -> tuple[Any, bool]:
-    """What is at a place, and whether there is anything, which may be null."""
+    """The value at a place, and whether there is one; it may be null."""
     is_there = True
     for name in path:
         document, is_there = _step(document, name)

@@ -111,7 +111,7 @@ class HttpApi:
 
     @property
     def identity(self) -> Mapping[str, object]:
-        """What decides which records a position means."""
+        """The settings that decide which records a position means."""
         asked = {} if self.method == "GET" else {"method": self.method, "body": json.dumps(self.body, sort_keys=True)}
         return {
             "url": self.url,

@@ -63,7 +63,7 @@ def step_of(pages: Pages | None) -> str:
 
 
 def asked_with(pages: Pages | None, at: str) -> Mapping[Place, Any]:
-    """What a request has for a page, by its place; in a body, values of JSON.
+    """The values that a request has for a page, by their place; in a body, values of JSON.
 
     Args:
         at: The position of the page; empty for the first one.
@@ -90,7 +90,7 @@ def _value(place: Place, at: str) -> Any:
 
 
 def is_behind_the_last(pages: Pages | None, status: int, at: str, *, has_window: bool) -> bool:
-    """Whether a status that says that there are no records can say so of this page.
+    """True if a status that means "no records" can be the answer to this page.
 
     404 may also say that an address is wrong, and a cursor forgotten: it counts where that is not the question.
     """
@@ -168,7 +168,7 @@ def _number(where: Found, page: Page, bad: Bad) -> int:
 
 
 def _has_more(where: Found, page: Page, bad: Bad, *, is_missing: bool) -> bool:
-    """Whether an answer says that there is a next page."""
+    """True if an answer announces a next page."""
     found = page.found(where)
     said = found.lower() if isinstance(where, InHeader) and isinstance(found, str) else found
     if said is True or said == "true":
@@ -233,7 +233,8 @@ def ids_of(pages: IdRange, page: Page, at: str, bad: Bad) -> Sequence[str]:
 
 
 def _are_in_order(in_order: Sequence[str], found: Sequence[str], *, is_pair: bool) -> bool:
-    """Whether ids rise behind the one asked for; of pairs the first ones, and the second ones of each of these."""
+    """True if ids rise from the one asked for; of pairs the first ones rise, and within equal first ones the second
+    ones."""
     if not is_pair:
         return _rise(in_order, found)
     pairs = [as_written(each) for each in in_order]
@@ -246,7 +247,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,40}(?:\.[0-9]{1,40})?")
 
 
 def _rise(in_order: Sequence[str], found: Sequence[str]) -> bool:
-    """Whether ids are in an order: of numbers, of times, or of texts, which have that of the API."""
+    """The kind of order that ids have: of numbers, of times, or of texts in the order of the API."""
     if list(in_order) == sorted(in_order):
         return True
     if all(map(_NUMBER.fullmatch, in_order)):

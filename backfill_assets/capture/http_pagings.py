@@ -111,7 +111,7 @@ _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def places_of(pages: Pages | None) -> tuple[Place, ...]:
-    """What is asked with the position of a page."""
+    """The places in a request that hold the position of a page."""
     match pages:
         case Cursor(parameter=place) | PageNumber(parameter=place):
             return (place,)
@@ -133,7 +133,7 @@ def origin_of(url: str) -> str:
 
 
 def mistakes_of(pages: object) -> Iterator[str]:
-    """What is wrong with a paging."""
+    """The mistakes in a paging."""
     if not isinstance(pages, Pages | None):
         yield f"the pages of its API are {pages!r:.60}, and have to be {KINDS}"
         return
@@ -173,7 +173,7 @@ def _mistakes_of_origins(origins: tuple[str, ...]) -> Iterator[str]:
 def mistakes_of_places(
     places: tuple[Place, ...], body: Mapping[str, object] | None, *, has_body: bool
 ) -> Iterator[str]:
-    """What is wrong with where a request has its values."""
+    """The mistakes in the places of a request's values."""
     for each in places:
         match each:
             case InBody(path=path):
@@ -192,7 +192,7 @@ def mistakes_of_places(
 
 
 def _is_through(body: Mapping[str, object] | None, path: list[str]) -> bool:
-    """Whether something is on the way that has no members."""
+    """True if a path leads through something without members."""
     held: object = body or {}
     for name in path[:-1]:
         held = held.get(name, {}) if isinstance(held, Mapping) else held

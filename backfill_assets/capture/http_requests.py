@@ -60,7 +60,7 @@ class HttpSecrets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What an API is asked, without anything secret."""
+    """A request to an API, without anything secret."""
 
     url: str  #: The address.
     parameters: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)  #: What is behind it.
@@ -71,7 +71,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What an API said: the body byte for byte, as it was before it was packed for the way."""
+    """An API's answer: the body byte for byte, after transport compression was removed."""
 
     status: int
     headers: Mapping[str, str]
@@ -135,7 +135,7 @@ class Asking:
         return answer
 
     def secret_in(self, kept: bytes) -> str | None:
-        """Which secret a text has in it, by what it is for."""
+        """The purpose of the secret that a text contains."""
         secret = self._secret
         # A user beside a password is often in the records as well, such as the number of an account.
         basic = {name: value for name, value in secret.basic.items() if name == "password" or len(secret.basic) == 1}
@@ -372,7 +372,7 @@ _LATER = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_
 
 
 def _may_succeed_later(answer: Answer) -> bool:
-    """Whether a request is worth another attempt; some limits are refusals that say how long to wait."""
+    """True if a request is worth another attempt; some limits are refusals that state how long to wait."""
     is_limit = answer.status == HTTPStatus.FORBIDDEN and "retry-after" in answer.headers
     return answer.status in _LATER or answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR or is_limit
 

@@ -43,17 +43,17 @@ class TimeWindow:
 
     @property
     def is_of_days(self) -> bool:
-        """Whether whole days are asked for."""
+        """True if whole days are asked for."""
         pattern = _pattern(self.form)
         return self.form == "day" or (pattern is not None and not pattern.has_time)
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """What is asked with its instants."""
+        """The places in a request that hold its instants."""
         return (self.start,) if self.both else (self.start, self.end)
 
     def asked_with(self, window: tuple[datetime, datetime], days: LocalDays) -> Mapping[Place, str]:
-        """What a request has for a window; in a body, seconds are a number."""
+        """The values that a request has for a window; in a body, seconds are a number."""
         start, end = self._written(window[0], -self.overlap, days), self._written(window[1], self.overlap, days)
         if self.both:
             return {self.start: self.both.replace("{start}", start).replace("{end}", end)}
@@ -74,7 +74,7 @@ class TimeWindow:
 
 
 def _pattern(form: str) -> Pattern | None:
-    """What a form writes that is a pattern; None for the names of others.
+    """The pattern that a form declares; None for a form that is named.
 
     Raises:
         ValueError: It is neither.
@@ -88,7 +88,7 @@ def _pattern(form: str) -> Pattern | None:
 
 
 def mistakes_of_window(window: object) -> Iterator[str]:
-    """What is wrong with a window."""
+    """The mistakes in a window."""
     if not isinstance(window, TimeWindow | None):
         yield f"the window of its API is {window!r:.60}, and has to be TimeWindow(...)"
     if not isinstance(window, TimeWindow):

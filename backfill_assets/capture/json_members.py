@@ -28,7 +28,7 @@ class Digits(str):
 
 
 def as_written(text: str | bytes) -> Any:
-    """What a text of JSON says, with numbers as `Digits`.
+    """The value of a JSON text, with numbers as `Digits`.
 
     Raises:
         ValueError: It is no JSON, names a member twice, or is deeper than it can be read.
@@ -76,8 +76,8 @@ _PLACE = re.compile(r"-?[0-9]{1,9}")
 
 
 def member_at(document: Any, path: str, absent: Any = None) -> Any:
-    """What a path leads to in a document: a member whose own name it is, else members of members, and elements of
-    arrays by their number from 0, or from the last one, which is -1.
+    """The value at a path in a document: a member with exactly that name; else members of members, and elements of
+    arrays by their number from 0, or -1 for the last.
 
     Args:
         absent: What is given where it leads to nothing.
@@ -153,8 +153,8 @@ def objects_of(text: str) -> Sequence[str]:
 
 
 def values_in(value: bytes) -> Sequence[bytes]:
-    """What is kept of a value that holds several JSON objects where one is expected: each of them is a record, and
-    counts. The first record has all of the value, so that it can be sent again as it was."""
+    """The records in a value that holds several JSON objects where one is expected: each counts as a record. The first
+    one has all of the value, so that it can be sent again as it was."""
     found = objects_of(value.decode(errors="surrogateescape")) if value.lstrip(_SPACE)[:1] in (b"{", b"[") else ()
     return [value, *(each.encode(errors="surrogateescape") for each in found[1:])] if found else ()
 

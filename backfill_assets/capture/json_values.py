@@ -14,7 +14,7 @@ from backfill_assets.core.errors import PackageMissing
 
 
 def json_decoder(schema: Schema, schema_id: int) -> Decode:
-    """How values of a schema are read: as the bytes that they are, when the schema allows them.
+    """The decoder of values of a schema: as their bytes, when the schema allows them.
 
     Without `$schema` a schema is of draft 7, as the serializers have it. A `format` is not checked.
 

@@ -298,7 +298,7 @@ class KafkaStream:
         return found
 
     def _held_back(self, partition: int, begin: int, until: float) -> int:
-        """How many records with an earlier timestamp are behind a transaction that is not finished."""
+        """The number of records with an earlier timestamp behind a transaction that is not finished."""
         with closing(self._new_consumer({"isolation.level": "read_uncommitted"})) as consumer:
             with self._client.asking():
                 _, end = consumer.get_watermark_offsets(self._client.at(partition), timeout=self._client.seconds)
@@ -463,13 +463,13 @@ class KafkaStream:
         return b"{%b%b%b%b}\n" % (said.encode(), more.encode(), b", " if members else b"", members or b"")
 
     def _version(self) -> str:
-        """What a delete says of the version of its contract, where the schemas of other records say theirs."""
+        """The contract version of a delete, where the schemas of other records state theirs."""
         if self._deletes is None or self._values is None or not self._values.versions:
             return ""
         return f', "schema_version": {self._deletes.version}'
 
     def _read(self, value: bytes) -> tuple[str, bytes | None]:
-        """What is said of a value besides, and its members; None when it is no object."""
+        """A value's additional facts and its members; None when it is no object."""
         if self._values is None and (members := members_of(value, "kafka_")) is not None:
             return "", members
         kept = f', "kafka_value": "{base64.b64encode(value).decode()}"'
@@ -547,7 +547,7 @@ class KafkaStream:
         return consumer
 
     def _failure(self, error: KafkaError, *, partition: int | None = None) -> Exception:
-        """What an error of the client means."""
+        """The error that an error of the client means."""
         if error.name() in ("OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET") and partition is not None:
             low, high = self._watermarks(partition)
             return self._expired(partition, low, high, expected=None)

@@ -37,7 +37,7 @@ _DENIED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicIdentity:
-    """What tells a topic from any other, also from one that had its name before."""
+    """The identity that distinguishes a topic from any other, also from an earlier one of the same name."""
 
     cluster: str  #: The id of the cluster.
     topic_id: str
@@ -60,12 +60,12 @@ class KafkaClient:
 
     @property
     def name(self) -> str:
-        """What messages call the topic."""
+        """The name of the topic in messages."""
         return f"the topic {self.topic}"
 
     @property
     def seconds(self) -> float:
-        """How long the cluster may say nothing."""
+        """The time in seconds for which the cluster may stay silent."""
         return max(0.1, self._declared.answers_within / timedelta(seconds=1))
 
     @property
@@ -92,7 +92,7 @@ class KafkaClient:
         return str(self.answer(self.admin.describe_cluster(request_timeout=self.seconds)).cluster_id)
 
     def identity(self) -> TopicIdentity:
-        """What tells the topic from any other.
+        """The identity that distinguishes the topic from any other.
 
         Raises:
             NoStream: There is none of its name.
@@ -127,7 +127,7 @@ class KafkaClient:
         return self.kafka.TopicPartition(self.topic, partition, offset)
 
     def answer(self, answered: Any) -> Any:
-        """What the cluster answers, or its error as one of ours."""
+        """The cluster's answer; raises its error as one of ours."""
         until = time.monotonic() + self.seconds
         with waiting(lambda: f"waiting for Kafka to answer about {self.topic}"):
             while not answered.done() and time.monotonic() < until:
@@ -160,7 +160,7 @@ class KafkaClient:
         return StreamAway(name=self.name, seconds=self.seconds, why=why)
 
     def failure(self, error: KafkaError) -> Exception:
-        """What an error of the client means."""
+        """The error that an error of the client means."""
         denied = next((each for each in (error, *self.trouble) if each.name() in _DENIED), None)
         if denied is not None:
             return StreamDenied(name=self.name, why=plain(denied.str()))
@@ -173,7 +173,7 @@ class KafkaClient:
 
 
 def plain(text: str) -> str:
-    """What the client says, without its own addresses and counts."""
+    """The client's message, without its own addresses and counts."""
     return re.sub(r"^.*?: (?=[A-Z])", "", text).strip().rstrip(".")
 
 

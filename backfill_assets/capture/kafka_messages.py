@@ -18,7 +18,8 @@ _TIMESTAMP_TYPES = {1: "create", 2: "append"}
 
 
 def kafka_members(message: Message) -> str:
-    """What Kafka says of a record, as members of a JSON object; by hand, because a capture spends its time here."""
+    """Kafka's metadata of a record, as members of a JSON object; written by hand, because a capture spends its time
+    here."""
     kind, at = message.timestamp()
     said = f'"kafka_partition": {message.partition()}, "kafka_offset": {message.offset()}'
     if kind in _TIMESTAMP_TYPES and (written := iso(at)) is not None:
@@ -39,7 +40,7 @@ def _header(name: str, value: str | bytes | None) -> Mapping[str, str | None]:
 
 
 def size_of(message: Message) -> int:
-    """How many bytes a record has."""
+    """The size of a record in bytes."""
     return len(message.value() or b"") + len(message.key() or b"")
 
 

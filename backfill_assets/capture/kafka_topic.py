@@ -49,7 +49,7 @@ class KafkaCluster:
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def mistakes_in(self, what: str, kept: Collection[str]) -> Iterator[str]:
-        """What is wrong with how the cluster is reached.
+        """The mistakes in how the cluster is reached.
 
         Args:
             what: What the cluster is for, `capture` or `replay`.
@@ -132,12 +132,12 @@ class KafkaReplay(KafkaCluster):
 
     @property
     def live(self) -> tuple[str, ...]:
-        """What was there before, and may be replayed to with the approval of another person."""
+        """The targets that existed before; a replay to one of them needs the approval of another person."""
         return self.live_topics
 
     @staticmethod
     def can_be_named(target: str) -> bool:
-        """Whether a topic can have this name."""
+        """True if a topic can have this name."""
         return is_topic(target)
 
     def mistakes(self) -> Iterator[str]:
@@ -151,5 +151,5 @@ class KafkaReplay(KafkaCluster):
 
 
 def is_topic(name: object) -> bool:
-    """Whether a topic can have this name."""
+    """True if a topic can have this name."""
     return isinstance(name, str) and bool(TOPIC.fullmatch(name)) and name not in (".", "..")

@@ -274,7 +274,7 @@ def lines_of(shard: str, record: Record) -> Iterator[bytes]:
 
 
 def _said(shard: str, record: Record) -> str:
-    """What Kinesis says of a record."""
+    """Kinesis' metadata of a record."""
     at = record.at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")
     return (
         f'"{PREFIX}shard": {quoted(shard)}, "{PREFIX}sequence": "{record.sequence}", "{PREFIX}arrived_at": "{at}Z", '

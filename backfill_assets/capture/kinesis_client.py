@@ -50,7 +50,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """What the service says of a stream."""
+    """The service's description of a stream."""
 
     arn: str  #: Its name anywhere.
     status: str  #: Whether it can be used, such as `ACTIVE`.
@@ -64,7 +64,7 @@ class Stream:
 
     @property
     def identity(self) -> str:
-        """What tells it from any other."""
+        """The identity that distinguishes it from any other."""
         return f"{self.arn}/{self.creation}"
 
 
@@ -94,12 +94,12 @@ class KinesisClient:
 
     @property
     def name(self) -> str:
-        """What messages call the stream."""
+        """The name of the stream in messages."""
         return f"the stream {self.stream}"
 
     @property
     def seconds(self) -> float:
-        """How long the service may say nothing."""
+        """The time in seconds for which the service may stay silent."""
         return max(0.1, self._declared.answers_within / timedelta(seconds=1))
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ class KinesisClient:
     # ------------------------------------------------------------------------------------------------- what it holds
 
     def summary(self) -> Stream:
-        """What the service says of the stream.
+        """The service's summary of the stream.
 
         Raises:
             NoStream: There is none of its name.
@@ -188,7 +188,7 @@ class KinesisClient:
     # ------------------------------------------------------------------------------------------------- the connection
 
     def ask(self, what: str, *, expires: bool = False, **asked: Any) -> Any:
-        """What the service answers; None where an iterator has expired.
+        """The service's answer; None where an iterator has expired.
 
         Raises:
             Retryable: It does not answer, or not any more.
@@ -258,7 +258,7 @@ def order_of(position: str) -> tuple[int, int]:
 
 
 def begins_at(position: str) -> Mapping[str, str]:
-    """What the service is asked for that begins at a position."""
+    """The request to the service that begins at a position."""
     kind = "AFTER_SEQUENCE_NUMBER" if position.endswith("+") else "AT_SEQUENCE_NUMBER"
     return {"ShardIteratorType": kind, "StartingSequenceNumber": position.removesuffix("+")}
 

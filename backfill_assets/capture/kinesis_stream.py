@@ -34,7 +34,7 @@ class KinesisService:
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def mistakes_in(self, what: str) -> Iterator[str]:
-        """What is wrong with how the service is reached.
+        """The mistakes in how the service is reached.
 
         Args:
             what: What the service is for, `capture` or `replay`.
@@ -109,10 +109,10 @@ class KinesisReplay(KinesisService):
 
     @staticmethod
     def can_be_named(target: str) -> bool:
-        """Whether a stream can have this name."""
+        """True if a stream can have this name."""
         return is_stream(target)
 
 
 def is_stream(name: object) -> bool:
-    """Whether a stream can have this name."""
+    """True if a stream can have this name."""
     return isinstance(name, str) and bool(_STREAM.fullmatch(name))

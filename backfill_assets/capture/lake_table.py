@@ -62,7 +62,7 @@ class IcebergTable:
 
     @property
     def is_metadata(self) -> bool:
-        """Whether a metadata file is named, and no catalog asked."""
+        """True if a metadata file is named, so that no catalog is asked."""
         return self.table.endswith(".metadata.json")
 
     def mistakes(self) -> Iterator[str]:

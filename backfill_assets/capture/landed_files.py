@@ -34,7 +34,7 @@ class Family(StrEnum):
 
 
 class Format(StrEnum):
-    """What a landed file is written in."""
+    """The format of a landed file."""
 
     JSONL = "jsonl"
     CSV = "csv"
@@ -56,7 +56,7 @@ class FileKind:
 
     @property
     def suffix(self) -> str:
-        """What the name of a landed file of this kind ends in."""
+        """The suffix of landed files of this kind."""
         return f".{self.format}{PACKED.get(self.compression, '')}"
 
 
@@ -182,7 +182,7 @@ class Capture(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The name of the capture in messages."""
 
     @property
     def size_bytes(self) -> int:
@@ -190,11 +190,12 @@ class Capture(Protocol):
 
     @property
     def record_count(self) -> int | None:
-        """How many records each of its files has, as its source or its producer says; None where neither does."""
+        """The number of records in each of its files, as stated by its source or producer; None where neither states
+        it."""
 
     @property
     def is_offered(self) -> bool:
-        """Whether its files were written by others, so that they may be in any form."""
+        """True if others wrote its files, so that they may have any form."""
 
     def read(
         self, place: LandingPlace, check: Callable[[Path, FileKind], Checked]

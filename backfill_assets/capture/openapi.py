@@ -55,7 +55,7 @@ class ProposedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedApi:
-    """How the records of one path of an API would be captured."""
+    """A proposal for capturing the records of one path of an API."""
 
     path: str  #: The path in the document.
     declaration: str  #: The text of `HttpApi(...)`.
@@ -67,12 +67,12 @@ class ProposedApi:
 
 
 def is_openapi(document: object) -> bool:
-    """Whether a document describes an API."""
+    """True if a document describes an API."""
     return isinstance(document, Mapping) and ("openapi" in document or "swagger" in document) and "paths" in document
 
 
 def proposed_apis(document: Document, *, origin: str = "") -> tuple[ProposedApi, ...]:
-    """What a document proposes for each path that answers with records.
+    """The proposals for each path of a document whose answers hold records.
 
     Args:
         document: The document, read from JSON or YAML.
@@ -141,7 +141,7 @@ class _Of:
         }
 
     def place(self, name: str) -> Place:
-        """What is asked with a parameter, as it is declared."""
+        """The place of a declared parameter in a request."""
         return InBody(name) if name in self.in_body else name
 
     def schema(self, schema: object) -> Document:
@@ -346,7 +346,7 @@ _MORES = ("has_more", "has_next", "has_next_page", "more", "next_page_exists", "
 
 
 def _page(of: _Of, members: Mapping[str, Document], headers: Document, key: Sequence[str]) -> None:
-    """How the answers go on, as parameters and answers say."""
+    """The paging, as parameters and answers declare it."""
     limit = of.parameter(*_LIMITS)
     size = of.of_parameter(limit, "maximum", "default") if limit else None
     cursor, offset = of.parameter(*_CURSORS), of.parameter("offset", "skip", "start_index", "first_result", "start")
@@ -451,7 +451,7 @@ _PAIRS = (
 
 
 def _window(of: _Of, event_time: str, columns: Sequence[ProposedColumn]) -> None:
-    """How a period is asked for."""
+    """The parameters that ask for a period."""
     pairs = ((of.parameter(start), of.parameter(end)) for start, end in _PAIRS)
     pages = literal(of.arguments.get("pages"))
     start, end = next(((a, b) for a, b in pairs if a and b and _is_time(of, a) and literal(a) not in pages), ("", ""))
@@ -521,7 +521,7 @@ def _stands_for(name: str) -> str:
 
 
 def _login(of: _Of) -> None:
-    """Who asks, by the first scheme of the operation that a declaration has a form for."""
+    """Adds the credentials of an API, by the first scheme of the operation for which a declaration has a form."""
     document = of.document
     components = mapping(document.get("components"))
     schemes = mapping(components.get("securitySchemes", document.get("securityDefinitions")))

@@ -49,7 +49,7 @@ def schema_of_value(value: object) -> Document:
 
 
 def resolved(document: Document, held: object) -> object:
-    """What a reference leads to within the document; anything else is itself."""
+    """The target of a reference within the document; anything else is returned unchanged."""
     seen: set[str] = set()
     while isinstance(held, Mapping) and isinstance(held.get("$ref"), str) and held["$ref"] not in seen:
         seen.add(held["$ref"])

@@ -68,7 +68,7 @@ def _new_unpacker(compression: str) -> Callable[[], _Unpacker]:
 
 
 def most_bytes(path: Path) -> int:
-    """How many bytes a file may unpack to."""
+    """The most bytes to which a file may unpack."""
     return max(_LEAST_BYTES, _MOST_TIMES * path.stat().st_size)
 
 
@@ -129,7 +129,7 @@ class _Streams(io.RawIOBase):
                 return len(text)
 
     def _begins_another(self) -> bool:
-        """Whether a stream follows the one that ended; zeros between streams are part of a file of xz."""
+        """True if a stream follows the one that ended; zeros between streams are part of a file of xz."""
         zeros = 0
         while True:
             self._rest = self._rest or self._file.read(_CHUNK_BYTES)
@@ -195,7 +195,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
 
 
 class Archive:
-    """What an archive of ZIP holds, in the order of the names."""
+    """The members of a ZIP archive, in the order of their names."""
 
     def __init__(self, file: zipfile.ZipFile, members: tuple[zipfile.ZipInfo, ...]) -> None:
         self._file, self._members = file, {each.filename: each for each in members}
@@ -298,5 +298,5 @@ def _shown(name: str) -> str:
 
 
 def is_of_people(name: str) -> bool:
-    """Whether a member of an archive is no data, such as a README."""
+    """True if a member of an archive is not data but for people, such as a README."""
     return _OF_PEOPLE.fullmatch(PurePosixPath(name).name) is not None

@@ -495,7 +495,7 @@ class PostgresStream:
 
     @property
     def _generated(self) -> str:
-        """What is to be said of columns of the contract that changes never have; empty without one."""
+        """A note on columns of the contract that changes never have; empty without one."""
         known = self._table_columns
         found = [name for name in self._columns if name in known and known[name].is_generated]
         return f"{', '.join(found)} is generated, and changes do not have it" if found else ""
@@ -538,7 +538,7 @@ class PostgresStream:
             raise self._failure(error) from None
 
     def _failure(self, error: Any) -> Exception:
-        """What an error of the client means. Its first line says it; others quote statements and values."""
+        """The error that an error of the client means. Uses its first line only: others quote statements and values."""
         state, text = error.sqlstate or "", str(error).partition("\n")[0]
         why = re.sub(r"^.*(failed|FATAL|ERROR): +", "", text).rstrip(".")
         if not state and "no password supplied" in text:
@@ -579,7 +579,7 @@ def _written(copy: Path, lines: Iterator[tuple[bytes, datetime]], pace: Pace) ->
 
 
 def _said(operation: str, lsn: int, position: int, at: datetime) -> str:
-    """What is landed of a record besides its columns, as the beginning of its line."""
+    """A record's additional facts besides its columns, as the beginning of its landed line."""
     iso = at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
     return f'{{"{OPERATION}": "{operation}", "{LSN}": {lsn}, "{POSITION}": {position}, "{COMMITTED_AT}": "{iso}Z"'
 

@@ -37,7 +37,7 @@ class PinnedColumns:
 
     @classmethod
     def read(cls, pinned: Mapping[str, str]) -> PinnedColumns | None:
-        """What a capture pinned; null for one that pinned nothing."""
+        """The columns that a capture pinned; null for one that pinned nothing."""
         if "columns" not in pinned:
             return None
         found = {
@@ -101,7 +101,7 @@ class Columns:
         return self.before is not None and self.before.stored_as != self.stored_as
 
     def _has_values_of(self, now: TableColumn, type_oid: int, modifier: int) -> bool:
-        """Whether a column has the values of another type, which a change of the type has not rewritten."""
+        """True if a column has the values of another type, which a change of the type has not rewritten."""
         if (now.type_oid, now.modifier) == (type_oid, modifier):
             return True
         if self._is_rewritten:
@@ -126,7 +126,7 @@ class Columns:
         return None
 
     def _are_those_of_now(self, then: Sequence[NamedThen]) -> bool:
-        """Whether each name is the column of now that has it, or a column that was dropped since.
+        """True if each name is a present column of that name, or a column that was dropped since.
 
         Columns are named in the order of their numbers, and those that were added since have greater ones.
         """

@@ -28,7 +28,7 @@ _WRAPPERS = frozenset(
 
 
 def protobuf_decoder(schema: Schema, schema_id: int) -> Decode:
-    """How values of a schema are read.
+    """The decoder of values of a schema.
 
     Raises:
         BrokenValue: It is no schema.

@@ -56,7 +56,7 @@ class ValueReader:
     _known: dict[int, tuple[Schema, Decode] | BrokenValue] = field(default_factory=dict)
 
     def read(self, value: bytes) -> Read:
-        """What a value is.
+        """Reads a value.
 
         Raises:
             BrokenValue: It cannot be read.
@@ -79,7 +79,7 @@ class ValueReader:
         return Read(schema_id=schema_id, members=members)
 
     def read_key(self, key: bytes) -> Any:
-        """What a key is: a value, or the bytes of a JSON text.
+        """Reads a key: a value, or the bytes of a JSON text.
 
         Raises:
             BrokenValue: It cannot be read.
@@ -112,12 +112,12 @@ class ValueReader:
 
 
 def _says_version(found: Any) -> bool:
-    """Whether a value that was read says itself which version of the contract it is in."""
+    """True if a value states its contract version itself."""
     return "schema_version" in (json.loads(found) if isinstance(found, bytes) else found)
 
 
 def _decoder(schema: Schema, schema_id: int) -> Decode:
-    """How values of a schema are read."""
+    """The decoder of values of a schema."""
     match schema.kind:
         case "JSON":
             from backfill_assets.capture.json_values import json_decoder
@@ -214,7 +214,7 @@ class FolderSchemas:
 
 
 def value_reader(declared: SchemaRegistry | SchemaFolder, secret: Mapping[str, str]) -> ValueReader:
-    """What reads the values of a topic."""
+    """The reader of the values of a topic."""
     schemas: Schemas
     if isinstance(declared, SchemaFolder):
         schemas = FolderSchemas(folder=declared.path)

@@ -257,7 +257,7 @@ class _Loop:
         self._loop.close()
 
     def of(self, work: Awaitable[Result]) -> Result:
-        """What some work gives."""
+        """Runs some work and returns its result."""
 
         async def awaited() -> Result:
             return await work

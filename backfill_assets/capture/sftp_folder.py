@@ -53,11 +53,11 @@ class SftpFolder:
         return tuple((each["kind"], each["key"]) for each in found if each)
 
     def is_meant(self, name: str) -> bool:
-        """Whether a file of the folder is one of the source."""
+        """True if a file of the folder is one of the source."""
         return fnmatchcase(name, self.pattern)
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with it, for a sentence that names its table."""
+        """The mistakes in the folder's declaration, for a sentence that names its table."""
         if not isinstance(self.host, str) or not _HOST.fullmatch(self.host):
             yield f"the host of its drop folder is {self.host!r:.60}, and has to be like 'sftp.example.org'"
         if not is_number(self.port) or self.port > 65535:
@@ -87,12 +87,12 @@ class SftpFolder:
 
 
 def is_address(subject: str) -> bool:
-    """Whether a dropped file is one of a server, by its name for people."""
+    """True if a dropped file lies on a server, by its name for people."""
     return subject.startswith("sftp://")
 
 
 def _is_host_key(text: str) -> bool:
-    """Whether a text is a kind of key, and a key of this kind."""
+    """True if a text names a kind of key, followed by a key of this kind."""
     found = _HOST_KEY.fullmatch(text)
     if not found:
         return False

@@ -102,7 +102,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operated:
-    """How the records of a source name what they do to their key."""
+    """The naming of operations in the records of a source."""
 
     key: tuple[str, ...]  #: The columns of the key.
     column: str  #: The column of the operation.
@@ -163,17 +163,17 @@ class Pace:
 
     @property
     def most_at_once(self) -> int:
-        """How many records may be read before the next look at the clock: a second of them."""
+        """The most records to read before looking at the clock again: those of one second."""
         return max(1, min(5_000, (self.records_per_minute or 300_000) // 60))
 
     @property
     def bytes_at_once(self) -> int:
-        """How many bytes may be moved before the next look at the clock: a second of them."""
+        """The most bytes to move before looking at the clock again: those of one second."""
         return max(1, min(8_000_000, (self.bytes_per_minute or 480_000_000) // 60))
 
 
 def cut(span: Span, captured: Sequence[Span], chunk: int, position: Callable[[str], int]) -> Iterator[tuple[int, int]]:
-    """What is left of a span, cut at multiples of a chunk, so that the same positions are the same files.
+    """The rest of a span, cut at multiples of a chunk, so that the same positions give the same files.
 
     Args:
         position: From the text of a position to its number.
@@ -192,7 +192,7 @@ def cut(span: Span, captured: Sequence[Span], chunk: int, position: Callable[[st
 def covers(
     captured: Iterable[Captured], held: P, start: datetime, position: Callable[[str], P], complete: P | None = None
 ) -> bool:
-    """Whether every record of a period before the first one that is left was captured, as far as positions prove it.
+    """True if every record of a period before the first one that is left was captured, as far as positions prove it.
 
     Args:
         held: The first position that is left.
@@ -220,7 +220,7 @@ def followed(
 
 
 def new_scan(captured: Iterable[Span]) -> str:
-    """What the partitions of a new scan begin with, and those of no other one."""
+    """The prefix of the partitions of a new scan, which no other scan has."""
     numbers = (re.match(rf"{SCAN}([0-9]+)", each.partition) for each in captured)
     return f"{SCAN}{max((int(each[1]) for each in numbers if each), default=0) + 1}"
 
@@ -251,7 +251,7 @@ class Stream(Protocol):
 
     @property
     def kind(self) -> FileKind:
-        """What its files are written in."""
+        """The format of its files."""
 
     def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
         """The positions of a period. It only looks.
@@ -271,7 +271,7 @@ class Stream(Protocol):
         """
 
     def pieces(self, span: Span, captured: Sequence[Span]) -> Iterator[Span]:
-        """What is left to read of a span, in order: the same pieces whatever was asked for before.
+        """The pieces of a span that are left to read, in order: the same pieces whatever was asked for before.
 
         Args:
             span: A resolved span.
@@ -321,7 +321,7 @@ class HasGroups(Protocol):
     """A stream whose consumers say how far they are."""
 
     def behind(self, group: str) -> int:
-        """How many records of the stream a consumer group has not read yet. It only looks.
+        """The number of records of the stream that a consumer group has not read yet; changes nothing.
 
         Raises:
             NoGroup: The group has said nothing about this stream.

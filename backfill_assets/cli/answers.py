@@ -181,7 +181,7 @@ def one_line(value: str | None) -> str | None:
 
 
 def lines(values: list[str] | None) -> list[str] | None:
-    """The same for an option that can be given several times."""
+    """The completed lines of an option that can be given several times."""
     for value in values or ():
         one_line(value)
     return values
@@ -309,7 +309,7 @@ class ErrorDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a command answers, on standard output."""
+    """A command's answer, on standard output."""
 
     console: Console  #: For what is not a document.
     as_json: bool
@@ -342,7 +342,7 @@ class Answer:
 
 @contextmanager
 def answering(as_json: bool) -> Iterator[Answer]:
-    """How a command answers; what is refused becomes one sentence and exit code 1."""
+    """Runs a command and prints its answer; a refusal becomes one sentence and exit code 1."""
     from backfill_assets.cli.console import terminal
 
     try:

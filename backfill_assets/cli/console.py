@@ -167,7 +167,7 @@ def _broken_silence(silence_s: float, say: Callable[[float], None]) -> Iterator[
 
 
 def _says_the_same(shown: Progress, progress: Progress) -> bool:
-    """Whether the line of some progress is that of the last one: chunks of one size are measured in the same words."""
+    """True if a line of progress repeats the last one: chunks of one size are measured in the same words."""
     return (shown.step, shown.table, shown.line) == (progress.step, progress.table, progress.line)
 
 
@@ -257,7 +257,7 @@ def _nothing(_record: logging.LogRecord) -> bool:
 
 
 def _say_why_none(settings: Settings, console: Console) -> None:
-    """That Spark is started, and why a server that was started is not used."""
+    """A note that Spark starts, and why a server that was started is not used."""
     from backfill_assets.core.spark import found_server
     from backfill_assets.report.server import UNFIT
 

@@ -85,7 +85,7 @@ class DemoStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoReport:
-    """What the demo did."""
+    """The result of the demo."""
 
     home: str  #: The folder that holds everything.
     steps: tuple[DemoStep, ...]  #: Its commands, in order.
@@ -246,7 +246,7 @@ def _carried_out(words: Sequence[str], *, as_json: bool) -> tuple[int, str]:
 
 
 def _typed(home: Path, source: Source) -> Iterator[str]:
-    """What to type to look around: what names this home to a shell, and some commands."""
+    """The commands to type for looking around: the variable that names this home to a shell, and some others."""
     named = {"BACKFILL_HOME": word_of_a_shell(str(home)), "BACKFILL_DOMAIN": source.domain}
     if not shutil.which("backfill"):
         named["PATH"] = f'{word_of_a_shell(str(Path(sys.argv[0]).parent.absolute()))}:"$PATH"'

@@ -52,7 +52,7 @@ class DemoTopic:
         self._live.stop()
 
     def carried_out(self, words: Sequence[str]) -> Mapping[str, Any]:
-        """What a command of the story that begins with `topic` says."""
+        """The output of a command of the story that begins with `topic`."""
         match words:
             case ["write", "--until", month]:
                 return self._write(month)
@@ -81,7 +81,7 @@ class DemoTopic:
         return {"written": len(chosen), "to": self._topic, "partitions": PARTITIONS}
 
     def _consumed(self) -> Mapping[str, Any]:
-        """What the application has read by now, waited for."""
+        """Waits for the application to read the topic; returns the records that it has read."""
         self._live.await_records(self._written)
         groups = sorted(each.group_id for each in self._admin.list_consumer_groups().result(_WITHIN_S).valid)
         return {

@@ -85,7 +85,7 @@ def diff(
 
 
 def _day_and_file(given: list[str]) -> tuple[date | None, Path | None]:
-    """What `--to` names: the last day of a range, a file, or both."""
+    """The last day of a range, the file, or both, that `--to` names."""
     days = [last_day(each) for each in given if _NAMES_DAYS.fullmatch(each)]
     files = [Path(each) for each in given if not _NAMES_DAYS.fullmatch(each)]
     if len(files) > 1 or len(days) > 1:

@@ -259,7 +259,7 @@ def _state(
 def _extract(
     replaces: str | None, where: list[str], reason: str, confirmed_by: str, *, dry_run: bool, on_duplicate: str
 ) -> Extract | None:
-    """What the files are stated to be; None when they are ordinary files.
+    """The statement that the files are complete; None when they are ordinary files.
 
     Raises:
         Refused: Options of extracts without their days, or days that are none.

@@ -86,7 +86,7 @@ def _log_elsewhere() -> IO[str]:
 
 
 def _fullest() -> Path:
-    """Of the folders that commands write into, the one with the least free space."""
+    """The folder with the least free space among those into which commands write."""
     settings = _settings()
     chosen = (settings.home, settings.landing, settings.lake) if settings else ()
     there = [place for place in chosen if isinstance(place, Path) and place.exists()]

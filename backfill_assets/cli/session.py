@@ -1,4 +1,4 @@
-"""What a command acts through: an open workspace, what records its work, and a progress bar."""
+"""The session of a command: an open workspace, what records its work, and a progress bar."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What commands use of rooms that they do not know, set by the installed entry point (`backfill_assets.main`)."""
+    """Parts of other rooms that commands use without knowing them, set by the installed entry point
+    (`backfill_assets.main`)."""
 
     recording: Recording  #: Opens what records their work.
     serving: Serving
@@ -48,7 +49,7 @@ NOBODY = ("it is not stated who is acting", "--by NAME, or set BACKFILL_USER")
 
 
 def acting_name(by: str) -> str:
-    """Who or what is acting.
+    """The name of the acting person or service.
 
     Raises:
         Refused: That was not stated.
@@ -107,7 +108,7 @@ def given_reason(reason: str, by: str, *, lacks: Sequence[tuple[str, str]] = ())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What one command acts through."""
+    """The session of one command."""
 
     ws: Workspace
     recorder: Recorder
@@ -115,7 +116,7 @@ class Session:
     _stack: ExitStack
 
     def acting(self, by: str, *, on: str) -> Acting:
-        """Who acts, with a progress bar that lasts until the session ends.
+        """The context of an action, with a progress bar that lasts until the session ends.
 
         Args:
             by: The person or the part of the system.
@@ -132,7 +133,7 @@ class Session:
         return self._stack.enter_context(progress_listener(on, quiet=self.quiet))
 
     def subject(self, name: str) -> Subject | Asked:
-        """What has that id."""
+        """The subject with this id."""
         from backfill_assets.application.subjects import named
 
         return named(self.ws, name)
@@ -159,7 +160,7 @@ def settings_of_command() -> Settings:
 
 
 def _has_unread_settings() -> bool:
-    """Whether the folder has an `.env` with settings of a project, of which the environment has none."""
+    """True if the folder has an `.env` with settings of a project, none of which the environment has."""
     try:
         with open_regular(".env") as file:
             text = file.read().decode("utf-8")
@@ -219,6 +220,6 @@ def _name_clock(ws: Workspace) -> None:
 
 
 def surroundings() -> Surroundings:
-    """What the entry point has set."""
+    """The surroundings that the entry point has set."""
     found: Surroundings = (app.info.context_settings or {})["obj"]
     return found

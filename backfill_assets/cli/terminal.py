@@ -162,7 +162,7 @@ def _table(table: Table) -> RenderableType:
 
 
 def _shown_of(shown: int, count: int) -> str:
-    """How many of something are shown, and how a reader gets all of them."""
+    """A note on how many entries are shown, and how a reader gets all of them."""
     return f"{shown:,} of {count:,} shown; all of them: the same command with --json"
 
 
@@ -184,7 +184,7 @@ class _Grid:
             yield self._drawn(widths)
 
     def _fits(self, room: int) -> bool:
-        """Whether its labels, and the first of its numbers, stand beside each other without a broken word."""
+        """True if its labels fit beside the first of its numbers without a broken word."""
         least = self._least_widths(room)
         numbers = [width for width, column in zip(least, self.columns, strict=True) if column.number]
         labels = [width for width, column in zip(least, self.columns, strict=True) if not column.number]
@@ -368,7 +368,8 @@ def _folded(before: Text, parts: Sequence[_Part], room: int) -> Iterator[Text]:
 
 
 def _broken(line: Text, word: Text, room: int, *, is_command: bool) -> list[Text]:
-    """What is longer than a line: a command at its spaces, as a shell reads it, and anything else anywhere."""
+    """Breaks text that is longer than a line: a command at its spaces, as a shell reads it, and anything else
+    anywhere."""
     if not is_command:
         step = room - _INDENT
         cuts = [room - line.cell_len, *range(room - line.cell_len + step, len(word), step)]

@@ -53,7 +53,7 @@ def _picture(ws: Workspace, name: str | None) -> RenderableType:
 
 @contextmanager
 def _display(console: Console) -> Iterator[Callable[[RenderableType], None]]:
-    """What shows a picture."""
+    """The command that shows a picture."""
     if console.is_terminal:
         with Live(console=console, screen=True, auto_refresh=False) as live:
             yield lambda picture: live.update(picture, refresh=True)

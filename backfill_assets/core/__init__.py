@@ -1,1 +1,1 @@
-"""What every room uses: errors, ids, settings, clock, people, Spark. One subject a module."""
+"""The foundation of every room: errors, ids, settings, clock, people, Spark. One subject a module."""

@@ -1,4 +1,4 @@
-"""What most errors are about, which their sentences name: a run, a table, a set or a publication, and why."""
+"""The usual subjects of errors, which their sentences name: a run, a table, a set or a publication, and why."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ _DIGITS_OF_LONG, _DIGITS_OF_OTHERS = 20, 10
 
 
 def widens(old: T.DataType, new: T.DataType) -> bool:
-    """Whether every value of a type is a value of another one, and readers of Parquet files convert it themselves."""
+    """True if every value of a type is a value of another one, and readers of Parquet files convert it themselves."""
     if _is_same(old, new):
         return True
     if isinstance(old, _WHOLE) and isinstance(new, _WHOLE):
@@ -63,7 +63,7 @@ def widens(old: T.DataType, new: T.DataType) -> bool:
 
 
 def _is_same(old: T.DataType, new: T.DataType) -> bool:
-    """Whether a type is another one, or that with parts that can be null now; comments on parts do not count."""
+    """True if two types are the same, apart from parts that may be null now; comments on parts do not count."""
     if isinstance(old, T.ArrayType) and isinstance(new, T.ArrayType):
         return (new.containsNull or not old.containsNull) and _is_same(old.elementType, new.elementType)
     if isinstance(old, T.StructType) and isinstance(new, T.StructType):
@@ -75,7 +75,7 @@ def _is_same(old: T.DataType, new: T.DataType) -> bool:
 
 
 def needs_rule(old: T.StructType, new: T.StructType, *, ruled: Collection[str] = ()) -> tuple[str, ...]:
-    """What of a change is not a widening, as parts of a sentence that name the column; empty if nothing is."""
+    """The changes that are not a widening, as parts of a sentence that name the column; empty if there are none."""
     before = {field.name: field for field in old.fields}
     after = {field.name: field for field in new.fields}
     gone = [f"{name} is no longer there" for name in before if name not in after and name not in ruled]
@@ -130,7 +130,7 @@ def widened(found: T.StructType, wanted: T.StructType, *, former: Collection[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnChange:
-    """How a column changes for readers of a table with a publication."""
+    """A change of one column for readers of a table with a publication."""
 
     column: str  #: Its name.
     was: str | None  #: Its type until then; null where it is added.
@@ -141,7 +141,7 @@ class ColumnChange:
 def column_changes(
     found: T.StructType, wanted: T.StructType, *, held: Collection[str] | None = None
 ) -> tuple[ColumnChange, ...]:
-    """How the columns of a table change for readers when rows of other columns are published; lineage is not named.
+    """The changes of a table's columns for readers when rows of other columns are published; lineage is not named.
 
     Args:
         found: What the table has. It goes on allowing null where it did.

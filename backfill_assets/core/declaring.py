@@ -111,7 +111,7 @@ def shown(value: object) -> str:
 
 
 def meant(name: object, known: Iterable[str]) -> str:
-    """What somebody who wrote a name may have meant, as the end of a sentence; empty for nothing."""
+    """The name that was probably meant, as the end of a sentence; empty when there is no similar one."""
     names, text = list(known), f"{name}"
     if same := [each for each in names if each.casefold() == text.casefold()]:
         return f", which has {same[0]!r}: upper and lower case make a difference"
@@ -137,7 +137,7 @@ def _hints(made: Hashable) -> Mapping[str, Any]:
 
 
 def _fits(value: object, hint: Any) -> bool:
-    """Whether a value is of the type of an annotation; one that says nothing is fulfilled by any value."""
+    """True if a value is of the type of an annotation; an unspecific annotation accepts any value."""
     origin, inside = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any or isinstance(hint, TypeVar | str):
         return True

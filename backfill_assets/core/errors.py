@@ -68,7 +68,7 @@ class BackfillError(Exception):
 
     @property
     def message(self) -> str:
-        """What was expected, what was found, and where: the sentence with the fields of the error."""
+        """The sentence with the fields of the error: what was expected, what was found, and where."""
         if self.args:
             return str(self.args[0])
         template = " ".join((type(self).__doc__ or "{ids}").split())
@@ -100,7 +100,7 @@ class BackfillError(Exception):
         return self._recorded or self.message
 
     def record_as(self, sentence: str) -> Self:
-        """The same error, recorded with another sentence than the displayed one."""
+        """This error, recorded with another sentence than the displayed one."""
         self._recorded = sentence
         return self
 
@@ -269,7 +269,7 @@ class DiskFull(Retryable):
 
 
 def is_full_disk(error: BaseException) -> bool:
-    """Whether a disk has no space: for a file, for what delta-rs writes, or for a database, here or on its server."""
+    """True if a disk has no space: for a file, for what delta-rs writes, or for a database, here or on its server."""
     cause = getattr(error, "orig", None)
     name, state = (getattr(cause, attribute, None) or "" for attribute in ("sqlite_errorname", "sqlstate"))
     in_database = name.startswith(("SQLITE_FULL", "SQLITE_IOERR_SHM")) or state == "53100"

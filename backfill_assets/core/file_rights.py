@@ -16,7 +16,7 @@ PRIVATE = 0o077
 
 
 def umask_of(home: Path) -> int:
-    """What a process that works in a home takes from the rights of its files.
+    """The permissions that a process in a home removes from its files.
 
     Everything for group and others; only where the home is opened to its group and to nobody else, new files have the
     rights for the group that the home has.
@@ -49,7 +49,7 @@ def readable_by_others(places: Iterable[Path], umask: int, *, above: Path | None
 
 
 def _is_reached(place: Path, umask: int, above: Path | None) -> bool:
-    """Whether those users can enter every folder above a place."""
+    """True if those users can enter every folder above a place."""
     folders = [folder for folder in place.resolve().parents if above is None or folder.is_relative_to(above.resolve())]
     return all(folder.stat().st_mode & umask & _ENTER for folder in folders if folder.exists())
 

@@ -138,7 +138,7 @@ EMPTY_FILE_SET = FileSet()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogEvidence:
-    """What the log of a table contained when a publication had landed, or could not land any more."""
+    """The evidence of a table's log once a publication had landed, or could not land any more."""
 
     after: int  #: The last version before these commits; -1 when they begin with the first one.
     #: The sha256 of the bytes of each commit, in order; the last one is the publication's, or fences it off.

@@ -31,7 +31,8 @@ _LIMIT = 300
 
 
 def options() -> str:
-    """How Java is told to use the archive; empty where there is none. It says nothing about one that does not fit."""
+    """The options that let Java use the archive; empty where there is none. Java does not report one that does not
+    fit."""
     return f'-XX:SharedArchiveFile="{ARCHIVE}" -Xlog:cds*=off -Xlog:class+path=off' if ARCHIVE.is_file() else ""
 
 

@@ -32,8 +32,8 @@ def this_process() -> str:
 
 
 def mark_of(machine: str) -> str:
-    """What tells a process of this machine from any other that ever has its number: since which boot of the machine, in
-    which container, and when it began. Empty for other machines, and where the system does not say.
+    """A mark that distinguishes a process of this machine from any other that ever has its number: the boot of the
+    machine, the container, and the start time. Empty for other machines, and where the system does not tell.
 
     Args:
         machine: The process, `host:pid`.
@@ -126,12 +126,12 @@ class Lease:
     mark: str = ""  #: What `mark_of` gave of the process when it began.
 
     def is_alive(self, at: datetime) -> bool:
-        """Whether other processes have to respect the lease."""
+        """True if other processes have to respect the lease."""
         return self.until_at > at and not self._is_orphaned
 
     @property
     def _is_orphaned(self) -> bool:
-        """Whether its process was one of this machine as it runs now, and is gone."""
+        """True if its process ran on this machine since it was booted, and has ended."""
         system, _, _began_at = self.mark.rpartition("/")
         return bool(system) and system == _system() and mark_of(self.machine) != self.mark
 

@@ -26,7 +26,7 @@ KEY = "KEY"
 
 
 class Act(StrEnum):
-    """What can be asked for."""
+    """The acts that can be requested."""
 
     CAPTURE = "capture"
     REPLAY = "replay"
@@ -106,7 +106,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What a reader can do now: text, requests and options, in order."""
+    """A reader's next step: text, requests and options, in order."""
 
     parts: tuple[str | Invocation | Option, ...]
 
@@ -168,7 +168,7 @@ THEN = "; then "
 
 
 def read_first(following: NextStep | None) -> NextStep | None:
-    """What moves a run or a set on; where it is an approval, after its report."""
+    """The next step of a run or a set; where it is an approval, its report comes first."""
     match following:
         case NextStep(parts=(Invocation(act=Act.APPROVE, of=of), *_)):
             return step(do(Act.REPORT, *of), ", and then ", following)

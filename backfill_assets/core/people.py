@@ -158,7 +158,7 @@ def _drawn(name: str) -> str:
 
 
 def same_name(one: str, other: str) -> bool:
-    """Whether two names are the same name: a person, or a group of people, counts once, however the name is written.
+    """True if two names are the same person or group, however they are written.
 
     Two people whose names differ only in case, accents and letters that look alike count as one person, and one of them
     has to use a longer name.
@@ -178,7 +178,7 @@ def mixed_scripts(name: str) -> tuple[str, ...]:
 
 
 def is_policy(name: str) -> bool:
-    """Whether a name is that of a policy, which approves without a person."""
+    """True if a name is that of a policy, which approves without a person."""
     plain = unicodedata.normalize("NFKC", name)
     begins, colon, _ = "".join(":" if c.translate(_look_alikes()) == ":" else c for c in plain).partition(":")
     return bool(colon) and same_name(begins, POLICY)

@@ -75,7 +75,7 @@ def place_of(text: str, *, variable: str) -> Place:
 
 
 def is_pattern(path: str) -> bool:
-    """Whether Spark would look for files whose names are like this one, instead of the one of this name."""
+    """True if Spark would read the name as a pattern of file names, and not as the name of one file."""
     return bool(_OF_PATTERNS.search(path))
 
 

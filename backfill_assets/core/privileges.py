@@ -17,7 +17,8 @@ _MAKES = {"schema": "CREATE", "database": "CREATE"}
 
 
 def missing_grant(said: str, role: str, statement: str = "SELECT") -> str:
-    """What grants what a database refused, as the end of its sentence; empty where its message names no object.
+    """The statement that grants what a database refused, as the end of a sentence; empty where its message names no
+    object.
 
     Args:
         said: The message of PostgreSQL.

@@ -36,7 +36,7 @@ class ProcessorClock:
         object.__setattr__(self, "_spent_s", processor_seconds(self.roots))
 
     def core_seconds(self) -> float:
-        """How long so far, in seconds of one core."""
+        """The processor time so far, in seconds of one core."""
         now = processor_seconds(self.roots)
         if now is None or self._spent_s is None:
             return (time.monotonic() - self._began_s) * self.cores
@@ -63,7 +63,7 @@ def processor_seconds(roots: Iterable[int]) -> float | None:
 
 
 def _stats() -> Mapping[int, list[int]]:
-    """What the system says of every process, as numbers; its state, a letter, is 0."""
+    """The system's numbers of every process; its state, a letter, is 0."""
     found: dict[int, list[int]] = {}
     with suppress(OSError):
         for name in os.listdir(_PROCESSES):  # noqa: PTH208 - every name is a number, and there are hundreds

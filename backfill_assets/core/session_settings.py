@@ -142,7 +142,7 @@ def session_digest() -> str:
 
 
 def tunes_only(name: str) -> bool:
-    """Whether a setting may be given by a user."""
+    """True if a user may give this setting."""
     if name in JAVA_OPTIONS:
         return False
     return not name.startswith("spark.sql.") or name.startswith(TUNING)

@@ -363,7 +363,7 @@ def _tariff(given: Mapping[str, str]) -> Tariff:
 
 
 def _usual_image(given: Mapping[str, str]) -> str:
-    """As Dagster's launchers name it; it is not asked for here, and may be anything."""
+    """The image by the usual name of Dagster's launchers; it is not checked here, and may be anything."""
     named = given.get("DAGSTER_CURRENT_IMAGE", "")
     return named if re.fullmatch(_IMAGE, named) else ""
 

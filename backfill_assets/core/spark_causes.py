@@ -39,7 +39,8 @@ class WorkerError:
 
 
 def worker_error(error: Exception) -> WorkerError | None:
-    """What Python raised in a worker; None where a job stopped for another reason, such as a worker that was lost."""
+    """The exception that Python raised in a worker; None where a job stopped for another reason, such as a lost
+    worker."""
     if not isinstance(error, PythonException):
         return None
     text = str(error)
@@ -85,7 +86,7 @@ def _without_settings(said: str) -> str:
 
 
 def stops_again(error: Exception) -> bool:
-    """Whether the same expressions over the same rows stop Spark again, whatever is repaired at the machine."""
+    """True if the same expressions over the same rows stop Spark again, whatever is repaired at the machine."""
     return any(found["kind"] in _ALWAYS for found in _STATE.finditer(str(error)))
 
 

@@ -129,13 +129,13 @@ class SparkServer:
         return _is_there(self.machine, self.mark)
 
     def url(self, session_id: str) -> str:
-        """How a client reaches a session of it. PySpark sends a token without TLS to `localhost` alone."""
+        """The address of a session for a client. PySpark sends a token without TLS to `localhost` alone."""
         return f"sc://localhost:{self.port}/;token={self.token};user_id={_USER};session_id={session_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a home says of its server."""
+    """The server that a home has recorded."""
 
     server: SparkServer | None  #: The server; None when the state cannot be read.
     unfit: Unfit | None  #: Why it is not used; None when it is.
@@ -453,7 +453,7 @@ def _answers(port: int) -> bool:
 
 
 def _listens(number: int, port: int) -> bool:
-    """Whether a process listens on a port; where the system has no `/proc`, whether any does."""
+    """True if a process listens on a port; where the system has no `/proc`, if any process does."""
     tables = [path for path in (Path("/proc/net/tcp"), Path("/proc/net/tcp6")) if path.exists()]
     if not tables:
         return _answers(port)
@@ -479,12 +479,12 @@ def _target(link: Path) -> str:
 
 
 def _is_there(machine: str, mark: str) -> bool:
-    """Whether a process of this machine is the one that had this mark."""
+    """True if a process of this machine has this mark."""
     return mark_of(machine) == mark if mark else _is_alive(_number_of(machine))
 
 
 def _is_alive(number: int) -> bool:
-    """Whether a process runs: one that has ended has its number until its exit status is read."""
+    """True if a process runs: one that has ended keeps its number until its exit status is read."""
     if mark_of(this_process()):
         return bool(mark_of(f"{socket.gethostname()}:{number}"))
     try:

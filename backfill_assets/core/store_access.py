@@ -36,7 +36,7 @@ _PROVIDERS = "org.apache.hadoop.fs.s3a"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreAccess:
-    """How an object store is reached; what is empty is left to the libraries' own chains (roles, instance profiles)."""
+    """The access to an object store; what is empty is left to the libraries' own chains (roles, instance profiles)."""
 
     endpoint: str = ""  #: The URL of the store; empty for Amazon's.
     region: str = ""  #: Empty for the libraries' default.

@@ -9,7 +9,7 @@ from decimal import Decimal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What something costs, or is expected to."""
+    """An actual or expected cost."""
 
     core_seconds: float  #: Seconds of all cores together.
     amount: float | None  #: What these cost in money; null where a core hour has no price.
@@ -28,24 +28,24 @@ def sum_of(costs: Sequence[Cost]) -> Cost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tariff:
-    """What computing costs. Costs are core seconds of processor time, or money where a core hour has a price."""
+    """The price of computing. Costs are core seconds of processor time, or money where a core hour has a price."""
 
     cores: int  #: How many cores are set aside where processor time is not measured; see `core.processor_time`.
     price: Decimal | None = None  #: Of a core hour; None to count core seconds.
     currency: str = ""  #: Of the price, such as `EUR`; may be empty.
 
     def cost(self, seconds: float) -> Decimal:
-        """What so many seconds of one core cost."""
+        """The cost of core seconds."""
         core_seconds = Decimal(str(seconds))
         return core_seconds if self.price is None else core_seconds * self.price / 3600
 
     def seconds(self, cost: Decimal) -> float | None:
-        """How many seconds of one core a cost pays for; None where they are free."""
+        """The core seconds that a cost pays for; None where they are free."""
         price = Decimal(1) if self.price is None else self.price / 3600
         return float(cost / price) if price else None
 
     def spent(self, seconds: float) -> Cost:
-        """What so many seconds of one core cost, in both."""
+        """The cost of core seconds, in both units."""
         amount = None if self.price is None else round(float(self.cost(seconds)), 6)
         return Cost(core_seconds=round(float(seconds), 1), amount=amount, currency=self.currency)
 
@@ -71,7 +71,7 @@ def core_seconds(cost: Decimal | float, *, digits: int = 0) -> str:
 
 
 def digits_of(cost: Decimal, least: int) -> int:
-    """How many digits after its point a cost is written with: two that are not zero, where it is less than 1."""
+    """The number of decimals of a cost: two significant ones, where it is less than 1."""
     return least if not cost or abs(cost) >= 1 else max(least, 1 - cost.adjusted())
 
 

@@ -1,4 +1,4 @@
-"""What ran: evidence of the checkout, the installed distributions and the image that computed something.
+"""The evidence of what ran: the checkout, the installed distributions and the image that computed something.
 
 None of it is part of what makes code changed: a commit alone makes no row stale. It is recorded beside the versions of
 this project, PySpark and Python, with the same names everywhere.
@@ -102,7 +102,7 @@ def _git_folder(checkout: Path) -> Path:
 
 
 def _tree_of(checkout: Path) -> str:
-    """Whether the work tree is as it was committed; git alone knows what it ignores."""
+    """The state of the work tree: clean or not. Git alone knows what it ignores."""
     # Of what a repository may configure to be run, only its filters of contents are.
     asked = ["git", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "status", "-s"]
     try:

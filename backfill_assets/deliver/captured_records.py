@@ -82,7 +82,7 @@ class CapturedRecords:
                 yield said["kafka_offset"], part, said, value
 
     def _of_stream(self, part: ReplayPart) -> Iterator[Outgoing | None]:
-        """What was in the stream: partition keys, data as it was written, and when it arrived."""
+        """The stream's records: partition keys, data as written, and arrival times."""
         headers, before = self.headers(part), None
         for line in self._lines(part):
             said, value = _of_the_stream(line, PREFIX)
@@ -124,7 +124,8 @@ class CapturedRecords:
 
 
 def _place_of(part: ReplayPart) -> tuple[PartKind, object]:
-    """What is sent together: the files of one partition of a topic, and every other file by itself."""
+    """The group of files that is sent together: the files of one partition of a topic, and every other file by
+    itself."""
     if part.kind is not PartKind.CAPTURED:
         return part.kind, part.name
     return part.kind, (part.name.rpartition("/")[0], number_of(part.stream_partition))
@@ -135,7 +136,7 @@ def _position(part: ReplayPart, partition: str, position: object) -> tuple[str, 
 
 
 def _of_the_stream(line: str, prefix: str) -> tuple[Mapping[str, Any], bytes | None]:
-    """What Kafka or Kinesis said of a captured record, and its value as it was written."""
+    """A captured record's stream metadata from Kafka or Kinesis, and its value as it was written."""
     said: dict[str, Any] = {}
     at = 1
     # What it said comes first, and no value with such members is kept as members.

@@ -108,12 +108,12 @@ class HeldRows:
             )
 
     def counted(self) -> Mapping[date, int]:
-        """How many rows each partition has that are sent."""
+        """The number of rows that are sent, by partition."""
         found = self._current.groupBy(F.col(self.table.partition.column).alias(_DAY)).count().collect()
         return {row[_DAY]: row["count"] for row in found}
 
     def gone(self) -> tuple[int, str]:
-        """How many keys have no row, and a checksum of these keys."""
+        """The number of keys without a row, and a checksum of these keys."""
         schema = T.StructType([self.table.schema[name] for name in self.table.key])
         hashed = self._gone.select(*(F.expr(each).alias(f"_{n}") for n, each in enumerate(hashes_of_row(schema))))
         found = hashed.agg(F.count(F.lit(1)).alias("rows"), *sums_of(("_0", "_1"))).collect()[0].asDict()
@@ -238,7 +238,7 @@ def contract_sent(ws: Workspace, table: SourceTable | DerivedTable) -> str:
 
 
 def _is_within(at: Column, source: SourceTable, is_date: bool, period: tuple[datetime, datetime]) -> Column:
-    """Whether a time is in a period; of a date, whether it is one of its days."""
+    """True if a time is in a period; of a date, if it is one of its days."""
     begins, ends = period
     if not is_date:
         return (at >= F.lit(begins)) & (at < F.lit(ends))
@@ -246,7 +246,7 @@ def _is_within(at: Column, source: SourceTable, is_date: bool, period: tuple[dat
 
 
 def _is_of(day: Column, begins: datetime, ends: datetime) -> Column:
-    """Whether a UTC date has instants of a period."""
+    """True if a UTC date has instants of a period."""
     return day.between(F.lit(begins.date()), F.lit((ends - timedelta(microseconds=1)).date()))
 
 

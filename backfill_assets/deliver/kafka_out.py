@@ -68,7 +68,7 @@ class ReplayTopic:
         return self._client.configuration()[MARK]
 
     def partitions_of(self, parts: Sequence[ReplayPart]) -> int:
-        """As many as the topic had from which records were captured, as far as these tell."""
+        """The number of partitions of the topic from which records were captured, as far as these tell."""
         captured = [number_of(each.stream_partition) for each in parts if each.kind is PartKind.CAPTURED]
         return max([self._partitions, *(each + 1 for each in captured)])
 

@@ -63,20 +63,20 @@ class Entry:
 
     @property
     def size_bytes(self) -> int:
-        """As the service counts it."""
+        """The size in bytes, as the service counts it."""
         return len(self.key.encode()) + len(self.held)
 
 
 @dataclass(slots=True)
 class Allowance:
-    """What may be sent to a shard now."""
+    """The records that may be sent to a shard now."""
 
     now: Callable[[], float] = time.monotonic  #: Seconds of a clock that never goes back.
     _left: list[float] = field(default_factory=lambda: [(1 - _SHARE) * each for each in _A_SECOND])
     _at: float | None = None
 
     def wait(self, size_bytes: int) -> float:
-        """How many seconds until a record of this size may be sent; 0 for now."""
+        """The seconds until a record of this size may be sent; 0 for now."""
         at = self.now()
         if self._at is not None:
             gained = zip(self._left, _A_SECOND, strict=True)
@@ -288,7 +288,7 @@ class StreamSender:
         return self._shards
 
     def _allowance(self, key: str) -> Allowance:
-        """Of the shard that has the records of a key, by the hash that the service takes."""
+        """The allowance of the shard that has the records of a key, by the hash that the service takes."""
         at = int.from_bytes(hashlib.md5(key.encode(), usedforsecurity=False).digest())
         shards = self._open_shards()
         return next((mine for shard, mine in shards if shard.hashes[0] <= at <= shard.hashes[1]), shards[0][1])
@@ -338,7 +338,7 @@ def _text(value: str | bytes | None) -> str:
 
 
 def _is_object(value: bytes) -> bool:
-    """Whether any reader of JSON reads a value as an object."""
+    """True if any reader of JSON reads a value as an object."""
     try:
         return isinstance(json.loads(value.decode(), parse_constant=_no_number), dict)
     except (ValueError, RecursionError):

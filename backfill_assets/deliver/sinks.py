@@ -44,7 +44,7 @@ class Sender(Protocol):
     """The process that may write to a target."""
 
     def progress(self) -> int | None:
-        """How many records are in the target for good; None when that was never written, or is forgotten."""
+        """The number of records that are durably in the target; None when it was never written, or is forgotten."""
 
     def commit(self, batch: Sequence[Outgoing], done: int) -> None:
         """Writes records, and how many of the replay are in the target then.
@@ -72,7 +72,7 @@ class Sink(Protocol):
 
     @property
     def name(self) -> str:
-        """What messages call it, such as `the topic events.backfill`."""
+        """The name of the target in messages, such as `the topic events.backfill`."""
 
     @property
     def place(self) -> str:
@@ -86,7 +86,7 @@ class Sink(Protocol):
         """The replay for which the target was created, if it was created for one."""
 
     def partitions_of(self, parts: Sequence[ReplayPart]) -> int:
-        """How many partitions or shards a new target has for these inputs."""
+        """The number of partitions or shards of a new target for these inputs."""
 
     def create(self, *, partitions: int, mark: str) -> Target:
         """Creates the target.
@@ -100,7 +100,7 @@ class Sink(Protocol):
         """Deletes the target, with everything in it."""
 
     def sender(self, replay: ReplayRecord, *, by: str) -> AbstractContextManager[Sender]:
-        """Who may write to the target while the block lasts; no process before it may from here on.
+        """The sole writer to the target while the block lasts; no earlier process can write from here on.
 
         Raises:
             Retryable: The target does not answer.

@@ -74,7 +74,7 @@ class Pages:
         }
 
     def overview(self, _request: Request) -> Response:
-        """What every table holds, what waits, and the newest runs."""
+        """The overview: the content of every table, what waits, and the newest runs."""
         status = look.status(self.ws, None)
         assert isinstance(status, StatusDocument)
         return shown(screens.overview_page(status, look.last_audit(self.ws), self.ws.clock()), here="/")
@@ -208,7 +208,7 @@ class Pages:
         )
 
     def search(self, request: Request) -> Response:
-        """What a text occurs in; the run, the set or the table alone where it is its name."""
+        """Searches for a text; returns the run, the set or the table alone where the text is its name."""
         text = request.query_params.get("q", "").strip()
         if not text:
             return shown(page("Search", Note(text="Type an id, a name, or a part of a reason above.")))
@@ -242,7 +242,7 @@ class Pages:
                 look.metrics(self.ws, self.counts, None)
 
     def metrics(self, _request: Request) -> Response:
-        """What is watched, for Prometheus; what is stale once it is known."""
+        """The watched metrics, for Prometheus; with staleness once it is known."""
         known = self.staleness.latest()
         with self._counting:
             found = look.metrics(self.ws, self.counts, known.tables if known.is_current else None)

@@ -21,7 +21,7 @@ _Basis = tuple[str, date, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownStaleness:
-    """What is known to be stale."""
+    """The staleness that is known."""
 
     tables: tuple[Staleness, ...] = ()  #: Table by table; empty while nothing is known.
     as_of: datetime | None = None  #: When it was found out; None while nothing is known.

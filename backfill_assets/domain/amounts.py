@@ -63,7 +63,7 @@ def bounds(amount: Decimal, within: Decimal, kind: DecimalType) -> tuple[str, st
 
 
 def without_amount(value: Column, kind: DecimalType) -> Column:
-    """Whether a value is there and is no amount, as NaN and infinite ones are: a sum of decimals leaves it out."""
+    """True if a value is there but not an amount, as NaN and infinite ones are: a sum of decimals leaves it out."""
     return value.isNotNull() & value.try_cast(kind).isNull()
 
 

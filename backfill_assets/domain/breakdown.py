@@ -25,7 +25,8 @@ _MOST_DAYS, _MOST_MONTHS = 36_525, 1_200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breakdown:
-    """What reviewers are shown of a derived table: its measures before and after, by month and business dimensions.
+    """The breakdown that reviewers see of a derived table: its measures before and after, by month and business
+    dimensions.
 
     Args:
         by: The dimensions: columns with few values, such as a jurisdiction. The month of the partition is always one.
@@ -46,7 +47,8 @@ class Breakdown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How much of a measure of accepted rows may be off before they have to be restated. Written with `tolerance(...)`.
+    """A tolerance: how far a measure of accepted rows may be off before they must be restated. Written
+    `tolerance(...)`.
 
     What is off is added up row by row, without its sign: 5 more in one row and 5 less in another are 10.
     """
@@ -136,7 +138,7 @@ def check_measures(table: Declared, breakdown: Breakdown | None) -> None:
 
 
 def _require_measure(table: Declared, gate: Moved | Usual | Tolerance, breakdown: Breakdown | None, named: str) -> None:
-    """Of a gate, or of a tolerance, which is on a measure as well."""
+    """Refuses a gate or a tolerance whose measure is not declared."""
     if breakdown is None:
         raise wrong(table, f"{named} needs a breakdown, which only a derived table can declare")
     if gate.measure not in breakdown.names:

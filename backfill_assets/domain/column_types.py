@@ -39,7 +39,7 @@ _MOST_DIGITS = 38
 
 
 def is_time(text: str, of: T.DataType) -> bool:
-    """Whether a text is a date or a time of a type, written as in landed files."""
+    """True if a text is a date or a time of a type, written as in landed files."""
     try:
         if isinstance(of, T.DateType):
             return date.fromisoformat(text).isoformat() == text
@@ -53,7 +53,7 @@ def is_time(text: str, of: T.DataType) -> bool:
 
 
 def holds(of: T.DataType, kind: type[T.DataType]) -> bool:
-    """Whether a type, or something inside it, is of a type."""
+    """True if a type, or a type inside it, is of the given type."""
     return any(isinstance(each, kind) for _, each in _with_parts("", of))
 
 

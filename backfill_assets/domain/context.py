@@ -116,7 +116,7 @@ def _keys_of(rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> list[tupl
 
 
 def _equal_to(cell: Any) -> object:
-    """What is equal for values that are equal in a column, such as the decimals 1.0 and 1.00."""
+    """A normal form that equal column values share, such as the decimals 1.0 and 1.00."""
     is_number = isinstance(cell, int | float | Decimal) and cell == cell
     return cell if is_number or isinstance(cell, date) else repr(cell)
 

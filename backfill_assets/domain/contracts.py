@@ -39,7 +39,7 @@ _PYTHON_TYPES: Mapping[type[T.DataType], tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lift:
-    """How a record of one contract version becomes a record of the next. Written with `lifts(...)`.
+    """A conversion of records from one contract version to the next. Written with `lifts(...)`.
 
     Args:
         renamed: Columns that have another name now, from the earlier name to the later.
@@ -68,7 +68,7 @@ def lifts(
     dropped: tuple[str, ...] = (),
     keeps_values: bool = False,
 ) -> Lift:
-    """How a record of one contract version becomes a record of the next. Columns that are not mentioned stay.
+    """Declares how a record of one contract version becomes a record of the next. Columns that are not mentioned stay.
 
     Args:
         function: Computes columns of the next version: takes the earlier record's columns by name, and returns the
@@ -89,7 +89,7 @@ def lifts(
 
 
 class Versioned(Declared, Protocol):
-    """What the checks need of a source table."""
+    """The properties of a source table that the checks need."""
 
     @property
     def earlier(self) -> Mapping[int, T.StructType]: ...
@@ -168,7 +168,7 @@ def _no_rule(table: Versioned, step: str, problem: str) -> InvalidDeclaration:
 
 
 def _mistakes(old: T.StructType, new: T.StructType, lift: Lift) -> Iterator[str]:
-    """What a lift says that its two schemas contradict."""
+    """The contradictions between a lift and its two schemas."""
     before, after = {f.name: f for f in old.fields}, {f.name: f for f in new.fields}
     for was, now in lift.renamed.items():
         if was not in before or now not in after:

@@ -61,7 +61,7 @@ VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]*")
 
 
 class Declared(Protocol):
-    """What the checks need of a table."""
+    """The properties of a table that the checks need."""
 
     @property
     def name(self) -> str: ...
@@ -132,7 +132,7 @@ def _require_parts(table: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """What something in a declaration has to be."""
+    """The requirement on a value in a declaration."""
 
     words: str
     test: Callable[[object], bool]

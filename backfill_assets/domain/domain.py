@@ -179,7 +179,7 @@ class Domain:
         raise NoSuchName(kind="table", name=name, known=tuple(self.tables))
 
     def grain_of(self, name: str) -> Grain:
-        """Whether the partitions of a table are days or months; days of a table that is not declared."""
+        """The grain of a table: days or months; days of a table that is not declared."""
         return self.tables[name].partition.grain if name in self.tables else Grain.DAILY
 
     def derived_table(self, name: str, *, days: Days | None = None) -> DerivedTable:
@@ -306,7 +306,7 @@ def check_expressions(domain: Domain) -> None:
 
 
 def is_named(domain: Domain, module_name: str) -> bool:
-    """Whether a module that is imported has this very domain as its `DOMAIN`, so that other processes can load it."""
+    """True if an imported module has this very domain as its `DOMAIN`, so that other processes can load it."""
     return getattr(sys.modules.get(module_name), "DOMAIN", None) is domain
 
 
@@ -327,7 +327,7 @@ def _place_of(module_name: str, error: BaseException) -> str:
 
 
 def _is_of_an_author(file: str) -> bool:
-    """Whether a file is neither of Python, nor of an installed package, nor of this one."""
+    """True if a file belongs neither to Python, nor to an installed package, nor to this one."""
     installed = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     others = (*installed, str(Path(__file__).parents[1]))
     return not file.startswith("<") and not any(file.startswith(f"{folder}{os.sep}") for folder in others)

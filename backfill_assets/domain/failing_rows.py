@@ -38,7 +38,7 @@ FailingFunction = Callable[..., DataFrame]
 
 
 class Needs(Enum):
-    """What the values of an expression have to be: in words, and as types."""
+    """The required type of an expression's values: in words, and as types."""
 
     CONDITION = "a condition, which is true or false", BooleanType
     AMOUNT = "a number, which can be added up", NumericType
@@ -50,7 +50,7 @@ class Needs(Enum):
         return str(self.value[0])
 
     def has(self, kind: DataType) -> bool:
-        """Whether values of a type are such; those of null alone can be anything."""
+        """True if values of a type meet the requirement; values that are all null can be anything."""
         return isinstance(kind, (self.value[1], NullType))
 
 
@@ -64,7 +64,7 @@ class Over:
     like: str = ""  #: The column of the table that its values are compared with; empty for none.
 
     def mistake(self, kind: DataType) -> str | None:
-        """What is wrong with it when its values are of this type, without the gate; None if nothing is."""
+        """The mistake in it for values of this type, without the gate; None if there is none."""
         if self.needs is None or self.needs.has(kind):
             return None
         of = "" if self.frame == CANDIDATE else f" of {self.frame}"
@@ -129,7 +129,7 @@ class Failing:
 
     @property
     def named(self) -> tuple[str, ...]:
-        """What it is given, by name.
+        """Its arguments, by name.
 
         Raises:
             InvalidDeclaration: Its query is not one query of SQL.
@@ -355,7 +355,7 @@ def tables_in(sql: str, name: str) -> tuple[str, ...]:
 
 
 def _is_made(table: Any) -> bool:
-    """Whether a query makes a table itself, by a WITH that counts where it reads the table.
+    """True if a query defines a table itself, by a WITH that applies where it reads the table.
 
     What a WITH makes counts in what comes after it, and in itself only where it is recursive: `WITH orders AS (SELECT *
     FROM orders)` reads the orders that it is given.

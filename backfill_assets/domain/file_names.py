@@ -67,14 +67,14 @@ def called(part: Part) -> str:
 
 
 def is_file_name(value: object) -> bool:
-    """Whether a value has the form of a name of a file."""
+    """True if a value has the form of a file name."""
     if isinstance(value, tuple):
         return len(value) > 1 and all(is_file_name(each) and not isinstance(each, tuple) for each in value)
     return isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool) and value >= 0)
 
 
 def mistakes_of_names(table: Named) -> Iterator[str]:
-    """What is wrong with the names that a table declares for its files, of this version of its contract and earlier."""
+    """The mistakes in the names that a table declares for its files, of this version of its contract and earlier."""
     yield from _mistakes(table, table.columns, table.schema, "columns")
     for version, names in table.earlier_columns.items():
         if version not in table.earlier:
@@ -110,12 +110,12 @@ def _mistakes(table: Named, names: Mapping[FileName, str], schema: T.StructType,
 
 
 def has_header(reads: Dialect | None) -> bool:
-    """Whether files of a dialect name their columns."""
+    """True if files of a dialect name their columns."""
     return not isinstance(reads, Csv) or reads.header
 
 
 def mistakes_of_members(columns: Mapping[FileName, str], single: Sequence[str], fixed: Sequence[str]) -> Iterator[str]:
-    """What no records of a stream can have: they name their columns, and some of these names are given.
+    """The names that records of a stream cannot have: they name their columns, and some of these names are given.
 
     Args:
         single: Columns that a capture reads or writes itself, so that each is one member of a record.

@@ -32,7 +32,7 @@ def forms_of(declared: Form | tuple[Form, ...]) -> tuple[Form, ...]:
 
 
 def readers_of(declared: Form | tuple[Form, ...]) -> tuple[Reader, ...]:
-    """What reads the texts of a column, in order: a pattern with brackets is several.
+    """The readers of a column's texts, in order: a pattern with brackets is several.
 
     Raises:
         NoPattern: A form is no pattern.
@@ -51,7 +51,7 @@ def named(form: Reader | Form) -> str:
 
 
 def mistakes_of_forms(column: str, declared: Form | tuple[Form, ...], kind: T.DataType, zone: str) -> Iterator[str]:
-    """What is wrong with the forms of a column, as what follows the name of its table.
+    """The mistakes in the forms of a column, as what follows the name of its table.
 
     Args:
         kind: The type of the column.

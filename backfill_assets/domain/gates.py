@@ -104,7 +104,7 @@ def name_for(*parts: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Gate:
-    """What all gates have, besides their names.
+    """The properties of all gates, besides their names.
 
     Every kind says, as `of_accepted`, whether it can be asked of accepted rows alone, as `check` does: without a
     candidate beside them. There is no default, so that a new kind is not left out by accident.
@@ -227,7 +227,7 @@ class RowCount(_Gate):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedWithAccepted(_Gate):
-    """How the candidate differs from the accepted rows, per partition; with a limit, also a gate.
+    """Compares the candidate with the accepted rows, by partition; with a limit, also a gate.
 
     Every table has this gate. Without a limit it always passes and only informs.
     """
@@ -330,7 +330,7 @@ class WarmUpProof(_Gate):
 
     @property
     def asked(self) -> int:
-        """How many partitions at each end of a run are computed again."""
+        """The number of partitions at each end of a run that are computed again."""
         return self.partitions or 0
 
 
@@ -397,7 +397,7 @@ class Usual(_Gate):
 
     @property
     def against(self) -> str:
-        """How far back it is compared, and with which partitions."""
+        """The period and the partitions with which it is compared."""
         back = count_of(self.months, "month") if self.months else count_of(self.days, "day")
         return f"the same weekday in the {back} before" if self.same else f"the {back} before"
 

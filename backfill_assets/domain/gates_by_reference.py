@@ -45,7 +45,7 @@ class KnownRows:
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
-        """What identifies each row, in order: the beginning of the sha256 of its columns with their values."""
+        """The identity of each row, in order: the beginning of the sha256 of its columns with their values."""
         return tuple(sorted({_digest(row) for row in self.rows}))
 
     def having(self, digests: Collection[str]) -> Mapping[str, Mapping[str, str | None]]:
@@ -345,7 +345,7 @@ def _day(grain: Grain, text: str | None) -> date | None:
 
 
 def _asked(amount: Decimal | None, within: Decimal, kind: DecimalType) -> tuple[str | None, str | None, str | None]:
-    """What was delivered as a text, with the least and the largest total that are about the same."""
+    """The delivered total as a text, with the least and the largest total that are about the same."""
     return (None, None, None) if amount is None else (plainly(amount), *bounds(amount, within, kind))
 
 
@@ -378,7 +378,7 @@ def _mistake_in_totals(
     schema: StructType,
     **_of_table: object,
 ) -> tuple[int, str] | None:
-    """The same of control totals, of which every amount is one."""
+    """The mistake in control totals, each of which is an amount."""
     about = tuple(dict.fromkeys((partition, *groups)))
 
     def is_wrong(name: str, text: str | None) -> str | None:
@@ -430,7 +430,7 @@ def _said(name: str, value: Column) -> Column:
 
 
 def _difference(holds: Column, expected: Column, found: Column) -> Column:
-    """What was expected and found, where a condition holds; else null."""
+    """The expected and the found value where a condition holds; else null."""
     return F.when(holds, F.struct(expected.alias(EXPECTED), found.alias(FOUND)))
 
 

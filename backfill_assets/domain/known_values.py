@@ -65,7 +65,7 @@ def value_of(text: str, kind: DataType) -> str | None:
 
 
 def is_number(text: str | None) -> bool:
-    """Whether a text is a value of a column of numbers: null, NaN and infinite ones are."""
+    """True if a text is a value of a column of numbers: null, NaN and infinite ones are."""
     try:
         return text is None or not Decimal(text).is_snan()
     except InvalidOperation:
@@ -73,7 +73,7 @@ def is_number(text: str | None) -> bool:
 
 
 def to_write(kind: DataType) -> str:
-    """What to write of a value of a type."""
+    """The literal to write for a value of a type."""
     match kind:
         case StringType():
             return "put the text in quotes, because YAML reads NO without them as false"

@@ -15,7 +15,8 @@ from backfill_assets.core.errors import InvalidDeclaration
 
 
 class Operation(StrEnum):
-    """What a record does to its key. The last two are made by this project alone, when a person takes records back."""
+    """The operation of a record on its key. The last two are made by this project alone, when a person takes records
+    back."""
 
     CREATE = "create"
     UPDATE = "update"
@@ -47,7 +48,7 @@ UNKNOWN_SINCE = "unknown"
 
 
 class UnknownKeys(StrEnum):
-    """What becomes of a key whose newer record was rejected, until something newer of it is accepted."""
+    """The treatment of a key whose newer record was rejected, until a newer one of it is accepted."""
 
     BLOCK = "block"
     KEEP = "keep"
@@ -55,7 +56,7 @@ class UnknownKeys(StrEnum):
 
 
 class Ties(StrEnum):
-    """What becomes of two records of a key with the same position and different content."""
+    """The treatment of two records of a key with the same position and different content."""
 
     REFUSE = "refuse"
     ARRIVAL = "arrival"
@@ -63,7 +64,7 @@ class Ties(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """How the records of a change feed name their operation. A value may be None: the feed does not have it.
+    """Names of operations in the records of a change feed. A value may be None: the feed does not have it.
 
     Args:
         column: The string column that holds it.
@@ -110,7 +111,7 @@ class Operations:
         }
 
     def named_as(self, names: Mapping[str, str]) -> Operations:
-        """The same operations where columns have these names."""
+        """These operations with their columns renamed."""
         return replace(self, column=names[self.column], at=names[self.at] if self.at else None)
 
     @property
@@ -119,14 +120,14 @@ class Operations:
 
 
 def is_current() -> Column:
-    """Of a row of a changelog: whether its key exists and is what the row says."""
+    """True for a row of a changelog if its key exists and has the row's values."""
     return (F.col(OPERATION) != F.lit(str(Operation.DELETE))) & F.col(ENDED_BY).isNull()
 
 
 def _columns(
     operation: str, order: tuple[str, ...], committed_at: str, *, position: AtomicType | None = None
 ) -> tuple[StructField, ...]:
-    """What was done, in which order, and when it was committed."""
+    """The columns of the operation, of its order, and of its commit time."""
     return (
         StructField(operation, StringType(), nullable=False),
         *(StructField(name, position or LongType(), nullable=False) for name in order),

@@ -103,7 +103,7 @@ def _gate(gate: Gate, measures: Mapping[str, str], code: Mapping[str, str]) -> S
 
 
 def _asked_by(gate: Failing) -> list[object]:
-    """What a gate asks besides its words, which say nothing of it where the author has written them."""
+    """The query of a gate besides its words, which do not tell it where the author has written them."""
     reads = [
         [each.argument, each.table.name, dict(each.window.document), each.changes, each.is_optional]
         for each in gate.reads
@@ -114,7 +114,7 @@ def _asked_by(gate: Failing) -> list[object]:
 
 
 def _measure(name: str, measures: Mapping[str, str]) -> Mapping[str, str]:
-    """What is added up by a measure: another sum is another bound. `rows` is always the same."""
+    """The sum that a measure bounds: another sum is another bound. `rows` is always the same."""
     return {"of": measures[name]} if name in measures else {}
 
 

@@ -62,7 +62,8 @@ from backfill_assets.planning.policy import SOURCE_POLICY, Policy
 
 
 def _is_zone(value: object) -> bool:
-    """Whether a value is a time zone by its place. Of short names, such as CET, Java has others than Python."""
+    """True if a value names a time zone by its place. Java reads some short names, such as CET, differently from
+    Python."""
     if not isinstance(value, str) or (value != "UTC" and not re.fullmatch(r"[A-Z]\w+(/[\w+-]+)+", value)):
         return False
     try:
@@ -277,12 +278,12 @@ class SourceTable:
 
     @property
     def days(self) -> LocalDays:
-        """What the days of its zone are, which are its partitions only where its event time is a date."""
+        """The days in its zone, which are its partitions only where its event time is a date."""
         return LocalDays(self.timezone or "UTC", are_dates=self.has_dates)
 
     @property
     def has_dates(self) -> bool:
-        """Whether its event time is a date, and no time."""
+        """True if its event time is a date without a time."""
         return isinstance(self.schema[self.event_time].dataType, DateType)
 
     @property
@@ -310,7 +311,7 @@ class SourceTable:
         return len(self.earlier) + 1
 
     def lift_from(self, version: int) -> Lift:
-        """How a record of a version becomes one of the next."""
+        """The conversion of a version's record to the next version."""
         found = self.lift.get(version, NO_LIFT)
         assert isinstance(found, Lift), "a function alone is made a lift when the table is declared"
         return found
@@ -352,7 +353,7 @@ class SourceTable:
         )
 
     def _columns_at(self, version: int) -> Mapping[FileName, str]:
-        """What files of a version call its columns: what is declared of it, or else of the next one."""
+        """The names that files of a version give its columns: those declared for it, or else for the next version."""
         if version in self.earlier_columns:
             return self.earlier_columns[version]
         later = self.columns if version + 1 == self.contract_version else self._columns_at(version + 1)
@@ -383,7 +384,7 @@ class SourceTable:
         return {column: named.get(column, (column,)) for column in self.file_columns}
 
     def _member(self, column: str) -> str:
-        """What the records of a stream call a column that is one member of them."""
+        """The name by which the records of a stream call a column that is one member of them."""
         (part,) = self.places[column]
         assert isinstance(part, str), "others are refused when the table is declared"
         return part
@@ -537,7 +538,7 @@ class SourceTable:
 
     @property
     def operated(self) -> Operated | None:
-        """How its records name operations, where another one stands in for a name that it lacks; None without any."""
+        """The naming of its operations, where another stands in for one that it lacks; None without any."""
         named = self.operation
         if named is None:
             return None
@@ -560,7 +561,7 @@ class SourceTable:
 
     @property
     def row_key(self) -> tuple[str, ...]:
-        """What identifies a row of a partition: the key; of a table that holds a changelog, key and position."""
+        """The columns that identify a row of a partition: the key; for a changelog, key and position."""
         if self.operation is None:
             return self.key
         return (*self.key, *(self.order or (POSITION,)))

@@ -377,7 +377,7 @@ class DerivedTable:
 
     @property
     def has_pilots(self) -> bool:
-        """Whether some rows of its partitions can be restated while the others stay as they are accepted."""
+        """True if some rows of its partitions can be restated while the others stay as accepted."""
         return self.publish == REPLACE and self.state is None
 
     @property
@@ -388,7 +388,7 @@ class DerivedTable:
 
     @property
     def row_key(self) -> tuple[str, ...]:
-        """What identifies a row within a partition: the key."""
+        """The columns that identify a row within a partition: the key."""
         return self.key
 
     @property
@@ -439,13 +439,13 @@ class DerivedTable:
         return window
 
     def _days_read(self, window: AnyWindow, read: Table) -> int:
-        """How many days before the newest snapshot of an input the newest partition of this table reads, at most."""
+        """The most days before the newest snapshot of an input that the newest partition of this table reads."""
         own, of_input = self.partition.grain, read.partition.grain
         days = sum(window.counts) * (31 if own is Grain.MONTHLY else 1)
         return days if own is of_input else days + 30
 
     def reference_window_for(self, references: References) -> Window | None:
-        """How far around an output day facts of these references count; None when that is not declared."""
+        """The reach around an output day within which facts of these references count; None when it is not declared."""
         declared = self.reference_window
         return declared if declared is None or isinstance(declared, Window) else declared(references)
 

@@ -14,7 +14,7 @@ from backfill_assets.domain.sources import Lateness
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Past:
-    """How far back partitions are compared: in days or in months. Written with `weeks(...)` or `months(...)`."""
+    """The past with which partitions are compared, in days or months. Written with `weeks(...)` or `months(...)`."""
 
     days: int = 0
     months: int = 0

@@ -63,7 +63,7 @@ class Files(Protocol):
 
     @property
     def at_once(self) -> int:
-        """How many threads it is worth asking with: a store's answers take time, and it gives many at once."""
+        """The useful number of threads for requests: a store's answers take time, and it gives many at once."""
         ...
 
     def listed(self, folder: str = "") -> Iterator[FileState]:

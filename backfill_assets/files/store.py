@@ -56,7 +56,7 @@ class StoreFiles:
 
     @property
     def at_once(self) -> int:
-        """As many as keep a store busy whose answers take some hundredths of a second."""
+        """The number of threads that keeps a store busy whose answers take some hundredths of a second."""
         return 32
 
     @staticmethod

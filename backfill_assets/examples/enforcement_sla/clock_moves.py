@@ -1,4 +1,4 @@
-"""What the tables of clocks share: columns, gates, moves of clocks, and days by how many count.
+"""Shared parts of the tables of clocks: columns, gates, moves of clocks, and the days that count.
 
 A move is what an event does to a clock of its case, on its local date: it starts the clock, stops it, or pauses or
 resumes it. How many days count between two dates is the difference of two numbers of a calendar that numbers its
@@ -46,7 +46,7 @@ BREACHED_ON = _column("breached_on", "The first day past the limit; null while w
 
 
 def clock_gates(states: Sequence[str], day: str) -> tuple[Gate, ...]:
-    """What holds for every row of a clock whose days are counted until the day of a column."""
+    """The gates on every row of a clock whose days are counted until the day of a column."""
     return (
         accepted("sla_state", states),
         expression("breached_past_the_limit", "(sla_state = 'BREACHED') = (elapsed_days > limit_days)"),
@@ -104,7 +104,8 @@ def _timezone(rules: DeadlineRules) -> Column:
 
 
 def _roles(ctx: TransformContext | GateContext, rules: DeadlineRules) -> DataFrame:
-    """What each event type does to each clock. `pauses` is false for an event that resumes, and null for neither."""
+    """The effect of each event type on each clock. `pauses` is false for an event that resumes, and null for
+    neither."""
     roles = [
         (
             clock.jurisdiction,

@@ -1,4 +1,4 @@
-"""The same domain, whose events come in by a topic of Kafka: `backfill demo --source kafka`."""
+"""This domain with events from a topic of Kafka: `backfill demo --source kafka`."""
 
 from __future__ import annotations
 

@@ -84,7 +84,8 @@ OPEN_CASES = StructType(
 
 
 def days_whose_facts_last(references: Mapping[str, Any]) -> Window:
-    """How far around a day its rows ask whether days count: back to the start of a clock that was never stopped."""
+    """The reach around a day in which its rows ask if days count: back to the start of a clock that was never
+    stopped."""
     return Window(days_back=A_HUNDRED_YEARS, days_ahead=days_whose_facts_count(references).days_ahead)
 
 

@@ -39,7 +39,7 @@ def days_a_policy_changes(before: SlaPolicy, now: SlaPolicy) -> Sequence[DayRang
 
 
 def days_whose_facts_count(references: Mapping[str, Any]) -> Window:
-    """How far around a day its rows ask whether days count: only clocks of business days do.
+    """The reach around a day in which its rows ask if days count: only clocks of business days do.
 
     Back: `elapsed_days` and `breached_on` count the days after `started_on`, which is at most `tracked_days` ago.
     Ahead: `due_on` counts at most `limit_days` countable days after the day (rule 8), which are as many more days as

@@ -22,7 +22,7 @@ MOST_DAYS = 10_000
 
 
 class DayKind(StrEnum):
-    """Which days a clock counts."""
+    """The kind of days that a clock counts."""
 
     CALENDAR = "calendar"
     BUSINESS = "business"
@@ -38,7 +38,7 @@ class Jurisdiction:
     holidays: frozenset[date]  #: Dates that are not business days.
 
     def is_countable(self, day: date, kind: DayKind) -> bool:
-        """Whether a clock of that kind counts the day when it is not paused."""
+        """True if a clock of that kind counts the day when it is not paused."""
         return kind is DayKind.CALENDAR or (day.weekday() not in self.weekend and day not in self.holidays)
 
 

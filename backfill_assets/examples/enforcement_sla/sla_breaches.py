@@ -62,7 +62,7 @@ SLA_BREACH_MONTHLY = StructType(
     version="1.0.0",
 )
 def sla_breach_monthly(case_sla: DataFrame, ctx: TransformContext) -> DataFrame:  # noqa: ARG001 - the seam's signature
-    """How many cases were tracked, breached and met in a month, by jurisdiction and clock.
+    """The number of cases that were tracked, breached and met in a month, by jurisdiction and clock.
 
     Grain: one row per month, jurisdiction and clock that any case was tracked under.
     Key: month, jurisdiction, clock.

@@ -128,7 +128,7 @@ def case_sla_3_0_0(events: DataFrame, ctx: TransformContext) -> DataFrame:
     earlier={"3.0.0": case_sla_3_0_0, "2.4.1": case_sla_2_4_1},
 )
 def case_sla_daily(events: DataFrame, ctx: TransformContext) -> DataFrame:
-    """How every clock of every case stands at the end of each local day.
+    """The state of every clock of every case at the end of each local day.
 
     Grain: one row per case, clock and business date, from the start of the clock until it is stopped, replaced by a
         later start, or no longer tracked.
