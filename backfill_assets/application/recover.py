@@ -23,7 +23,6 @@ from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.errors import NotEnded
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome, end_publication
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.errors import NotGiven
 from backfill_assets.report.recovered import RecoveredWork, RecoveryReport
 from backfill_assets.report.words.recovery import (
@@ -237,12 +236,12 @@ def _ended(what: str, name: str, table: str, end: Callable[[], RecoveryOutcome])
         outcome = end()
     except BackfillError as error:
         return _not_ended(what, name, table, error)
-    following = next_step_of(outcome.error) if outcome.error else None
+    following = outcome.error.next_step if outcome.error else None
     return RecoveredWork(what=what, id=name, outcome=outcome_words(outcome), next_step=following, landed=outcome.landed)
 
 
 def _not_ended(what: str, name: str, table: str, error: BackfillError) -> RecoveredWork:
-    following = next_step_of(error) or step(do(Act.RECOVER))
+    following = error.next_step or step(do(Act.RECOVER))
     outcome = f"could not be ended: {error.message}"
     problem = Problem(table=table, error=NotEnded(what=what, id=name, cause=error))
     return RecoveredWork(what=what, id=name, outcome=outcome, next_step=following, problem=problem)
@@ -277,7 +276,7 @@ def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: b
     except AtWork as alive:
         with ws.ledger.read() as tx:
             outcome = _left_alone(tx, run_id, tx.now)
-        return RecoveredWork(what="run", id=run_id, outcome=outcome, next_step=next_step_of(alive))
+        return RecoveredWork(what="run", id=run_id, outcome=outcome, next_step=alive.next_step)
     except IllegalTransition:
         # It continued meanwhile, so its process has not stopped.
         return RecoveredWork(what="run", id=run_id, outcome="is still under way")

@@ -15,33 +15,42 @@ from backfill_assets.core.errors import (
     TakenOver,
     sentence,
 )
+from backfill_assets.core.next_steps import Advice
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.about import OfManifest
+from backfill_assets.planning.next_steps import fix_and_plan_again
 from backfill_assets.planning.partitions import OfPartitions
 
 
 @sentence
 class InputChanged(OfRun, OfTable, MissingInput):
-    """run {run_id} was planned with version {version} of {table} {partition}, which the ledger does not hold as it
-    was."""
+    """run {run_id} was planned with version {version} of {table} {partition}, which the ledger does not hold as it was.
+
+    Next: [audit]
+    """
 
     partition: date
     version: int
 
 
 @sentence
-class InputRemoved(OfRun, OfTable, MissingInput):
-    """run {run_id} reads version {version} of {table} {partition}, which retention removed at {removed_at}."""
+class InputRemoved(OfRun, OfTable, OfManifest, MissingInput):
+    """run {run_id} reads version {version} of {table} {partition}, which retention removed at {removed_at}.
+
+    Next: plan it again, from what is accepted now: {planned_again}
+    """
 
     partition: date
     version: int
     removed_at: str
-    manifest: Manifest
 
 
 @sentence
 class InputNotStaged(OfRun, OfTable, MissingInput):
-    """run {run_id} reads what run {other} stages of {table}, and that has not staged {partition}."""
+    """run {run_id} reads what run {other} stages of {table}, and that has not staged {partition}.
+
+    Next: [run {other}]
+    """
 
     other: str
     partition: date
@@ -49,41 +58,57 @@ class InputNotStaged(OfRun, OfTable, MissingInput):
 
 @sentence
 class StagedAgain(OfRun, OfTable, OfPartitions, InputsMovedOn):
-    """run {run_id} was computed from candidates of its set that have been staged again since: {partitions} of
-    {table}."""
+    """run {run_id} was computed from candidates of its set that have been staged again since: {partitions} of {table}.
+
+    Next: stage it again: [run {whole}]
+    """
 
     set_id: str | None
 
+    @property
+    def whole(self) -> str:
+        return self.set_id or self.run_id
+
 
 @sentence
-class MergedWithEarlier(OfRun, OfTable, OfPartitions, InputsMovedOn):
-    """run {run_id} merged its changes with earlier rows of {table} than are accepted now: {partitions}."""
+class MergedWithEarlier(OfRun, OfTable, OfPartitions, OfManifest, InputsMovedOn):
+    """run {run_id} merged its changes with earlier rows of {table} than are accepted now: {partitions}.
 
-    manifest: Manifest
+    Next: plan it again, so that it is merged with them: {planned_again}
+    """
 
 
 @sentence
 class LaterContract(OfTable, ContractBroken):
-    """{table} has files of version {found} of its contract, and is read as version {version}."""
+    """{table} has files of version {found} of its contract, and is read as version {version}.
+
+    Next: plan the run again, with the contract as it is now
+    """
 
     found: int
     version: int
 
 
 @sentence
-class SparkStopped(OfRun, ContractBroken):
+class SparkStopped(OfRun, OfManifest, ContractBroken):
     """Spark stopped while it {doing}: {reason}{place}"""
 
     doing: str
     reason: str
     place: str = ""
-    manifest: Manifest
     is_final: bool
+
+    @property
+    def advice(self) -> Advice:
+        return fix_and_plan_again(self.manifest) if self.is_final else "fix the cause, then [run {run_id}]"
 
 
 @sentence
 class LostWhenStopped(OfRun, TakenOver):
-    """{cause.message} This one had stopped: {stopped}"""
+    """{cause.message} This one had stopped: {stopped}
+
+    Next: {cause.next_step}
+    """
 
     cause: BackfillError
     stopped: str
@@ -91,35 +116,51 @@ class LostWhenStopped(OfRun, TakenOver):
 
 @sentence
 class NotStageable(OfRun, IllegalTransition):
-    """run {run_id} cannot be staged: it is {state}."""
+    """run {run_id} cannot be staged: it is {state}.
+
+    Next: [report {run_id}]
+    """
 
     state: RunState
 
 
 @sentence
-class CostsMore(OfRun, ContractBroken):
+class CostsMore(OfRun, OfManifest, ContractBroken):
     """run {run_id} has cost {core_seconds:,.1f} core seconds where its manifest allows {most:,.1f}."""
 
     core_seconds: float
     most: float
-    manifest: Manifest
+
+    @property
+    def advice(self) -> Advice:
+        return fix_and_plan_again(self.manifest, needs_more=True)
 
 
 @sentence
-class TooManyRows(OfRun, ContractBroken):
+class TooManyRows(OfRun, OfManifest, ContractBroken):
     """run {run_id} staged {rows:,} rows where its manifest allows {most:,}."""
 
     rows: int
     most: int
-    manifest: Manifest
+
+    @property
+    def advice(self) -> Advice:
+        return fix_and_plan_again(self.manifest, needs_more=True)
 
 
 @sentence
 class NoCondition(OfTable, Because, Refused):
-    """{where!r} cannot be asked of a row of {table}: {why}."""
+    """{where!r} cannot be asked of a row of {table}: {why}.
+
+    Next: write a condition in DuckDB's SQL, such as "amount > 100 AND state = 'OPEN'", on the columns {named}
+    """
 
     where: str
     columns: tuple[str, ...]
+
+    @property
+    def named(self) -> str:
+        return ", ".join(self.columns)
 
 
 @sentence
@@ -133,3 +174,9 @@ class RowsRemoved(OfTable, OfPartitions, MissingInput):
     @property
     def when(self) -> str:
         return f" at {self.at}" if self.at else ""
+
+    @property
+    def advice(self) -> str:
+        if self.run_id is not None:
+            return "[report {run_id}] still has the counts, and the rows that were kept for its reviewers"
+        return "choose later states, or other days; [history {table}] lists its publications"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
 
 from backfill_assets.core.about import Because
 from backfill_assets.core.errors import BackfillError, MissingInput, Refused, Retryable, UnreadableFile, sentence
+from backfill_assets.core.wording import visible
 
 
 class Fault(StrEnum):
@@ -59,6 +61,48 @@ class Fault(StrEnum):
     MANIFEST = "manifest"
 
 
+_TO_DO: Mapping[Fault, str] = {
+    Fault.PATH: "check the path",
+    Fault.NAME: "rename the file",
+    Fault.DEVICE: "write what it gives into a file, and land that",
+    Fault.FOLDER: "name the files in it",
+    Fault.CHANGING: "land it when it is complete; whoever writes it can rename it then",
+    Fault.SUFFIX: "rename the file with the suffix of its format",
+    Fault.DAMAGED: "get the file again from its source",
+    Fault.PADDED: "remove what follows: gunzip it, which ignores that, and gzip it again",
+    Fault.LONG_LINE: "write one record per line",
+    Fault.NOT_TEXT: "land JSON lines, CSV or Parquet",
+    Fault.PACKED: "unpack it, and land what is in it",
+    Fault.WORKBOOK: "save each of its sheets as CSV in UTF-8",
+    Fault.PAGE: "get the file itself from its source, which may have answered with an error or a login",
+    Fault.DELIMITER: "declare that, or write it with commas between its values",
+    Fault.BANNER: "declare that, or remove the lines before its header",
+    Fault.EVENTS: "land it as the source whose events they are, or declare what they are: envelope=Debezium(...)",
+    Fault.DIALECT: "correct its declaration, or the file",
+    Fault.FORMULA: "open it in a program for spreadsheets, which computes it, and save it",
+    Fault.CODEC: "write it with Snappy, gzip or Zstandard",
+    Fault.ENCODING: "save it as UTF-8",
+    Fault.COLUMNS: "split its rows, or land it as Parquet",
+    Fault.LINE_ENDS: "declare that, or end every row with the same line break",
+    Fault.OPEN_QUOTE: "look for a quote that is never closed",
+    Fault.QUOTES: "put a value with a quote into quotes, and double the quotes inside",
+    Fault.LANDED_BEFORE: "land it with [on_duplicate=ignore], reprocess or correct",
+    Fault.NO_KEY: "name the days for which it is complete: [replaces=DAY..DAY]",
+    Fault.ROWS_WITHOUT_KEY: "leave out [where=True]",
+    Fault.SAME_NAME: "if it takes the place of that one, name the days for which it is complete: [replaces=DAY..DAY]; "
+    "otherwise give it another name",
+    Fault.NAMED_TWICE: "rename all but one",
+    Fault.OTHER_DAYS: "name all its days with [replaces=DAY..DAY], or give it another name",
+    Fault.REJECTED_KEYS: "correct the files, and land all of them again",
+    Fault.ADDRESS: "give an address such as https://example.org/orders.csv or s3://bucket/orders.csv, or a file",
+    Fault.NO_ANSWER: "try again later, or get the file in another way and land that",
+    Fault.DIGEST: "give the digest that the source of the file says",
+    Fault.DELIVERY: "get the files again from who delivers them, or ask for a manifest of what was delivered",
+    Fault.MANIFEST: "correct the manifest: a list of files, each with name, records, size_bytes, sha256 or md5",
+}
+"""What to do about a fault, where no column is named."""
+
+
 @sentence
 class OfStream(BackfillError):
     """{name}"""
@@ -76,6 +120,65 @@ class BadFile(Because, UnreadableFile):
     type_: str | None = None
     near: str | None = None
 
+    @property
+    def advice(self) -> str | None:
+        if self.column is not None:
+            return _of_a_column(self.fault, self.near)
+        match self.fault:
+            case Fault.RENAMED:
+                return "rename it, so that its name ends in {near}"
+            case Fault.SUFFIX if self.near is not None:
+                return "fetch it under a name that ends in the suffix of its format, and land that"
+            case Fault.LONG_LINE | Fault.WORKBOOK if self.near is not None:
+                return f"declare that, or {_TO_DO[self.fault]}"
+            case _:
+                return _TO_DO.get(self.fault)
+
+    @property
+    def meant(self) -> str:
+        return visible(self.near or "")
+
+    @property
+    def named(self) -> str:
+        """The declaration that a file calls the column what it is probably called there."""
+        return f"columns={{{visible(repr(self.near or 'NAME'))}: {self.column!r}}}"
+
+    @property
+    def first_of_them(self) -> str:
+        """The declaration that the first of several columns is meant."""
+        return f"columns={{{visible(repr((self.near, 1)))}: {self.column!r}}}"
+
+
+def _of_a_column(fault: Fault, near: str | None) -> str | None:
+    match fault:
+        case Fault.NO_COLUMN if near:
+            return "if {meant} is meant, declare {named}; otherwise add the column"
+        case Fault.NO_COLUMN:
+            return "declare what the file calls it: {named}; or add it to the file, or land it as another source"
+        case Fault.COLUMNS if near:
+            return "say which of them is meant: {first_of_them}"
+        case Fault.COLUMNS:
+            return "leave one {column} in the header"
+        case Fault.MEMBERS:
+            return "declare the member that it is read from: columns={{'NAME': {column!r}}}"
+        case Fault.DIGITS:
+            return "write {column} in microseconds, or declare rounds=True"
+        case Fault.TYPE if near:
+            return "declare {column} as {near}, or write it as {type_}"
+        case Fault.TYPE:
+            return "write {column} as {type_}"
+        case Fault.ZONE:
+            return (
+                "write {column} as {type_} with a zone, such as UTC, or declare the zone of its times: "
+                "timezone='Europe/Amsterdam'"
+            )
+        case Fault.NO_VERSION:
+            return "write the columns of one version, or name it in a column {column}"
+        case Fault.SEVERAL_VERSIONS:
+            return "write every column of its version, or name it in a column {column}"
+        case _:
+            return None
+
 
 @sentence
 class NoFile(Because, MissingInput):
@@ -83,6 +186,10 @@ class NoFile(Because, MissingInput):
 
     path: str
     fault: Fault = Fault.PATH
+
+    @property
+    def advice(self) -> str | None:
+        return _TO_DO.get(self.fault)
 
 
 @sentence
@@ -94,17 +201,27 @@ class FileRefused(Because, Refused):
     source: str | None = None
     import_id: str | None = None
 
+    @property
+    def advice(self) -> str | None:
+        return _TO_DO.get(self.fault)
+
 
 @sentence
 class NoSecret(Because, MissingInput):
-    """the secret {name} is not there: {why}."""
+    """the secret {name} is not there: {why}.
+
+    Next: set {name}, or {name}_FILE to the path of a file that holds it
+    """
 
     name: str
 
 
 @sentence
 class SecretInHome(Refused):
-    """the secret {name} is in {path}, and no secret is read from the home {home}."""
+    """the secret {name} is in {path}, and no secret is read from the home {home}.
+
+    Next: keep it in a file outside of the home
+    """
 
     name: str
     path: str
@@ -113,14 +230,20 @@ class SecretInHome(Refused):
 
 @sentence
 class NoStream(OfStream, MissingInput):
-    """{servers} has no {name}."""
+    """{servers} has no {name}.
+
+    Next: check the name and the servers that the source declares
+    """
 
     servers: str
 
 
 @sentence
 class StreamAway(OfStream, Retryable):
-    """{name} did not answer within {seconds:g} s{why}."""
+    """{name} did not answer within {seconds:g} s{why}.
+
+    Next: repeat the command: it continues where it stopped
+    """
 
     seconds: float
     why: str = ""
@@ -128,12 +251,19 @@ class StreamAway(OfStream, Retryable):
 
 @sentence
 class StreamDenied(OfStream, Because, Refused):
-    """{name} does not accept the credentials: {why}."""
+    """{name} does not accept the credentials: {why}.
+
+    Next: check the user and the secrets that the source declares, and what the user may read
+    """
 
 
 @sentence
 class OtherHostKey(OfStream, Refused):
-    """{name} shows another host key than its declaration has, {found}: nothing was sent to it."""
+    """{name} shows another host key than its declaration has, {found}: nothing was sent to it.
+
+    Next: ask who runs the server whether its key was replaced; if so, declare the new one as host_key, else another
+    machine may answer in its place
+    """
 
     found: str
 
@@ -156,11 +286,20 @@ class RangeExpired(OfStream, Refused):
     def missing(self) -> str:
         return f", and the captures end at {self.expected_from}" if self.expected_from else ""
 
+    @property
+    def advice(self) -> str:
+        if self.expected_from is None:
+            return "begin on a later day, or land what is missing from another place first"
+        return "begin on a day that the stream still has, and land what is missing from another place"
+
 
 @sentence
 class StillOpen(OfStream, Retryable):
     """{records:,} records of the period may be behind a transaction of partition {partition} of {name} that began at
-    {position} and is not finished: nothing was read."""
+    {position} and is not finished: nothing was read.
+
+    Next: try again when it has ended; one whose producer is gone is aborted with kafka-transactions.sh
+    """
 
     partition: str
     position: str
@@ -176,10 +315,23 @@ class CreatedAgain(OfStream, Refused):
     found: str
     declare: str = "topic_id"
 
+    @property
+    def advice(self) -> str:
+        if not self.declare:
+            return "declare another source for it: its versions begin anew"
+        return "if it is meant to be captured as well, declare {declare}={new!r}"
+
+    @property
+    def new(self) -> str:
+        return self.found.rpartition("/")[2]
+
 
 @sentence
 class OtherTopic(OfStream, Refused):
-    """{name} has the id {found}, and its declaration names {expected}."""
+    """{name} has the id {found}, and its declaration names {expected}.
+
+    Next: declare the topic that is meant
+    """
 
     expected: str
     found: str
@@ -187,52 +339,80 @@ class OtherTopic(OfStream, Refused):
 
 @sentence
 class OtherBytes(OfStream, Refused):
-    """{path} is there already with other bytes than {name} gives for the same positions now."""
+    """{path} is there already with other bytes than {name} gives for the same positions now.
+
+    Next: look whether the stream was compacted or replaced meanwhile; the file that is there stays
+    """
 
     path: str
 
 
 @sentence
 class ReadFailed(OfStream, Because, Retryable):
-    """reading {name} stopped: {why}."""
+    """reading {name} stopped: {why}.
+
+    Next: repeat the command: it continues where it stopped
+    """
 
 
 @sentence
 class NothingCaptured(Refused):
-    """{source} was never captured, so there is no position from which to continue."""
+    """{source} was never captured, so there is no position from which to continue.
+
+    Next: say where to begin: [first=DAY]
+    """
 
     source: str
 
 
 @sentence
 class NoGroup(OfStream, Refused):
-    """the consumer group {group} has committed no offset of {name}, so its lag is not known."""
+    """the consumer group {group} has committed no offset of {name}, so its lag is not known.
+
+    Next: check the name of the group
+    """
 
     group: str
 
 
 @sentence
 class NoGroups(OfStream, Refused):
-    """{name} has no consumer groups that say how far they are."""
+    """{name} has no consumer groups that say how far they are.
+
+    Next: hold the capture back by records or bytes per minute instead
+    """
 
 
 @sentence
 class NotCaptured(Refused):
-    """{source} is not captured from a stream: files of people land in it."""
+    """{source} is not captured from a stream: files of people land in it.
+
+    Next: land its files instead, with their paths after it: [land {short} by=NAME]
+    """
 
     source: str
+
+    @property
+    def short(self) -> str:
+        return self.source.partition(".")[2]
 
 
 @sentence
 class NotAsCaptured(Refused):
-    """the landed file {path} is not what was captured: its digest is another one."""
+    """the landed file {path} is not what was captured: its digest is another one.
+
+    Next: restore the file from a copy
+    """
 
     path: str
 
 
 @sentence
 class RecordsMissing(Refused):
-    """of the {captured} records that were captured in {path}, {landed} landed, so none counts."""
+    """of the {captured} records that were captured in {path}, {landed} landed, so none counts.
+
+    Next: restore the file from a copy
+    """
 
     path: str
     captured: int
@@ -241,17 +421,26 @@ class RecordsMissing(Refused):
 
 @sentence
 class NothingWhole(OfStream, Refused):
-    """{name} holds changes, and no present state that a snapshot could read."""
+    """{name} holds changes, and no present state that a snapshot could read.
+
+    Next: to read what is new: [last=now]
+    """
 
 
 @sentence
 class NoSnapshot(OfStream, Refused):
-    """{name} was never captured, and its changes begin with a snapshot."""
+    """{name} was never captured, and its changes begin with a snapshot.
+
+    Next: read everything anew: [snapshot=True]
+    """
 
 
 @sentence
 class NotByTime(OfStream, Refused):
-    """changes of {name} are not found by their time: a capture continues where the last one ended."""
+    """changes of {name} are not found by their time: a capture continues where the last one ended.
+
+    Next: to read what is new: [last=now]
+    """
 
 
 @sentence
@@ -261,14 +450,20 @@ class CannotBeCaptured(OfStream, Because, Refused):
 
 @sentence
 class ChangesGone(OfStream, Because, Refused):
-    """the changes of {name} from {expected_from} on are gone: {why}."""
+    """the changes of {name} from {expected_from} on are gone: {why}.
+
+    Next: read everything anew: [snapshot=True]
+    """
 
     expected_from: str
 
 
 @sentence
 class UnknownValue(OfStream, Refused):
-    """a change of {name} at {position} left {column} as it was, and does not say what that is."""
+    """a change of {name} at {position} left {column} as it was, and does not say what that is.
+
+    Next: read everything anew: [snapshot=True]
+    """
 
     column: str
     position: str
@@ -276,7 +471,10 @@ class UnknownValue(OfStream, Refused):
 
 @sentence
 class NotReconciled(OfStream, Refused):
-    """{name} is asked for records by {found}, and days are of {expected}: records that it lacks may only have moved."""
+    """{name} is asked for records by {found}, and days are of {expected}: records that it lacks may only have moved.
+
+    Next: declare a window of the event time, or land a complete extract from another place
+    """
 
     expected: str
     found: str
@@ -284,34 +482,48 @@ class NotReconciled(OfStream, Refused):
 
 @sentence
 class NotSettled(OfStream, Retryable):
-    """no day of the period is over in {name}: records of the first one may come until {settles_at:%Y-%m-%d %H:%M}
-    UTC."""
+    """no day of the period is over in {name}: records of the first one may come until {settles_at:%Y-%m-%d %H:%M} UTC.
+
+    Next: try again then, or reconcile earlier days
+    """
 
     settles_at: datetime
 
 
 @sentence
 class NoPeriod(OfStream, Refused):
-    """{name} cannot be asked for a period: a capture reads everything that it has now."""
+    """{name} cannot be asked for a period: a capture reads everything that it has now.
+
+    Next: leave out the days: [last=now]
+    """
 
 
 @sentence
 class BadAnswer(OfStream, Because, Refused):
-    """{name} answered {position} {why}: the answer was not kept."""
+    """{name} answered {position} {why}: the answer was not kept.
+
+    Next: compare what the source declares with what the API says; what was captured before stays
+    """
 
     position: str
 
 
 @sentence
 class PositionGone(OfStream, Refused):
-    """{name} no longer knows {position} (410 Gone), from which its capture has to continue."""
+    """{name} no longer knows {position} (410 Gone), from which its capture has to continue.
+
+    Next: read everything once more: [reconcile=True]
+    """
 
     position: str
 
 
 @sentence
 class NextPageLoop(OfStream, Refused):
-    """{name} goes round in a circle: behind {position} it has {again} once more."""
+    """{name} goes round in a circle: behind {position} it has {again} once more.
+
+    Next: compare what the source declares with what the API says; what was captured before stays
+    """
 
     position: str
     again: str
@@ -319,14 +531,20 @@ class NextPageLoop(OfStream, Refused):
 
 @sentence
 class AnswerHoldsSecret(OfStream, Refused):
-    """the answer of {name} has the secret {secret} in it, so that it is not kept."""
+    """the answer of {name} has the secret {secret} in it, so that it is not kept.
+
+    Next: ask the API in a way in which it does not repeat the request
+    """
 
     secret: str
 
 
 @sentence
 class AsksToWait(OfStream, Retryable):
-    """{name} asks to wait for {seconds:g} s, and its capture waits for at most {most:g} s."""
+    """{name} asks to wait for {seconds:g} s, and its capture waits for at most {most:g} s.
+
+    Next: repeat the command: it continues where it stopped
+    """
 
     seconds: float
     most: float
@@ -334,7 +552,10 @@ class AsksToWait(OfStream, Retryable):
 
 @sentence
 class VersionGone(OfStream, Refused):
-    """{the_version} of {name} can no longer be read: its files or its log were removed there."""
+    """{the_version} of {name} can no longer be read: its files or its log were removed there.
+
+    Next: read everything once more: [snapshot=True]
+    """
 
     version: int | None
 
@@ -345,7 +566,10 @@ class VersionGone(OfStream, Refused):
 
 @sentence
 class WentBack(OfStream, Refused):
-    """{name} ends at {position} {found} now, and its captures end at {position} {captured}: it has another history."""
+    """{name} ends at {position} {found} now, and its captures end at {position} {captured}: it has another history.
+
+    Next: declare another source for it: its positions begin anew
+    """
 
     captured: int
     found: int
@@ -354,4 +578,7 @@ class WentBack(OfStream, Refused):
 
 @sentence
 class ChangesUnreadable(OfStream, Because, Refused):
-    """the changes of {name} cannot be read: {why}."""
+    """the changes of {name} cannot be read: {why}.
+
+    Next: read everything once more: [snapshot=True]
+    """

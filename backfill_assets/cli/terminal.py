@@ -23,7 +23,6 @@ from backfill_assets.cli.console import terminal
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.next_steps import Invocation, NextStep, step
 from backfill_assets.core.wording import visible
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.page import (
     Block,
@@ -85,7 +84,7 @@ def print_error(error: BackfillError) -> None:
     outcome = "refused" if issubclass(error.category, Refused) else "stopped"
     console = terminal(sys.stderr)
     console.print(Text(f"{outcome}: ", style="bold red") + Text(visible(error.message)), highlight=False)
-    if advised := next_step_of(error):
+    if advised := error.next_step:
         show(console, step("next: ", advised))
 
 

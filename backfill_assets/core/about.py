@@ -11,6 +11,11 @@ class OfTable(BackfillError):
 
     table: str
 
+    @property
+    def short(self) -> str:
+        """The table as most commands name it."""
+        return self.table.partition(".")[2]
+
 
 @sentence
 class OfRun(BackfillError):

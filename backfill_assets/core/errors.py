@@ -39,13 +39,19 @@ BackfillError
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import date
-from enum import StrEnum
 from string import Formatter
 from typing import Any, Self, TypeVar, dataclass_transform
+
+from backfill_assets.core.next_steps import Advice, NextStep, step, written
+from backfill_assets.core.wording import in_text, visible
+
+_NEXT = re.compile(r"\n\s*\n\s*Next: ")
+"""Before the second paragraph of a docstring, which is the next step."""
 
 
 class BackfillError(Exception):
@@ -53,8 +59,9 @@ class BackfillError(Exception):
 
     A room declares its own errors in its `errors.py`, each a `sentence` below one of the classes here: its fields are
     the ids and values that were expected and found, those that most errors have taken from `core.about`, and its
-    docstring is the sentence, a template of these fields. What to do next is decided from class and fields in
-    `report.advice`.
+    docstring is the sentence, a template of these fields. Its second paragraph begins with `Next:` and is the next step
+    (`core.next_steps`), such as `Next: stage the rest: [run {run_id}]`; a class whose next step depends on what its
+    fields hold says it as `advice` instead.
 
     Args:
         message: What was expected, what was found, and where, for a class without fields.
@@ -71,12 +78,28 @@ class BackfillError(Exception):
         """The sentence with the fields of the error: what was expected, what was found, and where."""
         if self.args:
             return str(self.args[0])
-        template = " ".join((type(self).__doc__ or "{ids}").split())
+        template = " ".join(_NEXT.split(type(self).__doc__ or "{ids}")[0].split())
         return Formatter().vformat(template, (), _Fields(self))
 
     @message.setter
     def message(self, message: str) -> None:
         self.args = (message,)
+
+    @property
+    def advice(self) -> Advice | None:
+        """What to do next, as text with names of fields and properties, or as a value; None for nothing.
+
+        The second paragraph of the docstring of the class, or of the nearest base that has one.
+        """
+        said = (_NEXT.split(kind.__dict__.get("__doc__") or "", 1) for kind in type(self).__mro__)
+        return next((" ".join(paragraphs[1].split()) for paragraphs in said if len(paragraphs) > 1), None)
+
+    @property
+    def next_step(self) -> NextStep | None:
+        """What a reader can do about the error; None where there is nothing."""
+        advice = self.advice
+        found = written(advice, _Values(self)) if isinstance(advice, str) else step(advice) if advice else None
+        return found if found and found.parts else None
 
     @property
     def ids(self) -> Mapping[str, object]:
@@ -121,24 +144,27 @@ def sentence(kind: type[E]) -> type[E]:
     return dataclass(eq=False, kw_only=True)(kind)
 
 
-class _Fields(Mapping[str, Any]):
-    """The fields and properties of an error by name, as a sentence has them: several values are listed, no values are
-    `none`, and a name of ours is quoted as what a person types."""
+class _Values(Mapping[str, Any]):
+    """The fields and properties of an error by name."""
 
     def __init__(self, error: BackfillError) -> None:
         self._error = error
 
     def __getitem__(self, name: str) -> object:
-        value = getattr(self._error, name)
-        if isinstance(value, StrEnum):
-            return str(value)
-        return ", ".join(map(str, value)) or "none" if isinstance(value, (tuple, list)) else value
+        return getattr(self._error, name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(vars(self._error))
 
     def __len__(self) -> int:
         return len(vars(self._error))
+
+
+class _Fields(_Values):
+    """The fields and properties of an error as a sentence has them."""
+
+    def __getitem__(self, name: str) -> object:
+        return in_text(super().__getitem__(name))
 
 
 def _plain(value: object) -> object:
@@ -162,9 +188,16 @@ class Refused(BackfillError):
 
 
 class InvalidDeclaration(Refused):
-    """An invalid declaration of a domain; the message names the table and the mistake."""
+    """An invalid declaration of a domain; the message names the table and the mistake.
+
+    Next: correct the declaration in {declared_in}; then the command again
+    """
 
     place: str = ""  #: The file of the author, and the line, where it is; empty where that is not known.
+
+    @property
+    def declared_in(self) -> str:
+        return visible(self.place) or "the module that BACKFILL_DOMAIN names"
 
 
 class UnknownName(Refused):
@@ -192,7 +225,10 @@ class UnreadableTable(Refused):
 
 
 class InvalidReference(Refused):
-    """A reference file that cannot be parsed or has invalid content."""
+    """A reference file that cannot be parsed or has invalid content.
+
+    Next: correct the file; nothing was changed
+    """
 
 
 class IllegalTransition(Refused):
@@ -242,7 +278,10 @@ class ContractBroken(Refused):
 
 @sentence
 class PackageMissing(Refused):
-    """{what} needs the package {package}, which is not installed."""
+    """{what} needs the package {package}, which is not installed.
+
+    Next: pip install 'backfill-assets[[{extra}]]'
+    """
 
     what: str
     package: str
@@ -263,7 +302,10 @@ class StoreAway(Retryable):
 
 @sentence
 class DiskFull(Retryable):
-    """no space is left on the disk that holds {holds}."""
+    """no space is left on the disk that holds {holds}.
+
+    Next: free some, then give the same command again
+    """
 
     holds: str
 
@@ -293,7 +335,10 @@ class OutcomeUnknown(BackfillError):
 
 @sentence
 class Unexpected(BackfillError):
-    """{why}."""
+    """{why}.
+
+    Next: [recover], which ends unfinished work; then the command again
+    """
 
     why: str
     log: str = ""
@@ -301,7 +346,10 @@ class Unexpected(BackfillError):
 
 @sentence
 class Unrecorded(Unexpected):
-    """everything was done and is in the ledger; only Dagster's record could not be written: {why}"""
+    """everything was done and is in the ledger; only Dagster's record could not be written: {why}
+
+    Next: repair what is named; then [recover], which shows in Dagster what is accepted
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,18 +1,24 @@
 """Next steps as values: a request, its objects, and its options.
 
+As text, which an error class has in its docstring, a request is in brackets, and so is an option of the reader's own
+request: `read it: [report {run_id}]; then [cancel {run_id} by=NAME reason=WHY]`, or `leave [stale=True] out`.
+
 Rooms state what can be done; only the edge decides how it is worded (`report.command_line` as a command, a web
 page as a button).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
+from string import Formatter
 from typing import Protocol, runtime_checkable
 
 from backfill_assets.core.wording import WHY as WHY
+from backfill_assets.core.wording import in_text
 
 NAME = "NAME"
 """Stands for the name of the person who acts."""
@@ -145,6 +151,10 @@ def do(act: Act, *of: str, **options: str | date | bool | _Days | None) -> Invoc
         **options: Names as in this package, such as `by`, `reason`, `first` and `last`; None and False are left out.
             Of `days` each range becomes a `first` and a `last`.
     """
+    return _request(act, of, options)
+
+
+def _request(act: Act, of: Sequence[str], options: Mapping[str, object]) -> Invocation:
     given: list[tuple[str, str | bool]] = []
     for name, value in options.items():
         if isinstance(value, _Days):
@@ -152,7 +162,7 @@ def do(act: Act, *of: str, **options: str | date | bool | _Days | None) -> Invoc
             given += [(end, str(day)) for pair in ends for end, day in pair]
         elif value is not None and value is not False:
             given.append((name, value if isinstance(value, bool) else str(value)))
-    return Invocation(act=act, of=of, options=tuple(given))
+    return Invocation(act=act, of=tuple(of), options=tuple(given))
 
 
 def step(*parts: Advice) -> NextStep:
@@ -161,6 +171,69 @@ def step(*parts: Advice) -> NextStep:
     for part in parts:
         flat += part.parts if isinstance(part, NextStep) else [part]
     return NextStep(tuple(flat))
+
+
+_REQUEST = re.compile(r"(?<!\[)\[([^\[\]]+)\](?!\])")
+_ONE_FIELD = re.compile(r"\{[^{}:!]+\}")
+_FORMATTER = Formatter()
+
+
+def written(template: str, values: Mapping[str, object]) -> NextStep:
+    """A next step from its text.
+
+    In the text `{name}` is a value: other text, a request, or a whole next step. In a request it is an object, or
+    several; or the value of an option, which is left out where that is None, False or empty. Brackets and braces that
+    the reader sees are written twice.
+
+    Args:
+        values: By name.
+    """
+    parts: list[Advice] = []
+    for number, piece in enumerate(_REQUEST.split(template)):
+        parts += [_asked(piece, values)] if number % 2 else _filled(piece, values)
+    joined: list[Advice] = []
+    for part in parts:
+        if isinstance(part, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += part
+        elif part:
+            joined.append(part)
+    return step(*joined)
+
+
+def _filled(text: str, values: Mapping[str, object]) -> Iterator[Advice]:
+    """The parts of a text between two requests."""
+    for literal, name, form, conversion in _FORMATTER.parse(text):
+        yield literal.replace("[[", "[").replace("]]", "]")
+        if name is None:
+            continue
+        value = _FORMATTER.get_field(name, (), values)[0]
+        if isinstance(value, NextStep | Invocation | Option):
+            yield value
+        elif value is not None:
+            yield format(_FORMATTER.convert_field(in_text(value), conversion), form or "")
+
+
+def _asked(text: str, values: Mapping[str, object]) -> Advice:
+    """The request, or the option, that is between brackets."""
+    first, *_ = words = text.split()
+    options = {name: _given(value, values) for name, given, value in (each.partition("=") for each in words) if given}
+    if "=" in first:
+        ((name, value),) = options.items()
+        return Option(name, value if isinstance(value, bool) else str(value))
+    objects: list[str] = []
+    for each in words[1:]:
+        value = None if "=" in each else _given(each, values)
+        objects += map(str, value) if isinstance(value, tuple | list) else [] if value is None else [str(value)]
+    return _request(Act(first), objects, {name: value or None for name, value in options.items()})
+
+
+def _given(word: str, values: Mapping[str, object]) -> object:
+    """What a word of a request stands for: itself, or the value that it names."""
+    if word in ("True", "False"):
+        return word == "True"
+    if _ONE_FIELD.fullmatch(word):
+        return _FORMATTER.get_field(word[1:-1], (), values)[0]
+    return "".join(map(str, _filled(word, values)))
 
 
 THEN = "; then "

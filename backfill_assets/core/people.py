@@ -192,6 +192,13 @@ class NotAPerson(Refused):
     why: str
     is_mixed: bool = False
 
+    @property
+    def advice(self) -> str:
+        if self.is_mixed:
+            return "write the name in one script"
+        # In Dagster a name is typed as well, and there are no options.
+        return "give the name of a person, such as ana"
+
 
 @sentence
 class ApproverNotAPerson(NotApproved, NotAPerson):

@@ -27,6 +27,14 @@ class InvalidSetting(Refused):
     without: str = ""
     near: str = ""
 
+    @property
+    def advice(self) -> str:
+        if self.without:
+            return "leave {without} out of {setting}"
+        if self.near:
+            return "write {near}"
+        return "set {setting} to {wanted}" if self.wanted else "correct {setting}, or leave it out"
+
 
 @dataclass(frozen=True, slots=True)
 class StoreUrl:

@@ -130,7 +130,10 @@ class WrongSetting:
 
 @sentence
 class ChangedSession(WrongSession):
-    """this Spark session gives rows another meaning: {why}."""
+    """this Spark session gives rows another meaning: {why}.
+
+    Next: open a new session (start the command or the server again) with the setting as it is expected
+    """
 
     setting: str
     why: str

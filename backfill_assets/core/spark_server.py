@@ -69,7 +69,10 @@ class Unfit(StrEnum):
 
 @sentence
 class OtherServer(Refused):
-    """the Spark server of {home} runs as process {process}, and this command cannot use it: {why}."""
+    """the Spark server of {home} runs as process {process}, and this command cannot use it: {why}.
+
+    Next: [down], then [up]
+    """
 
     home: str
     process: str
@@ -78,7 +81,10 @@ class OtherServer(Refused):
 
 @sentence
 class ForeignServer(Refused):
-    """what answers at {address} is not the Spark server that was started there for {home}."""
+    """what answers at {address} is not the Spark server that was started there for {home}.
+
+    Next: [down]; then the command again
+    """
 
     address: str
     home: str
@@ -86,7 +92,10 @@ class ForeignServer(Refused):
 
 @sentence
 class NotOfThisMachine(Refused):
-    """{setting} is {value}: Spark does not run in a process of this machine that a command could start."""
+    """{setting} is {value}: Spark does not run in a process of this machine that a command could start.
+
+    Next: leave {setting} out, or start what it names
+    """
 
     setting: str
     value: str

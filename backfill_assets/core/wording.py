@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from enum import StrEnum
 
 MOST_CHARACTERS = 2_000
 """The maximum length of an entered text, enough for any reason."""
@@ -34,6 +35,13 @@ def fault_of(text: str) -> str | None:
 def visible(text: str, *, keep_line_breaks: bool = False) -> str:
     """The text with every character that would control a terminal or a log written as an escape."""
     return (_ANY_BUT_LINE_BREAKS if keep_line_breaks else _ANY).sub(_escaped, text)
+
+
+def in_text(value: object) -> object:
+    """A value as a sentence has it: several are listed, no values are `none`."""
+    if isinstance(value, StrEnum):
+        return str(value)
+    return ", ".join(map(str, value)) or "none" if isinstance(value, tuple | list) else value
 
 
 def word_of_a_shell(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from backfill_assets.capture.landed_files import Family
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import MissingInput, NotApproved, Refused, Retryable, sentence
 from backfill_assets.planning.partitions import Partitions
@@ -9,7 +10,10 @@ from backfill_assets.planning.partitions import Partitions
 
 @sentence
 class NotReplayable(OfTable, Refused):
-    """{table} declares no replay, so its rows cannot be sent."""
+    """{table} declares no replay, so its rows cannot be sent.
+
+    Next: declare replay=KafkaReplay(servers=...) or KinesisReplay(region=...) if its records may be sent
+    """
 
 
 @sentence
@@ -29,7 +33,10 @@ class NotCapturedRecords(Refused):
 
 @sentence
 class KeyOnSeveralDays(OfTable, Refused):
-    """the key {key} has rows in several partitions of {table}, and a consumer keeps one row for each key."""
+    """the key {key} has rows in several partitions of {table}, and a consumer keeps one row for each key.
+
+    Next: replay one partition with [first=True] and [last=True]; of a source, first build its stale days
+    """
 
     key: str
 
@@ -43,21 +50,30 @@ class InputsChanged(Refused):
 
 @sentence
 class ReplayFailed(Because, Refused):
-    """replay {replay_id} failed, so its target is incomplete: {why}."""
+    """replay {replay_id} failed, so its target is incomplete: {why}.
+
+    Next: end it, and replay again: [replay close {replay_id} by=NAME reason=WHY]
+    """
 
     replay_id: str
 
 
 @sentence
 class RunNotReplayable(OfRun, Refused):
-    """run {run_id} is {state}, and only what readers see of a run, or saw, is sent."""
+    """run {run_id} is {state}, and only what readers see of a run, or saw, is sent.
+
+    Next: [report {run_id}]
+    """
 
     state: str
 
 
 @sentence
 class RowsRemoved(MissingInput):
-    """what run {run_id} published of {table}, or replaced there, was removed by retention, for {partitions}."""
+    """what run {run_id} published of {table}, or replaced there, was removed by retention, for {partitions}.
+
+    Next: replay {table}, whose rows are sent as readers see them
+    """
 
     run_id: str
     table: str
@@ -72,10 +88,22 @@ class LiveTarget(OfTable, NotApproved):
     name: str
     target: str
 
+    @property
+    def advice(self) -> str:
+        if self.family != Family.KAFKA:
+            return "name one that is not there yet with [into=events.backfill]"
+        return (
+            "name a topic that is not there yet with [into=TOPIC]; "
+            "if this one is meant, declare live_topics=({target!r},)"
+        )
+
 
 @sentence
 class BadName(Refused):
-    """{target} is not the name of a {kind}."""
+    """{target} is not the name of a {kind}.
+
+    Next: name one that is not there yet with [into=events.backfill]
+    """
 
     target: str
     kind: str
@@ -83,7 +111,10 @@ class BadName(Refused):
 
 @sentence
 class OtherSink(OfTable, Refused):
-    """replay {replay_id} sends to {expected}, and the replay that {table} declares now is to {found}."""
+    """replay {replay_id} sends to {expected}, and the replay that {table} declares now is to {found}.
+
+    Next: declare its replay to {expected} again until it is closed
+    """
 
     replay_id: str
     expected: str
@@ -92,7 +123,10 @@ class OtherSink(OfTable, Refused):
 
 @sentence
 class TargetGone(Refused):
-    """{name} of replay {replay_id} is gone{instead}."""
+    """{name} of replay {replay_id} is gone{instead}.
+
+    Next: end it, and replay again: [replay close {replay_id} by=NAME reason=WHY]
+    """
 
     name: str
     replay_id: str
@@ -105,7 +139,10 @@ class TargetGone(Refused):
 
 @sentence
 class ProgressLost(Refused):
-    """the cluster of {name} no longer knows the progress of replay {replay_id}."""
+    """the cluster of {name} no longer knows the progress of replay {replay_id}.
+
+    Next: end it, and replay again: [replay close {replay_id} by=NAME reason=WHY]
+    """
 
     name: str
     replay_id: str
@@ -113,14 +150,20 @@ class ProgressLost(Refused):
 
 @sentence
 class TooLarge(Because, Refused):
-    """a record is larger than {name} takes: {why}."""
+    """a record is larger than {name} takes: {why}.
+
+    Next: raise message.max.bytes in the settings of the replay, and max.message.bytes of the topic
+    """
 
     name: str
 
 
 @sentence
 class TooLargeForStream(Refused):
-    """a record with its key and its envelope has {size_bytes:,} bytes, and one of {name} has at most {most_bytes:,}."""
+    """a record with its key and its envelope has {size_bytes:,} bytes, and one of {name} has at most {most_bytes:,}.
+
+    Next: replay to a topic, or only days without such a record
+    """
 
     name: str
     size_bytes: int
@@ -129,6 +172,9 @@ class TooLargeForStream(Refused):
 
 @sentence
 class WriteFailed(Because, Retryable):
-    """writing to {name} stopped: {why}."""
+    """writing to {name} stopped: {why}.
+
+    Next: repeat the command: it continues where it stopped
+    """
 
     name: str

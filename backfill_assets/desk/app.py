@@ -18,7 +18,6 @@ from backfill_assets.core.errors import BackfillError, InvalidRange, MissingInpu
 from backfill_assets.desk.frame import shown
 from backfill_assets.desk.pages import Pages
 from backfill_assets.desk.staleness import StalenessInBackground
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.errors import Malformed, NotGiven, NotOneOf
 from backfill_assets.report.screens.desk import refused_page
 from backfill_assets.workspace import Workspace
@@ -74,7 +73,7 @@ def _refused(_request: Request, error: Exception) -> Response:
             status = 409
         case _:
             status = 503
-    return shown(refused_page(error.message, next_step_of(error)), status=status)
+    return shown(refused_page(error.message, error.next_step), status=status)
 
 
 def _not_a_page(request: Request, error: Exception) -> Response:

@@ -4,25 +4,37 @@ from __future__ import annotations
 
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import ContractBroken, InvalidDeclaration, UnknownName, sentence
+from backfill_assets.core.next_steps import Advice
+from backfill_assets.planning.about import OfManifest
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.next_steps import fix_and_plan_again
 from backfill_assets.planning.partitions import Days
 
 
 @sentence
 class NoDomain(InvalidDeclaration):
-    """BACKFILL_DOMAIN is not set, and there is no domain without it."""
+    """BACKFILL_DOMAIN is not set, and there is no domain without it.
+
+    Next: set BACKFILL_DOMAIN to the module that declares DOMAIN; to begin one: [init my_shop]; to see one: [demo]
+    """
 
 
 @sentence
 class DomainNotFound(InvalidDeclaration):
-    """BACKFILL_DOMAIN names the module {module!r}, which cannot be imported."""
+    """BACKFILL_DOMAIN names the module {module!r}, which cannot be imported.
+
+    Next: put the folder that holds it on the path: export PYTHONPATH=$PWD
+    """
 
     module: str
 
 
 @sentence
 class DomainNotLoaded(Because, InvalidDeclaration):
-    """the module {module!r} cannot be loaded: {why}."""
+    """the module {module!r} cannot be loaded: {why}.
+
+    Next: correct {declared_in}
+    """
 
     module: str
 
@@ -32,6 +44,10 @@ class NotPlanned(OfTable, UnknownName):
     """{table} is a source table; it is built from landed files, not planned."""
 
     days: Days | None
+
+    @property
+    def advice(self) -> str | None:
+        return "[load {short} days={days} by=NAME]" if self.days else None
 
 
 @sentence
@@ -43,10 +59,18 @@ class CodeBroken(ContractBroken):
     manifest: Manifest | None = None
     """Of the run that it stopped."""
 
+    @property
+    def advice(self) -> Advice:
+        if self.manifest is None:
+            return "correct it in the domain, then give the same command again"
+        return fix_and_plan_again(self.manifest)
+
 
 @sentence
-class PlannedOtherwise(OfRun, ContractBroken):
-    """run {run_id} {difference}."""
+class PlannedOtherwise(OfRun, OfManifest, ContractBroken):
+    """run {run_id} {difference}.
+
+    Next: run it with what it was planned with, or plan it again: {planned_again}
+    """
 
     difference: str
-    manifest: Manifest

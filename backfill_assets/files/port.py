@@ -28,25 +28,46 @@ class FileState:
     changed_at: datetime | None = field(default=None, compare=False)  #: When an object of a store was written.
 
 
+_SETTINGS = {
+    "NoSuchBucket": "make it, or name another one",
+    "AccessDenied": "let them list, read, put and delete below it",
+    "ExpiredToken": "set new ones",
+}
+"""What makes a store usable, by its code."""
+
+
 @sentence
 class StoreUnusable(Because, StoreRefused):
-    """{place} cannot be used: {why} ({code})."""
+    """{place} cannot be used: {why} ({code}).
+
+    Next: {setting}; [doctor] shows whether it works; then give the command again
+    """
 
     place: str
     code: str
 
+    @property
+    def setting(self) -> str:
+        return _SETTINGS.get(self.code, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+
 
 @sentence
 class SeveralWinners(Because, StoreRefused):
-    """{place} cannot hold a lake: {why}, so that two publications could both seem to land. Nothing was
-    written to the lake."""
+    """{place} cannot hold a lake: {why}, so that two publications could both seem to land. Nothing was written to the
+    lake.
+
+    Next: use a store that honours conditional puts (If-None-Match), and ask it by [doctor]
+    """
 
     place: str
 
 
 @sentence
 class NoAnswer(Because, StoreAway):
-    """the store of {place} does not answer as it should: {why}."""
+    """the store of {place} does not answer as it should: {why}.
+
+    Next: once the store answers again, repeat the command: it continues where this one stopped
+    """
 
     place: str
 

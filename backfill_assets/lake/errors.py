@@ -5,6 +5,7 @@ from __future__ import annotations
 from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfPublication, OfRun, OfTable
 from backfill_assets.core.errors import sentence
+from backfill_assets.core.next_steps import Advice, cancel, step
 
 WAY_OUT_OF_SOURCE = (
     "if its files have changed since then, declare the contract from before in `earlier`, and what becomes of its "
@@ -15,14 +16,21 @@ WAY_OUT_OF_SOURCE = (
 
 @sentence
 class DamagedTable(OfTable, Because, errors.UnreadableTable):
-    """the table {table} cannot be read: {why}."""
+    """the table {table} cannot be read: {why}.
+
+    Next: [audit] says whether a file only has to be removed; otherwise restore what is damaged below {place} from a
+    backup, or make it readable
+    """
 
     place: str
 
 
 @sentence
 class NoTable(OfTable, errors.MissingInput):
-    """the table {table} does not exist, or its log is missing."""
+    """the table {table} does not exist, or its log is missing.
+
+    Next: if it was published, restore {place} from a backup; then [audit]
+    """
 
     place: str
 
@@ -35,6 +43,20 @@ class OtherColumns(OfTable, errors.Refused):
     is_source: bool = False
     open_runs: tuple[str, ...] = ()
 
+    @property
+    def advice(self) -> Advice:
+        if self.is_source:
+            anew = "if its files were always as they are declared now: [land {short} again_as_declared=True by=NAME]"
+            return f"{anew}; {WAY_OUT_OF_SOURCE}"
+        if self.open_runs:
+            which = "the run that was" if len(self.open_runs) == 1 else "the runs that were"
+            ends = [part for run_id in self.open_runs for part in (cancel(run_id), "; ")]
+            return step(f"end {which} staged with them: ", *ends, "then plan again")
+        return (
+            "[audit] says whether the table is as it was published; if it is, only columns that can be null may be "
+            "added and types widened, or the table gets a new name"
+        )
+
 
 @sentence
 class PartitionUnreadable(OfTable, Because, errors.MissingInput):
@@ -43,15 +65,28 @@ class PartitionUnreadable(OfTable, Because, errors.MissingInput):
     partition: str
     place: str
 
+    @property
+    def advice(self) -> str:
+        restore = "restore the file below {place} from a backup; without one, compute it again: "
+        if self.table.startswith("bronze."):
+            return restore + "[load {short} first={partition} last={partition} by=NAME]"
+        return restore + "[plan {short} kind=repair first={partition} last={partition} reason=WHY by=NAME]"
+
 
 @sentence
 class RowsUnreadable(OfTable, Because, errors.MissingInput):
-    """the rows cannot be read: the file {why}."""
+    """the rows cannot be read: the file {why}.
+
+    Next: [audit]
+    """
 
 
 @sentence
 class NoValueOfKey(errors.InvalidRange):
-    """{value!r} is not a value of the key column {column}, which has the type {type_}."""
+    """{value!r} is not a value of the key column {column}, which has the type {type_}.
+
+    Next: write it as the page shows the values of other keys
+    """
 
     value: str
     column: str
@@ -60,14 +95,20 @@ class NoValueOfKey(errors.InvalidRange):
 
 @sentence
 class StagedFilesChanged(OfRun, OfTable, Because, errors.MissingInput):
-    """the staged files of {table} are not as they were gated: {why}."""
+    """the staged files of {table} are not as they were gated: {why}.
+
+    Next: [run {run_id}]
+    """
 
 
 @sentence
 class ChangedByAnotherWriter(OfRun, OfTable, errors.TargetChanged):
     """{table} is not what the candidate was compared with, and the ledger has no change, so another writer changed it:
     {many} of {declared} partitions changed, the first is {first}, where {expected} files were expected and {found} were
-    found that differ."""
+    found that differ.
+
+    Next: [audit] names the commit; [recover {table} reason=WHY by=NAME] undoes it; then publish again
+    """
 
     partitions: tuple[str, ...]
     declared: int
@@ -90,15 +131,25 @@ class OthersCommittedFirst(OfPublication, OfTable, errors.LostRace):
     attempts: int
     is_recovery: bool
 
+    @property
+    def advice(self) -> str:
+        return "[recover]" if self.is_recovery else "publish again when fewer writers commit to the table"
+
 
 @sentence
 class Abandoned(OfRun, OfPublication, OfTable, errors.Refused):
-    """publication {publication_id} of {table} was abandoned by a recovery while it was in progress."""
+    """publication {publication_id} of {table} was abandoned by a recovery while it was in progress.
+
+    Next: [publish {run_id} by=NAME]
+    """
 
 
 @sentence
 class CommitUnknown(OfPublication, OfTable, Because, errors.OutcomeUnknown):
-    """the commit to {table} failed in a way that does not show whether it landed: {why}."""
+    """the commit to {table} failed in a way that does not show whether it landed: {why}.
+
+    Next: when the table can be reached, give the same command again, which finds it out; or: [recover]
+    """
 
 
 @sentence
@@ -108,21 +159,33 @@ class NotAppended(OfTable, Because, errors.Retryable):
 
 @sentence
 class LineageNotWritten(OfRun, OfTable, Because, errors.Retryable):
-    """the lineage of run {run_id} could not be written to {table}, so nothing was published: {why}."""
+    """the lineage of run {run_id} could not be written to {table}, so nothing was published: {why}.
+
+    Next: make the lake writable again, then [publish {run_id} by=NAME]
+    """
 
 
 @sentence
 class NotFencedOff(OfPublication, OfTable, Because, errors.OutcomeUnknown):
-    """publication {publication_id} could not be fenced off in the log of {table}: {why}."""
+    """publication {publication_id} could not be fenced off in the log of {table}: {why}.
+
+    Next: make the table writable again, then [recover]
+    """
 
 
 @sentence
 class NoCommitOfPublication(OfPublication, OfTable):
-    """{table} has publication {publication_id}, but no commit in its log contains it."""
+    """{table} has publication {publication_id}, but no commit in its log contains it.
+
+    Next: [audit]
+    """
 
 
 @sentence
 class LakeAway(OfTable, errors.MissingInput):
-    """{place} is not there, and the ledger holds published rows of {table}; nothing was created in its place."""
+    """{place} is not there, and the ledger holds published rows of {table}; nothing was created in its place.
+
+    Next: mount or restore it there, or let BACKFILL_LAKE name where it is now; then [doctor]
+    """
 
     place: str

@@ -9,10 +9,18 @@ from datetime import date
 from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfTable
 from backfill_assets.core.errors import sentence
-from backfill_assets.planning.partitions import OfPartitions, Partitions, count_of
+from backfill_assets.core.next_steps import NAME, Act, Advice, NextStep, do, step
+from backfill_assets.planning.next_steps import joined, land_or_declare_empty, loads, read_rejected_anew
+from backfill_assets.planning.partitions import Grain, OfPartitions, Partitions, compress, count_of
 
 _MOST_FILES = 3
 """So many files are named in a sentence."""
+
+_MOST_NAMED = 5
+"""So many files after a refused one are named in the command that lands them."""
+
+_MOST_READ = 20
+"""So many files are named in the command that reads them anew without those that are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +61,28 @@ class StoppedAmongFiles(errors.BackfillError):
         many = len(self.not_tried)
         return f" {count_of(many, 'file')} after it {'was' if many == 1 else 'were'} not tried." if many else ""
 
+    @property
+    def advice(self) -> Advice | None:
+        """What to do about the file, and the command that lands the files after it, if it can be typed."""
+        first, many = self.cause.next_step, len(self.not_tried)
+        if not many:
+            return first
+        if many > _MOST_NAMED:
+            then = step(f"land it and the {count_of(many, 'file')} after it again")
+        else:
+            # An offered file is ignored where it has landed, unless the command says otherwise.
+            how = None if self.on_duplicate == "ignore" else self.on_duplicate
+            then = step("those after it: ", do(Act.LAND, self.source, *self.not_tried, on_duplicate=how, by=NAME))
+        return step(first, "; ", then) if first else then
+
 
 @sentence
 class TiedRecords(errors.AmbiguousOrder):
-    """two records of {key} have the same {order} and different values, so their order is not known; one
-    is record {row} of the file."""
+    """two records of {key} have the same {order} and different values, so their order is not known; one is record {row}
+    of the file.
+
+    Next: correct the file, or declare in {source} a further column of its order, or ties='arrival'
+    """
 
     source: str
     key: Values
@@ -99,11 +124,21 @@ class WithdrawsTooMuch(errors.Refused):
     def recorded(self) -> str:
         return f"the extract lacks {self.keys:,} of {self.every_key} ({self.percent:.1f} %)"
 
+    @property
+    def advice(self) -> str:
+        if self.is_captured:
+            return "if it is right, give the command again with [confirmed_by=ANOTHER_PERSON]"
+        return "[dry_run=True] shows the days and some of the keys; if it is right, [confirmed_by=ANOTHER_PERSON]"
+
 
 @sentence
 class ExtractOvertaken(OfTable, errors.Refused):
-    """{import_id} ({path}) has landed on days of {table} since {scope} was read again: records missing there may
-    have come with it, so the extract is not landed."""
+    """{import_id} ({path}) has landed on days of {table} since {scope} was read again: records missing there may have
+    come with it, so the extract is not landed.
+
+    Next: read it anew with the command that asked for it, which has [reconcile=True] or [snapshot=True]; nothing has
+    changed
+    """
 
     scope: str
     import_id: str
@@ -112,7 +147,10 @@ class ExtractOvertaken(OfTable, errors.Refused):
 
 @sentence
 class NotConfirmed(errors.Refused):
-    """{by} lands the extract, and another person has to confirm what it withdraws."""
+    """{by} lands the extract, and another person has to confirm what it withdraws.
+
+    Next: let another person confirm it: [confirmed_by=ANOTHER_PERSON]
+    """
 
     source: str
     by: str
@@ -120,7 +158,10 @@ class NotConfirmed(errors.Refused):
 
 @sentence
 class NothingToRestore(Because, errors.Refused):
-    """{import_id} withdrew {why}."""
+    """{import_id} withdrew {why}.
+
+    Next: [status]
+    """
 
     import_id: str
 
@@ -132,19 +173,39 @@ class WrongKey(OfTable, Because, errors.Refused):
     key: tuple[str, ...]
     missing: str | None = None
 
+    @property
+    def advice(self) -> str:
+        if self.missing is not None:
+            return "add [key={missing}=VALUE]"
+        return "name a column of the key: [key={first}=VALUE]"
+
+    @property
+    def first(self) -> str:
+        return self.key[0]
+
 
 @sentence
 class UnknownColumn(OfTable, errors.UnknownName):
-    """{table} has no column {column!r}; its columns are {columns}."""
+    """{table} has no column {column!r}; its columns are {columns}.
+
+    Next: name one of these: [where={first}=VALUE]
+    """
 
     column: str
     columns: tuple[str, ...]
     key: tuple[str, ...]
 
+    @property
+    def first(self) -> str:
+        return self.key[0]
+
 
 @sentence
 class WrongValue(OfTable, errors.Refused):
-    """{value!r} is not a value of {column} of {table}, which has the type {type_}."""
+    """{value!r} is not a value of {column} of {table}, which has the type {type_}.
+
+    Next: give a {type_}, written as in the files of {table}
+    """
 
     column: str
     value: str
@@ -153,7 +214,10 @@ class WrongValue(OfTable, errors.Refused):
 
 @sentence
 class ShownTwice(OfTable, errors.Refused):
-    """{value!r} is a time of {column} of {table} that clocks in {timezone} show twice."""
+    """{value!r} is a time of {column} of {table} that clocks in {timezone} show twice.
+
+    Next: write {column} with its offset, such as +01:00
+    """
 
     column: str
     value: str
@@ -174,6 +238,14 @@ class NotCurrent(OfTable, errors.Refused):
         waiting = ", and days are yet to be built from what landed" if self.unbuilt else ""
         return f"is {self.state} already{waiting}" if self.state else "never landed"
 
+    @property
+    def advice(self) -> Advice:
+        if self.unbuilt:
+            return joined(loads(self.table, self.unbuilt))
+        if self.withdrawn_by is not None:
+            return "[restore {withdrawn_by} reason=WHY by=NAME] undoes the withdrawal"
+        return "look for its landed file: [status]"
+
 
 @sentence
 class EmptyElsewhere(OfTable, OfPartitions, errors.Refused):
@@ -182,7 +254,14 @@ class EmptyElsewhere(OfTable, OfPartitions, errors.Refused):
 
 @sentence
 class NotEmpty(OfTable, OfPartitions, errors.Refused):
-    """{partitions} of {table} cannot be declared empty: events for those days have landed."""
+    """{partitions} of {table} cannot be declared empty: events for those days have landed.
+
+    Next: {loaded}
+    """
+
+    @property
+    def loaded(self) -> NextStep:
+        return joined(loads(self.table, self.partitions))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +284,10 @@ def records_rejected(found: Sequence[RejectedOf]) -> str:
 
 @sentence
 class RejectedThere(OfTable, OfPartitions, errors.Refused):
-    """{partitions} of {table} cannot be declared empty among other days: {records} {were} rejected there."""
+    """{partitions} of {table} cannot be declared empty among other days: {records} {were} rejected there.
+
+    Next: {read_anew}; where nothing happened all the same, declare these days by themselves: {loaded}
+    """
 
     rejected: tuple[RejectedOf, ...]
 
@@ -216,6 +298,14 @@ class RejectedThere(OfTable, OfPartitions, errors.Refused):
     @property
     def were(self) -> str:
         return "was" if sum(each.of_days for each in self.rejected) == 1 else "were"
+
+    @property
+    def read_anew(self) -> NextStep:
+        return read_rejected_anew(self.table, self.partitions.days, [each.import_id for each in self.rejected])
+
+    @property
+    def loaded(self) -> NextStep:
+        return joined(loads(self.table, self.partitions.days, empty=True))
 
 
 @sentence
@@ -246,10 +336,23 @@ class NothingLanded(OfTable, errors.MissingInput):
     def dates(self) -> str:
         return f"{self.table} (UTC dates)" if self.in_utc else self.table
 
+    @property
+    def advice(self) -> Advice:
+        rejecting = [each.import_id for each in self.rejected]
+        if len(compress(Grain.DAILY, self.missing)) == 1 or not self.are_gaps or rejecting:
+            return land_or_declare_empty(self.table, self.asked, rejecting)
+        return (
+            "land the missing files; if nothing happened on any missing day, declare it with "
+            "[load {short} missing=True empty=True reason=WHY by=NAME]"
+        )
+
 
 @sentence
 class LandingUnfinished(errors.MissingInput):
-    """{import_id} ({path}) holds records of these days, and was being reprocessed when it stopped."""
+    """{import_id} ({path}) holds records of these days, and was being reprocessed when it stopped.
+
+    Next: [land {source} {path} on_duplicate=reprocess by=NAME]
+    """
 
     import_id: str
     path: str
@@ -266,10 +369,19 @@ class ConformedChanged(Because, errors.MissingInput):
     source: str
     is_statement: bool
 
+    @property
+    def advice(self) -> str:
+        if self.is_statement:
+            return "restore the file from a copy"
+        return "[land {source} {path} on_duplicate=reprocess by=NAME]"
+
 
 @sentence
 class RawFileChanged(Because, errors.MissingInput):
-    """the landed file {path} of {import_id} {why}."""
+    """the landed file {path} of {import_id} {why}.
+
+    Next: restore the file from a copy
+    """
 
     import_id: str
     path: str
@@ -277,8 +389,10 @@ class RawFileChanged(Because, errors.MissingInput):
 
 @sentence
 class LandedWithLaterContract(OfTable, errors.ContractBroken):
-    """{import_id} was landed with version {landed_with} of the contract of {table}, which is read as version
-    {version}."""
+    """{import_id} was landed with version {landed_with} of the contract of {table}, which is read as version {version}.
+
+    Next: declare the versions of the contract that files were landed with
+    """
 
     import_id: str
     landed_with: int
@@ -287,15 +401,22 @@ class LandedWithLaterContract(OfTable, errors.ContractBroken):
 
 @sentence
 class SparkStopped(Because, errors.ContractBroken):
-    """Spark stopped while it landed files of {source}: {why}"""
+    """Spark stopped while it landed files of {source}: {why}
+
+    Next: fix the cause, then give the same command again
+    """
 
     source: str
 
 
 @sentence
 class NoneAccepted(OfTable, Because, errors.UnreadableFile):
-    """none of the records of {import_id} ({path}) would land as {table} is declared now{first}; {before} as it was
-    read before."""
+    """none of the records of {import_id} ({path}) would land as {table} is declared now{first}; {before} as it was read
+    before.
+
+    Next: correct the declaration; nothing has changed. If that is meant: [land {short} {path} on_duplicate=reprocess
+    by=NAME]
+    """
 
     import_id: str
     path: str
@@ -342,6 +463,16 @@ class NotReadAnew(errors.BackfillError):
         some = ", ".join(self.refused[:5]) + (" and more" if len(self.refused) > 5 else "")
         return f" (No file was read anew: {of_all} cannot be, {some}.)"
 
+    @property
+    def advice(self) -> Advice:
+        """What to do about the files that cannot be read as declared, and the command that reads the others."""
+        first = self.cause.next_step or "correct the declaration"
+        if self.is_whole or not 0 < len(self.others) <= _MOST_READ:
+            return first
+        others, short = ",".join(self.others), self.source.rpartition(".")[2]
+        again = do(Act.LAND, short, again_as_declared=True, imports=others, by=NAME)
+        return step(first, "; to read the others anew without them: ", again)
+
 
 @sentence
 class ReadAsOtherColumns(OfTable, errors.MissingInput):
@@ -354,6 +485,12 @@ class ReadAsOtherColumns(OfTable, errors.MissingInput):
     @property
     def has(self) -> str:
         return "names keys by" if self.is_statement else "was read into"
+
+    @property
+    def advice(self) -> str:
+        if self.is_statement:
+            return "declare the key as it was, or the source under a new name"
+        return "[land {short} again_as_declared=True by=NAME]"
 
 
 @sentence

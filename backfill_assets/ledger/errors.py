@@ -12,19 +12,28 @@ from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfPublication, OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
 from backfill_assets.core.lease import Lease
-from backfill_assets.ledger.states import RunState, SetState, State, states_before
+from backfill_assets.core.next_steps import WAIT_OR_RECOVER, Act, Advice, NextStep, do
+from backfill_assets.ledger.states import ChunkState, ImportState, RunState, SetState, State, go_on_with, states_before
+from backfill_assets.planning.about import OfManifest
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.next_steps import joined, loads
 from backfill_assets.planning.partitions import Partitions
 
 
 @sentence
 class LedgerUrl(Because, errors.Refused):
-    """{why}"""
+    """{why}
+
+    Next: set BACKFILL_LEDGER_URL to something like sqlite:////srv/backfill/ledger.db or postgresql://user@host/database
+    """
 
 
 @sentence
 class DriverMissing(errors.Refused):
-    """{setting} names PostgreSQL, and the package {package} is not installed."""
+    """{setting} names PostgreSQL, and the package {package} is not installed.
+
+    Next: pip install 'backfill-assets[[postgres]]', or let {setting} name SQLite
+    """
 
     setting: str
     package: str
@@ -37,10 +46,20 @@ class Unusable(Because, errors.Refused):
     what: str
     setting: str
 
+    @property
+    def advice(self) -> str:
+        if " GRANT " in self.why:
+            return "let its owner do that, then give the same command again"
+        return "check {setting}, and that the database is up and may be written"
+
 
 @sentence
 class ReadOnly(Because, errors.Refused):
-    """the ledger at {url} can be read, and not written: {why}"""
+    """the ledger at {url} can be read, and not written: {why}
+
+    Next: let this user write it: a SQLite file with its folder, or the tables of a PostgreSQL database that is not a
+    standby
+    """
 
     url: str
 
@@ -49,6 +68,9 @@ class ReadOnly(Because, errors.Refused):
 class ClockBehind(errors.Refused):
     """the clock of this machine shows {shown:%Y-%m-%d %H:%M:%S} UTC, and the last event of the ledger, {sequence} by
     {actor}, is of {last:%Y-%m-%d %H:%M:%S} UTC: one of the two clocks was wrong, and nothing was written.
+
+    Next: set the clock of this machine right; if the clock that wrote that event was ahead, set
+    BACKFILL_CLOCK_BEHIND_HOURS to more: until then everything written has the time of that event
     """
 
     shown: datetime
@@ -63,15 +85,27 @@ class Unavailable(Because, errors.Retryable):
 
     writer: str = ""
 
+    @property
+    def advice(self) -> str:
+        if self.writer:
+            return "wait for that process, or end it if it stands still; then give the same command again"
+        return "check that its database is up and not locked by another program, then try again"
+
 
 @sentence
 class LostWhileCommitting(Because, errors.OutcomeUnknown):
-    """the connection to the ledger was lost while it was committing: {why}"""
+    """the connection to the ledger was lost while it was committing: {why}
+
+    Next: [recover]
+    """
 
 
 @sentence
 class NewerLedger(errors.Refused):
-    """the ledger is at revision {revision}, which this version does not know; it knows revisions up to {known}."""
+    """the ledger is at revision {revision}, which this version does not know; it knows revisions up to {known}.
+
+    Next: upgrade backfill-assets to the version that wrote this ledger
+    """
 
     revision: str | None
     known: str
@@ -79,12 +113,18 @@ class NewerLedger(errors.Refused):
 
 @sentence
 class DanglingReferences(OfTable, errors.Refused):
-    """rows of the ledger's table {table} refer to rows that are not there; it was left as it was."""
+    """rows of the ledger's table {table} refer to rows that are not there; it was left as it was.
+
+    Next: restore the ledger from its backup
+    """
 
 
 @sentence
 class Damaged(errors.IllegalTransition):
-    """{what}"""
+    """{what}
+
+    Next: [audit]
+    """
 
     what: str
     of: Mapping[str, object]
@@ -97,7 +137,10 @@ class Edited(Damaged):
 
 @sentence
 class Unreadable(Because, Damaged):
-    """{what} cannot be read: {why}."""
+    """{what} cannot be read: {why}.
+
+    Next: use the release that wrote it; or [audit]
+    """
 
 
 @sentence
@@ -106,6 +149,10 @@ class BadText(Because, errors.Refused):
 
     what: str
     is_missing: bool = False
+
+    @property
+    def advice(self) -> str:
+        return "say {what}" if self.is_missing else "type it again, as one line of text"
 
 
 @sentence
@@ -131,6 +178,10 @@ class NotInLedger(Named, errors.UnknownName):
 
     which: str = ""
     near: str = ""
+
+    @property
+    def advice(self) -> str:
+        return "did you mean {near}? [status {near}]" if self.near else "[status]"
 
 
 @sentence
@@ -161,7 +212,10 @@ def loosened_words(names: Sequence[str], unsure: Sequence[str] = ()) -> str:
 
 @sentence
 class ActNotApproved(errors.NotApproved):
-    """{act_id} is not approved; {requester} asked for it, so another person has to agree{to_what}."""
+    """{act_id} is not approved; {requester} asked for it, so another person has to agree{to_what}.
+
+    Next: [approve {act_id} by=ANOTHER_PERSON]
+    """
 
     act_id: str
     requester: str
@@ -175,7 +229,10 @@ class ActNotApproved(errors.NotApproved):
 
 @sentence
 class AlreadyShown(OfTable, errors.IllegalTransition):
-    """{act} of {table} cannot be: readers of {name} are shown it."""
+    """{act} of {table} cannot be: readers of {name} are shown it.
+
+    Next: [shadow status {name}]
+    """
 
     act: str
     name: str
@@ -183,14 +240,20 @@ class AlreadyShown(OfTable, errors.IllegalTransition):
 
 @sentence
 class Retired(OfTable, errors.IllegalTransition):
-    """{table} was given up for good by {act_id}."""
+    """{table} was given up for good by {act_id}.
+
+    Next: [shadow status {table}]
+    """
 
     act_id: str
 
 
 @sentence
 class OtherTableShown(errors.TargetChanged):
-    """{act_id} was asked for while readers of {name} were shown {expected}, and they are shown {found} now."""
+    """{act_id} was asked for while readers of {name} were shown {expected}, and they are shown {found} now.
+
+    Next: [shadow status {name}]
+    """
 
     act_id: str
     name: str
@@ -200,7 +263,10 @@ class OtherTableShown(errors.TargetChanged):
 
 @sentence
 class NotTheLast(Because, errors.IllegalTransition):
-    """{act_id} cannot be undone: it {why}."""
+    """{act_id} cannot be undone: it {why}.
+
+    Next: [shadow status {name}]
+    """
 
     act_id: str
     name: str
@@ -208,14 +274,20 @@ class NotTheLast(Because, errors.IllegalTransition):
 
 @sentence
 class NotGivenUp(errors.UnknownName):
-    """no sensor has given up {subject!r}."""
+    """no sensor has given up {subject!r}.
+
+    Next: [status]
+    """
 
     subject: str
 
 
 @sentence
 class UnknownVersion(OfTable, errors.UnknownName):
-    """{table} never had version {version} of {partition}{others}."""
+    """{table} never had version {version} of {partition}{others}.
+
+    Next: [history {table} partition={partition}]
+    """
 
     partition: date
     version: int
@@ -230,26 +302,43 @@ class UnknownVersion(OfTable, errors.UnknownName):
 class AlreadyRecorded(Named, errors.Refused):
     """there is a {kind} {name} already, and it never changes."""
 
+    @property
+    def advice(self) -> str:
+        return "[recover]" if self.kind == "publication" else "plan it again: the new one gets an id of its own"
+
 
 @sentence
 class OtherManifest(OfRun, OfSet, errors.Refused):
-    """set {set_id} names another manifest of run {run_id} than the ledger holds."""
+    """set {set_id} names another manifest of run {run_id} than the ledger holds.
+
+    Next: plan the set again
+    """
 
 
 @sentence
 class NotAFollowUp(OfRun, Because, errors.Refused):
-    """run {run_id} {why}."""
+    """run {run_id} {why}.
+
+    Next: [follow]
+    """
 
 
 @sentence
 class NoSamples(errors.Refused):
-    """the ledger holds no values of rows of run {runs}."""
+    """the ledger holds no values of rows of run {runs}.
+
+    Next: [report {first}]
+    """
 
     run_ids: tuple[str, ...]
 
     @property
     def runs(self) -> str:
         return " or ".join(self.run_ids)
+
+    @property
+    def first(self) -> str:
+        return self.run_ids[0]
 
 
 @sentence
@@ -270,6 +359,20 @@ class CannotBecome(errors.IllegalTransition):
         before = " or ".join(map(str, states_before(self.wanted))) or "nothing"
         return " already" if self.found == self.wanted else f", and cannot become {self.wanted}: that follows {before}"
 
+    @property
+    def advice(self) -> Advice:
+        run_id = self.of.get("run_id")
+        match self.wanted, self.found:
+            case ChunkState(), _:
+                return do(Act.RUN, str(self.of["run_id"]))
+            case ImportState(), _:
+                return "[status], then land the file again"
+            case RunState(), RunState() as found:
+                return go_on_with(str(self.of["run_id"]), found)
+            case _:
+                named = run_id or self.of.get("set_id")
+                return do(Act.STATUS, *([str(named)] if named else []))
+
 
 @sentence
 class UnfitState(Because, errors.IllegalTransition):
@@ -286,6 +389,10 @@ class UnfitState(Because, errors.IllegalTransition):
     def ids(self) -> Mapping[str, object]:
         return {f"{self.kind}_id": self.name, "state": str(self.state)}
 
+    @property
+    def advice(self) -> Advice:
+        return go_on_with(self.name, self.state) if isinstance(self.state, RunState) else "[status {name}]"
+
 
 @sentence
 class NotCancellable(UnfitState):
@@ -293,15 +400,34 @@ class NotCancellable(UnfitState):
 
     why: str = ""
 
+    @property
+    def advice(self) -> Advice:
+        match self.state:
+            case SetState.PUBLISHING | SetState.ROLLING_BACK:
+                return "[recover], which completes or reverses it; or [rollback {name} by=NAME reason=WHY]"
+            case RunState.PUBLISHING:
+                return WAIT_OR_RECOVER
+            case RunState.PUBLISHED | SetState.PUBLISHED:
+                return "[rollback {name} by=NAME reason=WHY]"
+            case _:
+                return "[status {name}]"
+
 
 @sentence
 class Ended(Because, Named, errors.IllegalTransition):
     """{kind} {name} {why}."""
 
+    @property
+    def advice(self) -> str:
+        return "[status {name}]" if self.kind in ("run", "set") else "[status]"
+
 
 @sentence
 class EndedBefore(errors.IllegalTransition):
-    """a freeze until {until:%Y-%m-%d %H:%M} UTC would have ended already: it is {now:%Y-%m-%d %H:%M} UTC."""
+    """a freeze until {until:%Y-%m-%d %H:%M} UTC would have ended already: it is {now:%Y-%m-%d %H:%M} UTC.
+
+    Next: name a later instant with [until=TIME]
+    """
 
     until: datetime
     now: datetime
@@ -309,7 +435,10 @@ class EndedBefore(errors.IllegalTransition):
 
 @sentence
 class NotForThis(OfTable, Because, errors.IllegalTransition):
-    """a freeze of {table} {partitions} cannot be for {name}: {why}."""
+    """a freeze of {table} {partitions} cannot be for {name}: {why}.
+
+    Next: name a run or a set that is to be published meanwhile, or leave [for=True] out
+    """
 
     partitions: Partitions
     name: str
@@ -317,7 +446,10 @@ class NotForThis(OfTable, Because, errors.IllegalTransition):
 
 @sentence
 class FrozenForAnother(OfTable, errors.IllegalTransition):
-    """{table} {partitions} is frozen by {freeze_id} for {only} alone: with a freeze for {name} neither could pass."""
+    """{table} {partitions} is frozen by {freeze_id} for {only} alone: with a freeze for {name} neither could pass.
+
+    Next: end that one first: [unfreeze {freeze_id} by=NAME reason=WHY]
+    """
 
     partitions: Partitions
     freeze_id: str
@@ -327,7 +459,10 @@ class FrozenForAnother(OfTable, errors.IllegalTransition):
 
 @sentence
 class NeverPublished(OfRun, errors.IllegalTransition):
-    """run {run_id} has mode {manifest.mode} and is never published, so it needs no approval."""
+    """run {run_id} has mode {manifest.mode} and is never published, so it needs no approval.
+
+    Next: [report {run_id}]
+    """
 
     manifest: Manifest
 
@@ -338,22 +473,43 @@ class PartOfSet(OfRun, OfSet, Because, errors.IllegalTransition):
 
     act: str  # what is asked for of the whole set instead
 
+    @property
+    def advice(self) -> str:
+        match self.act:
+            case Act.ROLLBACK:
+                return "[rollback {set_id} by=NAME reason=WHY]"
+            case Act.CANCEL:
+                return "[cancel {set_id} by=NAME reason=WHY]"
+            case Act.APPROVE:
+                return "[approve {set_id} by=ANOTHER_PERSON]"
+            case _:
+                return "publish the whole set: [publish {set_id} by=NAME]"
+
 
 @sentence
 class ApprovedByPhase(OfRun, OfSet, errors.IllegalTransition):
-    """set {set_id} is approved phase by phase, and the next one is run {run_id}."""
+    """set {set_id} is approved phase by phase, and the next one is run {run_id}.
+
+    Next: [approve {run_id} by=ANOTHER_PERSON]
+    """
 
 
 @sentence
 class NotStaged(OfRun, errors.IllegalTransition):
-    """run {run_id} is not wholly staged: {lacking}."""
+    """run {run_id} is not wholly staged: {lacking}.
+
+    Next: [run {run_id}]
+    """
 
     lacking: str
 
 
 @sentence
 class NotWhatWasStaged(OfRun, errors.Refused):
-    """the gates of run {run_id} measured files that are not the staged ones, for {partitions}."""
+    """the gates of run {run_id} measured files that are not the staged ones, for {partitions}.
+
+    Next: [run {run_id}]
+    """
 
     partitions: str
 
@@ -365,10 +521,18 @@ class LostWork(Because, errors.TakenOver):
     name: str
     of: Mapping[str, object]
 
+    @property
+    def advice(self) -> Advice:
+        run_id = self.of.get("run_id")
+        return do(Act.STATUS, *([run_id] if isinstance(run_id, str) else []))
+
 
 @sentence
 class UnderWay(errors.AtWork):
-    """{work_id} is under way: {who}."""
+    """{work_id} is under way: {who}.
+
+    Next: wait for it; if its process is gone: [recover {work_id} now=True by=NAME]
+    """
 
     work_id: str
     held: Lease
@@ -390,19 +554,28 @@ class UnderWay(errors.AtWork):
 
 @sentence
 class NeedsApproval(OfRun, errors.NotApproved):
-    """no other person than the requester has approved the manifest of run {run_id}."""
+    """no other person than the requester has approved the manifest of run {run_id}.
+
+    Next: [approve {run_id} by=ANOTHER_PERSON]
+    """
 
 
 @sentence
 class NeedsAnother(Because, Named, errors.NotApproved):
-    """{kind} {name} was {why}, who cannot approve it{as_well}."""
+    """{kind} {name} was {why}, who cannot approve it{as_well}.
+
+    Next: let another person approve it: [approve {name} by=ANOTHER_PERSON]
+    """
 
     as_well: str = ""
 
 
 @sentence
 class NeedsComment(OfRun, OfTable, errors.NotApproved):
-    """the approval of {whole} needs a comment on gates of {table}: {gates}."""
+    """the approval of {whole} needs a comment on gates of {table}: {gates}.
+
+    Next: read the report, and write why it is right: [approve {whole} by=ANOTHER_PERSON note=WHY]
+    """
 
     whole: str
     gates: tuple[str, ...]
@@ -411,26 +584,38 @@ class NeedsComment(OfRun, OfTable, errors.NotApproved):
 @sentence
 class TableBusy(OfRun, OfPublication, OfTable, errors.IllegalTransition):
     """{table} is being changed by publication {publication_id} ({action} of run {run_id}), and a table has one open
-    publication at a time."""
+    publication at a time.
+
+    Next: wait for it; if its process is gone: [recover]
+    """
 
     action: str
 
 
 @sentence
-class NoLongerAsked(OfRun, errors.IllegalTransition):
-    """run {run_id} follows publications that no longer ask for it ({reasons}), so it is not published."""
+class NoLongerAsked(OfRun, OfManifest, errors.IllegalTransition):
+    """run {run_id} follows publications that no longer ask for it ({reasons}), so it is not published.
+
+    Next: [follow], which plans what is asked for now; or ask for a run of your own: {planned_again}
+    """
 
     publications: tuple[str, ...]
     reasons: str
-    manifest: Manifest
 
 
 @sentence
 class LandedSince(OfRun, OfTable, errors.InputsMovedOn):
-    """run {run_id} built {unread} of {table} without events, and events for those days landed afterwards."""
+    """run {run_id} built {unread} of {table} without events, and events for those days landed afterwards.
+
+    Next: {loaded}
+    """
 
     unread: str
     days: tuple[date, ...]
+
+    @property
+    def loaded(self) -> NextStep:
+        return joined(loads(self.table, self.days))
 
 
 @sentence
@@ -447,20 +632,31 @@ class OtherVersions(OfRun, OfTable, errors.TargetChanged):
     def first(self) -> date:
         return self.partitions[0]
 
+    @property
+    def advice(self) -> str:
+        if self.is_rollback:
+            return "[history {table}]; roll back the later publication first"
+        return "[run {run_id}], which compares it with what is published now"
+
 
 @sentence
 class StagedFilesRemoved(OfRun, OfTable, errors.MissingInput):
-    """the staged files of run {run_id} were removed by retention at {at}, for {days}."""
+    """the staged files of run {run_id} were removed by retention at {at}, for {days}.
+
+    Next: stage it again: [run {run_id}]
+    """
 
     at: str
     days: str
 
 
 @sentence
-class ReplacedFilesRemoved(OfRun, OfTable, errors.MissingInput):
-    """run {run_id} cannot be rolled back: what it replaced in {table} {how} at {at}, for {days}."""
+class ReplacedFilesRemoved(OfRun, OfTable, OfManifest, errors.MissingInput):
+    """run {run_id} cannot be rolled back: what it replaced in {table} {how} at {at}, for {days}.
+
+    Next: restate the days instead: {planned_again}
+    """
 
     at: str
     days: str
-    manifest: Manifest
     how: str = "was removed by retention"

@@ -35,7 +35,6 @@ from backfill_assets.orchestration.next_steps import explained_in_dagster, linke
 from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, Partitions, count_of, describe
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.gates_since import check_of, fails_gates
 from backfill_assets.report.measured import changed_columns, outcome_of
@@ -305,7 +304,7 @@ def waits(
         metadata={
             "run_id": run.run_id,
             "partitions": describe(run.manifest.grain, run.manifest.partitions),
-            **linked(next_step_of(waiting), context.run),
+            **linked(waiting.next_step, context.run),
             **links,
         },
     )

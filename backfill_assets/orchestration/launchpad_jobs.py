@@ -62,10 +62,10 @@ from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange, ReversedRange, days_in
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
-from backfill_assets.report.advice.machine import after_rows_check
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.errors import NotTogether
 from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.repairs import after_rows_check
 from backfill_assets.report.screens import page_of
 from backfill_assets.workspace import Workspace
 

@@ -18,7 +18,6 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.next_steps import Act, Invocation, NextStep, Option, step
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.dagster_internals import place_of
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def _worded(part: str | Invocation | Option) -> str:
 
 def explained_in_dagster(error: BackfillError) -> str:
     """The error and the next step as one text for Dagster's pages."""
-    following = next_step_of(error)
+    following = error.next_step
     return f"{error.message} Next: {in_dagster(following)}" if following else error.message
 
 

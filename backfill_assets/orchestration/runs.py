@@ -35,7 +35,6 @@ from backfill_assets.planning.manifest import has_gaps
 from backfill_assets.planning.manifest_parts import NOT_BY_KIND, CauseKind, Kind
 from backfill_assets.planning.partitions import Partitions, days_in, days_listed, days_of, describe
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.errors import NoRunYet, NotAsPlanned, NotGiven, NotOneOf, NotTogether
 from backfill_assets.workspace import Workspace
 
@@ -55,7 +54,7 @@ def refusals_as_failures(session: Session, context: AssetExecutionContext | OpEx
         session.errors.append(error)
         refused = {tags.REFUSED: error.category.__name__} if isinstance(error, Refused) else {}
         say_why(context, error.message, refused)
-        following = next_step_of(error)
+        following = error.next_step
         known: dict[str, Any] = {name: str(value) for name, value in error.ids.items()}
         raise Failure(
             description=explained_in_dagster(error),

@@ -5,13 +5,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import date
+from difflib import get_close_matches
 
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import InvalidRange, MissingInput, Refused, UnknownName, sentence
-from backfill_assets.planning.partitions import DayRange, Days, OfPartitions, Partitions, count_of
+from backfill_assets.core.next_steps import NAME, WHY, Act, Advice, Invocation, NextStep, Option, do, step
+from backfill_assets.planning.next_steps import how_to_fill, joined, plans
+from backfill_assets.planning.partitions import (
+    DayRange,
+    Days,
+    OfPartitions,
+    Partitions,
+    are_apart,
+    compress,
+    count_of,
+    days_in,
+    partition_text,
+)
+
+
+def earlier_first_day(day: date, *, or_later: bool = True) -> str:
+    """The next step when days before the first one are asked for or read."""
+    return f"{'choose later days, or ' if or_later else ''}set BACKFILL_FIRST_DAY to {day}"
+
+
+def _plans(
+    table: str, groups: Iterable[Partitions], references: str | None = None, kind: str | None = None
+) -> Sequence[Invocation]:
+    """The plans of these partitions, one for each group."""
+    days = [days_in(compress(some.grain, some)) for some in groups]
+    return [do(Act.PLAN, table, kind=kind, references=references, days=each, reason=WHY, by=NAME) for each in days]
 
 
 @sentence
@@ -22,6 +48,18 @@ class NoSuchName(UnknownName):
     name: str
     known: Sequence[str]
 
+    @property
+    def advice(self) -> Advice:
+        match self.kind:
+            case "table" | "source":
+                return "name one of these; [status] shows what each holds"
+            case "transform version":
+                return (
+                    'name one of these, or keep it runnable where the table is declared: earlier={{"{name}": FUNCTION}}'
+                )
+            case _:
+                return "name one of these" if self.known else step("leave ", Option(self.kind), " out")
+
 
 @sentence
 class OutsideDays(OfTable, InvalidRange):
@@ -30,6 +68,10 @@ class OutsideDays(OfTable, InvalidRange):
     earliest: date
     latest: date
     days: Days
+
+    @property
+    def advice(self) -> str:
+        return "choose earlier days" if self.days.start >= self.earliest else earlier_first_day(self.days.start)
 
 
 @sentence
@@ -45,6 +87,14 @@ class NoSnapshot(OfTable, InvalidRange):
     def days_near(self) -> str:
         return " and ".join(map(str, self.nearest))
 
+    @property
+    def advice(self) -> str | None:
+        return "choose one of them, or a range with several: [first={first}]" if self.nearest else None
+
+    @property
+    def first(self) -> date:
+        return self.nearest[0]
+
 
 @sentence
 class NeverPublished(OfTable, OfPartitions, MissingInput):
@@ -53,12 +103,33 @@ class NeverPublished(OfTable, OfPartitions, MissingInput):
     so: str = ""
     ever: tuple[date, date] | None = None
 
+    @property
+    def advice(self) -> str:
+        if self.ever is None:
+            return "choose published days: [status], or [history {table}]"
+        return "choose one from {written}, written like the first; [history {table}] lists what was published"
+
+    @property
+    def written(self) -> str:
+        return " to ".join(partition_text(self.partitions.grain, each) for each in self.ever or ())
+
 
 @sentence
 class AlreadyAccepted(OfTable, OfPartitions, Refused):
     """{table} only adds partitions, and these have an accepted version: {partitions}."""
 
     others: Partitions
+
+    @property
+    def advice(self) -> str:
+        corrected = "roll back the publication that added them, then plan them again: [history {table}]"
+        if not self.others.days:
+            return corrected
+        return f"plan those without one: {{planned}}; or, to correct them, {corrected}"
+
+    @property
+    def planned(self) -> NextStep:
+        return joined(_plans(self.table, [self.others]))
 
 
 @sentence
@@ -76,12 +147,48 @@ class IncompleteWindows(OfTable, MissingInput):
     def lacking(self) -> str:
         return "; ".join(f"{table} lacks {some}" for table, some in self.missing.items())
 
+    @property
+    def advice(self) -> Advice:
+        table, missing = next(iter(self.missing.items()))
+        held = self.held.get(table)
+        if missing.days[0] >= self.first_day and held and self.keeps_state and missing.days[-1] < held.days[0]:
+            begins = held.days[0]
+            return step(
+                f"say where its state begins: reads_self(since=date({begins.year}, {begins.month}, {begins.day})) "
+                f"in the declaration of {self.table}; {table} has {held.span}"
+            )
+        # What has to be there first can be further back: a plan of what lacks inputs itself would be refused as well.
+        first, lacking = next(iter(self.first.items()), (table, missing))
+        held = self.held.get(first)
+        if lacking.days[0] < self.first_day:
+            # Later days lead on only where they lack nothing themselves.
+            only_before = lacking.days[-1] < self.first_day
+            since = "before the present one" if only_before else "from then on"
+            return step(
+                f"{earlier_first_day(lacking.days[0], or_later=only_before)}, and then land the days {since} that are "
+                "missing, or load them as empty"
+            )
+        behind = f"begin with {first}, which {table} rests on and which lacks {lacking}: "
+        if held and are_apart(lacking, held) and first not in self.rejecting:
+            # Perhaps another year was meant: to declare that nothing happened would make up a history.
+            how = "land the missing files" if first.startswith("bronze.") else "build what is missing"
+            return step(f"choose other days: {first} has {held.span}; or {how} first")
+        filled = how_to_fill(first, lacking.grain, lacking.days, self.rejecting.get(first, ()))
+        return filled if first in self.missing else step(behind, filled)
+
 
 @sentence
 class InputsExpired(OfRun, OfTable, OfPartitions, MissingInput):
-    """{table} reads {partitions} of {input}, which expired by run {run_id}: {input} does not keep these snapshots."""
+    """{table} reads {partitions} of {input}, which expired by run {run_id}: {input} does not keep these snapshots.
+
+    Next: plan other days, or compute these snapshots again first: {snapshots}
+    """
 
     input: str
+
+    @property
+    def snapshots(self) -> NextStep:
+        return joined(plans(self.input, self.partitions.grain, self.partitions))
 
 
 @sentence
@@ -90,11 +197,20 @@ class KeepsEverySnapshot(OfTable, Refused):
 
     keeps_state: bool
 
+    @property
+    def advice(self) -> str:
+        if not self.keeps_state:
+            return "name a table that keeps state: only its partitions are snapshots"
+        return "declare it in {table}: reads_self(keep=Kept(days=90, then='month'))"
+
 
 @sentence
 class NothingExpires(OfTable, Refused):
     """no snapshot of {table} expires: it keeps those of {kept} before the newest one and the last one of each {then},
-    and has no others."""
+    and has no others.
+
+    Next: nothing has to be done
+    """
 
     days: int
     then: str
@@ -107,14 +223,20 @@ class NothingExpires(OfTable, Refused):
 @sentence
 class CostUnknown(OfTable, Refused):
     """no run of {table} whose processor time was measured has ended its gates, so whether it costs at most {most} is
-    not known."""
+    not known.
+
+    Next: leave [max-cost=True] out for its first run
+    """
 
     most: str
 
 
 @sentence
 class TooCostly(Refused):
-    """it is expected to cost {cost}, from the latest runs, and {most} at most is allowed."""
+    """it is expected to cost {cost}, from the latest runs, and {most} at most is allowed.
+
+    Next: plan fewer days, or allow more with [max-cost=True]
+    """
 
     cost: str
     most: str
@@ -122,7 +244,10 @@ class TooCostly(Refused):
 
 @sentence
 class UnclearReferences(Because, Refused):
-    """{why}."""
+    """{why}.
+
+    Next: with [references=corrected] give [reference=NAME=VERSION] once for each reference
+    """
 
 
 @sentence
@@ -140,17 +265,39 @@ class ReferencesNotUsed(Refused):
             return f"no reference is used by {tables}, so there is no version of one to choose"
         return f"{' and '.join(self.asked)} is not a reference of {tables}; used are {', '.join(self.known)}"
 
+    @property
+    def advice(self) -> str:
+        return "name one of these: [reference={first}=VERSION]" if self.known else "leave [references=True] out"
+
+    @property
+    def first(self) -> str:
+        return self.known[0]
+
 
 @sentence
 class NeverComputed(OfTable, OfPartitions, MissingInput):
-    """{table} has never been published for {partitions}, so no references are recorded."""
+    """{table} has never been published for {partitions}, so no references are recorded.
+
+    Next: plan these with the present references: {planned}
+    """
+
+    @property
+    def planned(self) -> NextStep:
+        return joined(_plans(self.table, [self.partitions]))
 
 
 @sentence
 class VersionsNotRecorded(OfTable, OfPartitions, MissingInput):
-    """{table} has rows of {partitions} for which no version of {references} is recorded."""
+    """{table} has rows of {partitions} for which no version of {references} is recorded.
+
+    Next: plan these with the present references: {planned}
+    """
 
     references: Sequence[str]
+
+    @property
+    def planned(self) -> NextStep:
+        return joined(_plans(self.table, [self.partitions]))
 
 
 @sentence
@@ -169,6 +316,12 @@ class SeveralVersions(OfTable, Refused):
     def found(self) -> str:
         return "; ".join(f"{some}, with {', '.join(map(' '.join, used.items()))}" for some, used in self.groups)
 
+    @property
+    def advice(self) -> Advice:
+        references, kind = (None, "repair") if self.is_repair else ("as-recorded", None)
+        each = _plans(self.table, [some for some, _ in self.groups], references, kind)
+        return step("plan them one by one: ", joined(each))
+
 
 @sentence
 class NoPhases(OfTable, Because, Refused):
@@ -176,6 +329,10 @@ class NoPhases(OfTable, Because, Refused):
 
     #: Whether more days would have phases.
     by_days: bool
+
+    @property
+    def advice(self) -> str:
+        return "name more days, or leave [phases=True] out" if self.by_days else "leave [phases=True] out"
 
 
 @sentence
@@ -188,3 +345,15 @@ class NoPilot(OfTable, Because, Refused):
     columns: tuple[str, ...] = ()
     #: Whether other days would have a pilot.
     by_days: bool = False
+
+    @property
+    def advice(self) -> Advice:
+        if self.columns:
+            return "name rows by one of these columns, such as {alike}=VALUE"
+        if not self.by_days:
+            return step("plan whole partitions: leave ", Option(self.option), " out")
+        return step("name days that have accepted rows, or leave ", Option(self.option), " out")
+
+    @property
+    def alike(self) -> str:
+        return [*get_close_matches(self.unknown, self.columns, n=1), self.columns[0]][0]

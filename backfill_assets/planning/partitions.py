@@ -14,6 +14,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from backfill_assets.core.errors import BackfillError, InvalidRange, sentence
+from backfill_assets.core.next_steps import Advice, Option, step
 
 ONE_DAY = timedelta(days=1)
 _MOST_SHOWN = 4
@@ -21,7 +22,10 @@ _MOST_SHOWN = 4
 
 @sentence
 class ReversedRange(InvalidRange):
-    """the range is reversed: it starts on {first} and ends on {last}."""
+    """the range is reversed: it starts on {first} and ends on {last}.
+
+    Next: give the earlier day first: [first={last}] [last={first}]
+    """
 
     first: date
     last: date
@@ -35,6 +39,10 @@ class MalformedDays(InvalidRange):
     example: str
     option: str | None = None
     is_meant: bool = False
+
+    @property
+    def advice(self) -> Advice:
+        return step("write it like ", Option(self.option, self.example) if self.option else self.example)
 
 
 class Grain(StrEnum):

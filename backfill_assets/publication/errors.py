@@ -8,13 +8,15 @@ from datetime import date, datetime
 from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfPublication, OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
+from backfill_assets.core.next_steps import Act, Advice, NextStep, do
 from backfill_assets.landing.imports import KnownSince, NotKnown
 from backfill_assets.ledger.errors import Named, loosened_words
 from backfill_assets.ledger.freezes import Freeze
-from backfill_assets.ledger.states import RunState, SetState, StoppedBy
+from backfill_assets.ledger.states import RunState, SetState, StoppedBy, go_on_with
+from backfill_assets.planning.about import OfManifest
 from backfill_assets.planning.impact import each_once
-from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Mode
+from backfill_assets.planning.next_steps import fix_and_plan_again, measured_again, plan_again
 from backfill_assets.planning.partitions import OfPartitions, Partitions, TablePartitions, count_of
 
 Groups = tuple[tuple[str, ...], ...]
@@ -46,31 +48,47 @@ def _who_are(people: Sequence[str]) -> str:
 
 
 @sentence
-class NeverPublished(OfRun, errors.IllegalTransition):
-    """run {run_id} has mode {manifest.mode} and is never published."""
+class NeverPublished(OfRun, OfManifest, errors.IllegalTransition):
+    """run {run_id} has mode {manifest.mode} and is never published.
 
-    manifest: Manifest
+    Next: plan a run that is published: {planned_again}
+    """
 
 
 @sentence
-class NotPublishable(OfRun, errors.IllegalTransition):
+class NotPublishable(OfRun, OfManifest, errors.IllegalTransition):
     """run {run_id} cannot be published: it is {state}."""
 
     state: RunState
     is_leased: bool
-    manifest: Manifest
+
+    @property
+    def advice(self) -> Advice:
+        match self.state:
+            case RunState.SUPERSEDED:
+                return do(Act.HISTORY, self.manifest.table)
+            case RunState.CANCELLED:
+                return "plan it again: {planned_again}"
+            case _:
+                return go_on_with(self.run_id, self.state, is_leased=self.is_leased)
 
 
 @sentence
 class SetIs(OfSet, errors.IllegalTransition):
-    """set {set_id} is {state}."""
+    """set {set_id} is {state}.
+
+    Next: [status {set_id}]
+    """
 
     state: SetState
 
 
 @sentence
 class SetIsNeverPublished(OfSet, errors.IllegalTransition):
-    """set {set_id} has mode {mode} and is never published."""
+    """set {set_id} has mode {mode} and is never published.
+
+    Next: plan the set again without the mode {mode}
+    """
 
     mode: Mode
 
@@ -82,17 +100,27 @@ class MemberNotPublishable(OfRun, OfSet, errors.IllegalTransition):
     state: RunState
     is_leased: bool
 
+    @property
+    def advice(self) -> Advice:
+        return go_on_with(self.run_id, self.state, self.set_id, is_leased=self.is_leased)
+
 
 @sentence
 class AnotherPhaseFirst(OfRun, OfSet, errors.IllegalTransition):
-    """run {run_id} is not the next phase of set {set_id}: that is {due}."""
+    """run {run_id} is not the next phase of set {set_id}: that is {due}.
+
+    Next: publish that first: [publish {set_id} by=NAME]
+    """
 
     due: str
 
 
 @sentence
 class PhaseHeld(OfRun, OfSet, errors.IllegalTransition):
-    """phase {number} of {count} of set {set_id} is held until {until:%Y-%m-%d %H:%M:%S} UTC."""
+    """phase {number} of {count} of set {set_id} is held until {until:%Y-%m-%d %H:%M:%S} UTC.
+
+    Next: publish it then: [publish {set_id} by=NAME]
+    """
 
     number: int
     count: int
@@ -100,22 +128,28 @@ class PhaseHeld(OfRun, OfSet, errors.IllegalTransition):
 
 
 @sentence
-class StoppedForGood(OfRun, Because, errors.IllegalTransition):
+class StoppedForGood(OfRun, Because, OfManifest, errors.IllegalTransition):
     """run {run_id} is {state} because of its {cause}, so it cannot be approved or published: {why}"""
 
     state: RunState
     by: StoppedBy
-    manifest: Manifest
 
     @property
     def cause(self) -> str:
         """What is to be changed before it is planned again; what code cannot compute can be due to its rows."""
         return "code or its rows" if self.by is StoppedBy.CODE else str(self.by)
 
+    @property
+    def advice(self) -> Advice:
+        return fix_and_plan_again(self.manifest, needs_more=self.by is StoppedBy.LIMIT)
+
 
 @sentence
 class ComesAfter(OfRun, OfPartitions, errors.IllegalTransition):
-    """run {run_id} waits for {first}, which has priority {priority} over {partitions} and is {state}."""
+    """run {run_id} waits for {first}, which has priority {priority} over {partitions} and is {state}.
+
+    Next: publish or cancel that one first: [status {first}]
+    """
 
     first: str
     state: RunState
@@ -125,7 +159,10 @@ class ComesAfter(OfRun, OfPartitions, errors.IllegalTransition):
 @sentence
 class Frozen(OfPartitions, errors.IllegalTransition):
     """{what} of {freeze.table} waits: {partitions} is frozen until {freeze.until:%Y-%m-%d %H:%M} UTC by {freeze.by}
-    ({freeze.reason}){passes}."""
+    ({freeze.reason}){passes}.
+
+    Next: wait until then, or end it: [unfreeze {freeze.freeze_id} by=NAME reason=WHY]
+    """
 
     freeze: Freeze
     run_id: str | None = None
@@ -147,7 +184,10 @@ class Frozen(OfPartitions, errors.IllegalTransition):
 
 @sentence
 class ReadBeforeKnown(OfRun, errors.InputsMovedOn):
-    """run {run_id} would publish rows of before: {known.words}."""
+    """run {run_id} would publish rows of before: {known.words}.
+
+    Next: {known.next_step}
+    """
 
     known: KnownSince
 
@@ -155,7 +195,10 @@ class ReadBeforeKnown(OfRun, errors.InputsMovedOn):
 @sentence
 class KeysNotKnown(OfRun, errors.IllegalTransition):
     """run {run_id} reads {found.days} of {found.source}, where {keys} not known: newer records of {theirs} were
-    rejected."""
+    rejected.
+
+    Next: {found.next_step}
+    """
 
     found: NotKnown
 
@@ -170,36 +213,54 @@ class KeysNotKnown(OfRun, errors.IllegalTransition):
 
 @sentence
 class NoCandidate(OfRun, OfPartitions, errors.GateFailed):
-    """run {run_id} has no candidate for {partitions}."""
+    """run {run_id} has no candidate for {partitions}.
+
+    Next: [run {run_id}]
+    """
 
 
 @sentence
 class GatesNotPassed(OfRun, OfPartitions, errors.GateFailed):
-    """run {run_id} cannot be published: {gates} did not pass for exactly the staged files of {partitions}."""
+    """run {run_id} cannot be published: {gates} did not pass for exactly the staged files of {partitions}.
+
+    Next: [report {run_id}]
+    """
 
     gates: tuple[str, ...]
 
 
 @sentence
-class DeclaredSince(OfRun, OfTable, errors.GateFailed):
-    """run {run_id} was not measured with what {table} declares now: {named}."""
+class DeclaredSince(OfRun, OfTable, OfManifest, errors.GateFailed):
+    """run {run_id} was not measured with what {table} declares now: {named}.
+
+    Next: {measured_again}
+    """
 
     gates: tuple[str, ...]
-    manifest: Manifest
 
     @property
     def named(self) -> str:
         return ", ".join(self.gates)
 
+    @property
+    def measured_again(self) -> NextStep:
+        return measured_again(self.manifest)
+
 
 @sentence
 class TableChanged(OfRun, OfTable, OfPartitions, errors.TargetChanged):
-    """{table} changed since run {run_id} was compared with it: {partitions}."""
+    """{table} changed since run {run_id} was compared with it: {partitions}.
+
+    Next: compare it with the present rows: [run {run_id}]
+    """
 
 
 @sentence
 class ReadByGateSince(OfRun, errors.TargetChanged):
-    """{name} changed since gate {gate} of run {run_id} read it{where}."""
+    """{name} changed since gate {gate} of run {run_id} read it{where}.
+
+    Next: compare it with the present rows: [run {run_id}]
+    """
 
     gate: str
     name: str
@@ -213,18 +274,27 @@ class ReadByGateSince(OfRun, errors.TargetChanged):
 @sentence
 class OnlyAdds(OfRun, OfTable, OfPartitions, errors.TargetChanged):
     """run {run_id} would change {table} {partitions}, which has an accepted version, and the table only adds
-    partitions."""
+    partitions.
+
+    Next: roll back the publication that added them, then plan them again: [history {table}]
+    """
 
 
 @sentence
 class AnotherUnderWay(OfPublication, OfTable, errors.TargetChanged):
     """publication {publication_id} of {table} has begun and is not recorded yet, and keys of the table move between
-    partitions."""
+    partitions.
+
+    Next: wait for it; if its process is gone: [recover]
+    """
 
 
 @sentence
 class MergedSince(OfRun, OfPublication, OfTable, errors.TargetChanged):
-    """run {run_id} has merged changes into {table} after publication {publication_id}, and with its rows."""
+    """run {run_id} has merged changes into {table} after publication {publication_id}, and with its rows.
+
+    Next: undo that first: [rollback {undone_with} by=NAME reason=WHY]
+    """
 
     undone_with: str
 
@@ -237,56 +307,92 @@ class ChangedAfterPublication(OfPublication, OfTable, errors.TargetChanged):
     changed_by: str
     undone_with: str | None
 
+    @property
+    def advice(self) -> str:
+        if self.undone_with is not None:
+            return "undo that first: [rollback {undone_with} by=NAME reason=WHY]"
+        return "[history {table} partition={partition}]"
+
 
 @sentence
 class ExpiresOthers(OfRun, OfTable, OfPartitions, errors.InputsMovedOn):
-    """which snapshots of {table} expire has changed since run {run_id} was planned: {partitions}."""
+    """which snapshots of {table} expire has changed since run {run_id} was planned: {partitions}.
+
+    Next: plan it again: [plan {table} expire=True by=NAME reason=WHY]
+    """
 
 
 @sentence
 class ReadByOpenRun(OfRun, OfTable, OfPartitions, errors.InputsMovedOn):
-    """run {run_id} cannot let {partitions} of {table} expire: the open run {reader} reads them."""
+    """run {run_id} cannot let {partitions} of {table} expire: the open run {reader} reads them.
+
+    Next: publish or cancel that one first: [status {reader}]
+    """
 
     reader: str
 
 
 @sentence
-class OlderInputs(OfRun, OfPartitions, errors.InputsMovedOn):
+class OlderInputs(OfRun, OfPartitions, OfManifest, errors.InputsMovedOn):
     """run {run_id} was computed from older inputs than what readers see: {partitions} of {manifest.table} would no
-    longer follow from the inputs as they are now."""
+    longer follow from the inputs as they are now.
 
-    manifest: Manifest
+    Next: plan it again, so that it reads them: {some_planned_again}
+    """
+
+    @property
+    def some_planned_again(self) -> NextStep:
+        return plan_again(self.manifest, self.partitions)
 
 
 @sentence
 class InputsRolledBack(OfRun, OfTable, OfPartitions, errors.InputsMovedOn):
-    """run {run_id} was computed from {table} {partitions}, rolled back since and without an accepted version."""
+    """run {run_id} was computed from {table} {partitions}, rolled back since and without an accepted version.
+
+    Next: build that again first: [history {table} partition={first}]
+    """
+
+    @property
+    def first(self) -> date:
+        return self.partitions.days[0]
 
 
 @sentence
 class NothingToUndo(OfRun, OfTable, Because, errors.IllegalTransition):
-    """run {run_id} {why}, so there is nothing to undo."""
+    """run {run_id} {why}, so there is nothing to undo.
+
+    Next: [history {table}]
+    """
 
 
 @sentence
 class LandedButNotRecorded(OfRun, OfPublication, OfTable, Because, errors.OutcomeUnknown):
     """the swap landed as version {delta_version} of {table} and readers see it, but the ledger could not be updated:
-    {why}"""
+    {why}
+
+    Next: [recover]
+    """
 
     delta_version: int
 
 
 @sentence
 class RefusedButNotRecorded(OfRun, OfPublication, OfTable, Because, errors.OutcomeUnknown):
-    """{refusal} So nothing was published, but the ledger could not be updated: {why}"""
+    """{refusal} So nothing was published, but the ledger could not be updated: {why}
+
+    Next: [recover]
+    """
 
     refusal: str
 
 
 @sentence
 class NotAmongApprovers(OfTable, Named, errors.NotApproved):
-    """{kind} {name} changes {table}, which is approved by a member {whom}, and {person} is not a member:
-    {file} (version {version})."""
+    """{kind} {name} changes {table}, which is approved by a member {whom}, and {person} is not a member: {file}
+    (version {version}).
+
+    Next: let one of them approve it: [approve {name} by=ANOTHER_PERSON]
+    """
 
     groups: Groups
     people: Mapping[str, Sequence[str]]
@@ -301,8 +407,11 @@ class NotAmongApprovers(OfTable, Named, errors.NotApproved):
 
 @sentence
 class MayNotRollBack(NotAmongApprovers):
-    """{kind} {name} has changed {table}, which is rolled back by a member {whom}, and {person} is not a
-    member: {file} (version {version})."""
+    """{kind} {name} has changed {table}, which is rolled back by a member {whom}, and {person} is not a member: {file}
+    (version {version}).
+
+    Next: let one of them roll it back: [rollback {name} by=NAME reason=WHY]
+    """
 
 
 @sentence
@@ -340,7 +449,10 @@ class MayNotApproveAsked(NotAmongApprovers):
 
 @sentence
 class NoListOfApprovers(OfTable, errors.NotApproved):
-    """{table} is approved by a member {whom}, and the file that lists the members cannot be read."""
+    """{table} is approved by a member {whom}, and the file that lists the members cannot be read.
+
+    Next: write {file}: version: "1", and below groups: the line {group}: [[NAME, NAME]]
+    """
 
     groups: Groups
     file: str
@@ -348,6 +460,10 @@ class NoListOfApprovers(OfTable, errors.NotApproved):
     @property
     def whom(self) -> str:
         return members(self.groups)
+
+    @property
+    def group(self) -> str:
+        return self.groups[0][0]
 
 
 @sentence
@@ -372,11 +488,18 @@ class NotAgreed(Named, errors.NotApproved):
     def comment(self) -> str:
         return f", with a comment on {', '.join(self.comment_on)}" if self.comment_on else ""
 
+    @property
+    def advice(self) -> str:
+        comment = "WHY" if self.comment_on else ""
+        return f"[approve {{name}} by=ANOTHER_PERSON note={comment}]"
+
 
 @sentence
 class CommentMissing(OfTable, Named, errors.NotApproved):
-    """the approval of {kind} {name} by {approver} does not comment on what gates of {table} found since:
-    {comment_on}."""
+    """the approval of {kind} {name} by {approver} does not comment on what gates of {table} found since: {comment_on}.
+
+    Next: [approve {name} by=ANOTHER_PERSON note=WHY]
+    """
 
     approver: str
     comment_on: tuple[str, ...]
@@ -384,7 +507,10 @@ class CommentMissing(OfTable, Named, errors.NotApproved):
 
 @sentence
 class ApprovalNotValid(Named, errors.NotApproved):
-    """the approval of {kind} {name} by {approver} is not valid: {cause.message}"""
+    """the approval of {kind} {name} by {approver} is not valid: {cause.message}
+
+    Next: {cause.next_step}
+    """
 
     approver: str
     cause: errors.NotApproved
@@ -398,6 +524,10 @@ class NotEnded(errors.BackfillError):
     id: str
     cause: errors.BackfillError
 
+    @property
+    def advice(self) -> Advice:
+        return self.cause.next_step or "[recover]"
+
 
 @sentence
 class StillUnknown(OfPublication, OfTable, errors.OutcomeUnknown):
@@ -405,10 +535,17 @@ class StillUnknown(OfPublication, OfTable, errors.OutcomeUnknown):
 
     cause: errors.BackfillError
 
+    @property
+    def advice(self) -> Advice:
+        return self.cause.next_step or "[recover]"
+
 
 @sentence
 class WouldLeaveOrphans(errors.LeavesOrphans):
-    """rolling back {of} would leave published partitions without their input: {of_tables} (by {dependents})."""
+    """rolling back {of} would leave published partitions without their input: {of_tables} (by {dependents}).
+
+    Next: roll them back with it: [rollback {of} with_dependents=True by=NAME reason=WHY]
+    """
 
     of: str
     dependents: tuple[str, ...]
@@ -427,7 +564,10 @@ class DependentChangedSince(ChangedAfterPublication):
 
 @sentence
 class BeingPublished(OfRun, errors.IllegalTransition):
-    """run {run_id} of {whole} is being published{so}."""
+    """run {run_id} of {whole} is being published{so}.
+
+    Next: wait for it; if its process is gone: [recover]
+    """
 
     whole: str
     so: str = ""
@@ -435,20 +575,33 @@ class BeingPublished(OfRun, errors.IllegalTransition):
 
 @sentence
 class NoVersions(OfTable, errors.UnknownName):
-    """{table} is not a version of a table, and has no versions."""
+    """{table} is not a version of a table, and has no versions.
+
+    Next: declare a version of this table first, or name a table that has one
+    """
 
 
 @sentence
 class SeveralVersions(errors.UnknownName):
-    """{name} has several versions: {versions}."""
+    """{name} has several versions: {versions}.
+
+    Next: name one of them: {named}
+    """
 
     name: str
     versions: tuple[str, ...]
 
+    @property
+    def named(self) -> str:
+        return ", ".join(self.versions)
+
 
 @sentence
 class VersionLacks(OfTable, OfPartitions, errors.TargetChanged):
-    """readers of {name} cannot be cut over to {table}: it lacks {partitions}, which {shown} has."""
+    """readers of {name} cannot be cut over to {table}: it lacks {partitions}, which {shown} has.
+
+    Next: build them first: [shadow start {table} by=NAME reason=WHY]
+    """
 
     name: str
     shown: str
@@ -456,7 +609,10 @@ class VersionLacks(OfTable, OfPartitions, errors.TargetChanged):
 
 @sentence
 class VersionIsStale(OfTable, OfPartitions, errors.InputsMovedOn):
-    """readers of {name} cannot be cut over to {table}: its partitions {partitions} are stale."""
+    """readers of {name} cannot be cut over to {table}: its partitions {partitions} are stale.
+
+    Next: build them again first: [plan {table} stale=True changed_code={of_code} reason=WHY by=NAME]
+    """
 
     name: str
     of_code: bool = False
@@ -464,7 +620,11 @@ class VersionIsStale(OfTable, OfPartitions, errors.InputsMovedOn):
 
 @sentence
 class NotCompared(OfTable, OfPartitions, errors.GateFailed):
-    """readers of {name} cannot be cut over to {table}: {partitions} were not compared with {shown} as both are now."""
+    """readers of {name} cannot be cut over to {table}: {partitions} were not compared with {shown} as both are now.
+
+    Next: launch the job backfill_live in Dagster, which compares them, or wait for its schedule; then [shadow status
+    {table}]
+    """
 
     name: str
     shown: str
@@ -473,7 +633,10 @@ class NotCompared(OfTable, OfPartitions, errors.GateFailed):
 @sentence
 class NotCleanLongEnough(OfTable, errors.GateFailed):
     """readers of {name} cannot be cut over to {table}: it has agreed with {shown} on {found} days in a row, and
-    {wanted} are declared."""
+    {wanted} are declared.
+
+    Next: [shadow status {table}]
+    """
 
     name: str
     shown: str
@@ -483,14 +646,20 @@ class NotCleanLongEnough(OfTable, errors.GateFailed):
 
 @sentence
 class OfOtherTable(OfRun, OfTable, errors.UnknownName):
-    """run {run_id} is of {other}, which is not a version of {table}."""
+    """run {run_id} is of {other}, which is not a version of {table}.
+
+    Next: [resolve {other} as_of={run_id}]
+    """
 
     other: str
 
 
 @sentence
 class NothingReadersSee(OfTable, errors.MissingInput):
-    """readers of {table} see nothing as of {as_of}: {of} was not published by then."""
+    """readers of {table} see nothing as of {as_of}: {of} was not published by then.
+
+    Next: [history {of}]
+    """
 
     of: str
     as_of: str

@@ -9,7 +9,6 @@ from __future__ import annotations
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.next_steps import Advice, Invocation, NextStep, Option
 from backfill_assets.core.wording import word_of_a_shell
-from backfill_assets.report.advice import next_step_of
 
 _PROGRAM = "backfill"
 
@@ -24,7 +23,7 @@ def words_of(advice: Advice) -> str:
 
 def explained(error: BackfillError) -> str:
     """The error and the next step as one text."""
-    following = next_step_of(error)
+    following = error.next_step
     return f"{error.message} Next: {words_of(following)}" if following else error.message
 
 

@@ -15,7 +15,6 @@ from typing import Any
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.next_steps import Invocation, NextStep
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 
 INLINE = {"inline": True}
@@ -135,7 +134,7 @@ def as_json(value: object) -> Any:
     if isinstance(value, Partitions):
         return {"ranges": list(value.ranges), "count": len(value)}
     if isinstance(value, BackfillError):
-        following = next_step_of(value)
+        following = value.next_step
         return {
             "type": value.category.__name__,
             "message": value.message,

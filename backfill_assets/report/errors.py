@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime
+from difflib import get_close_matches
 
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import Interrupted, InvalidRange, MissingInput, Refused, UnknownName, sentence
 from backfill_assets.core.next_steps import NextStep
+from backfill_assets.core.wording import word_of_a_shell
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.words.states import MEANING
@@ -20,7 +22,10 @@ from backfill_assets.report.words.states import MEANING
 
 @sentence
 class NotGiven(Because, Refused):
-    """{why}."""
+    """{why}.
+
+    Next: add {add}
+    """
 
     add: str
 
@@ -36,6 +41,20 @@ class NotOfKey(OfTable, Refused):
     def listed(self) -> str:
         return ", ".join(self.key) or "its partition alone"
 
+    @property
+    def advice(self) -> str:
+        if self.near:
+            return "write {near}=VALUE"
+        return "write {words}" if self.key else "leave {column} out"
+
+    @property
+    def near(self) -> str:
+        return next(iter(get_close_matches(self.column, self.key, n=1)), "")
+
+    @property
+    def words(self) -> str:
+        return " ".join(f"{name}=VALUE" for name in self.key)
+
 
 @sentence
 class WordWithoutValue(OfTable, Refused):
@@ -48,10 +67,21 @@ class WordWithoutValue(OfTable, Refused):
     def listed(self) -> str:
         return " ".join(f"{name}=VALUE" for name, _ in self.example) or "its partition alone"
 
+    @property
+    def advice(self) -> str:
+        return "write it like {words}" if self.example else "leave {word} out"
+
+    @property
+    def words(self) -> str:
+        return " ".join(word_of_a_shell(f"{name}={value}") for name, value in self.example)
+
 
 @sentence
 class NotTogether(Because, Refused):
-    """{why}."""
+    """{why}.
+
+    Next: leave {leave} out, or {instead}
+    """
 
     leave: str
     instead: str
@@ -59,7 +89,10 @@ class NotTogether(Because, Refused):
 
 @sentence
 class NotDoneWith(Refused):
-    """{name} is neither a run nor a set, and cannot be {deed}."""
+    """{name} is neither a run nor a set, and cannot be {deed}.
+
+    Next: [status {name}] says what is done with it
+    """
 
     name: str
     deed: str
@@ -67,7 +100,10 @@ class NotDoneWith(Refused):
 
 @sentence
 class WrongUsage(Because, Refused):
-    """{command}: {why}."""
+    """{command}: {why}.
+
+    Next: {instead}
+    """
 
     command: str
     instead: str
@@ -75,7 +111,10 @@ class WrongUsage(Because, Refused):
 
 @sentence
 class Malformed(Refused):
-    """{what} {value!r} is not {form}."""
+    """{what} {value!r} is not {form}.
+
+    Next: write it like {example}
+    """
 
     what: str
     value: str
@@ -95,10 +134,21 @@ class NotOneOf(Refused):
     def listed(self) -> str:
         return ", ".join(self.known)
 
+    @property
+    def advice(self) -> str:
+        return "write {near}" if self.near else "choose one of these, or leave it out"
+
+    @property
+    def near(self) -> str:
+        return next(iter(get_close_matches(self.value, list(self.known), n=1)), "")
+
 
 @sentence
 class CannotUse(Because, Refused):
-    """{what} cannot be used: {why}."""
+    """{what} cannot be used: {why}.
+
+    Next: choose {instead}
+    """
 
     what: str
     instead: str
@@ -130,39 +180,73 @@ class NothingThen(OfTable, MissingInput):
     def when(self) -> str:
         return f" at {self.at:%Y-%m-%d %H:%M:%S} UTC" if self.at else ""
 
+    @property
+    def advice(self) -> str:
+        if self.seen_last_at is None:
+            return "[history {table} partition={partition}] lists what readers saw"
+        return "what readers saw last: [trace {table} {partition} {words} at={seen_last}]"
+
+    @property
+    def words(self) -> list[str]:
+        return [f"{name}={value}" for name, value in self.key.items()]
+
+    @property
+    def seen_last(self) -> str:
+        return f"{self.seen_last_at.replace(tzinfo=None).isoformat()}Z" if self.seen_last_at else ""
+
 
 @sentence
 class NotYet(InvalidRange):
-    """{at:%Y-%m-%d %H:%M:%S} UTC is in the future: what readers see then is not known yet."""
+    """{at:%Y-%m-%d %H:%M:%S} UTC is in the future: what readers see then is not known yet.
+
+    Next: name a time that has passed, or leave it out for now
+    """
 
     at: datetime
 
 
 @sentence
 class NotAsPlanned(OfRun, Because, Refused):
-    """{why}."""
+    """{why}.
+
+    Next: launch {launch}; or [run {run_id}]
+    """
 
     launch: str
 
 
 @sentence
 class NoRunYet(OfTable, MissingInput):
-    """no run of {table} is {state} over exactly {partitions}."""
+    """no run of {table} is {state} over exactly {partitions}.
+
+    Next: materialize {assets} for these partitions first
+    """
 
     state: RunState
     partitions: Partitions
 
+    @property
+    def assets(self) -> str:
+        before = ["candidate"] if self.state is RunState.STAGED else ["candidate", "validation"]
+        return " and ".join(f"{each}/{self.short}" for each in before)
+
 
 @sentence
 class Undeclared(OfTable, UnknownName):
-    """the domain {domain} no longer declares the table {table}, which has been published."""
+    """the domain {domain} no longer declares the table {table}, which has been published.
+
+    Next: declare it again, or set BACKFILL_DOMAIN to the module that does
+    """
 
     domain: str
 
 
 @sentence
 class RunInterrupted(OfRun, Interrupted):
-    """interrupted; run {run_id} is {state} ({meaning})."""
+    """interrupted; run {run_id} is {state} ({meaning}).
+
+    Next: {following}
+    """
 
     state: RunState
     following: NextStep | None

@@ -77,7 +77,6 @@ from backfill_assets.publication.obstacles import (
     read_by_no_open_run,
     still_expires,
 )
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.frozen import waits_for_words
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.words.staleness import changed_reference_words
@@ -337,7 +336,7 @@ def _out_of_the_way(obstacle: Obstacle) -> NextStep | None:
             why = f"{error.name} changed since gate {error.gate} of {run.run_id} read it: "
             return step(why, compare_again(run.run_id))
         case error:
-            following = next_step_of(error)
+            following = error.next_step
             return step(f"{error.message.rstrip('.')}; ", following) if following else None
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from backfill_assets.core import errors
 from backfill_assets.core.about import OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
+from backfill_assets.core.next_steps import Act, Advice, NextStep, Option, do, step
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.impact import each_once
+from backfill_assets.planning.next_steps import joined, loads
 from backfill_assets.planning.partitions import Partitions, TablePartitions, count_of
 from backfill_assets.planning.restatement import LeftOut
 from backfill_assets.publication.errors import SetIs
-from backfill_assets.restatements.left_out import why_left_out
+from backfill_assets.restatements.left_out import how_to_include, why_left_out
 
 _MOST_NAMED = 3
 
@@ -27,15 +29,27 @@ class MemberSuperseded(OfRun, OfSet, OfTable, errors.IllegalTransition):
     state: RunState
     undone_with: str | None
 
+    @property
+    def advice(self) -> str:
+        if self.undone_with is not None:
+            return "undo the later publication first: [rollback {undone_with} by=NAME reason=WHY]"
+        return "[history {table}]; roll back the later publication first"
+
 
 @sentence
 class OnlyUndoneWithSet(OfRun, OfSet, errors.IllegalTransition):
-    """run {run_id} belongs to set {set_id}, and is only undone with it."""
+    """run {run_id} belongs to set {set_id}, and is only undone with it.
+
+    Next: [rollback {set_id} with_dependents=True by=NAME reason=WHY]
+    """
 
 
 @sentence
 class SetWouldBeOrphaned(OfSet, errors.LeavesOrphans):
-    """rolling back {of} would leave published partitions of set {set_id} without their input: {of_tables}."""
+    """rolling back {of} would leave published partitions of set {set_id} without their input: {of_tables}.
+
+    Next: a set is rolled back in one act, so roll it back first: [rollback {set_id} by=NAME reason=WHY]
+    """
 
     of: str
     left: tuple[TablePartitions, ...]
@@ -47,16 +61,27 @@ class SetWouldBeOrphaned(OfSet, errors.LeavesOrphans):
 
 @sentence
 class HalfPublished(OfSet, errors.HalfWay):
-    """{cause.message} {published} of {count} runs of set {set_id} are published."""
+    """{cause.message} {published} of {count} runs of set {set_id} are published.
+
+    Next: [recover], which completes the set or reverses it{or_first}
+    """
 
     published: int
     count: int
     cause: errors.BackfillError
 
+    @property
+    def or_first(self) -> NextStep | None:
+        return step("; or first ", self.cause.next_step) if self.cause.next_step else None
+
 
 @sentence
 class HalfRolledBack(OfRun, OfSet, errors.HalfWay):
-    """{cause.message} {undone} of {count} published runs of set {set_id} are rolled back."""
+    """{cause.message} {undone} of {count} published runs of set {set_id} are rolled back.
+
+    Next: [recover], which continues the rollback; or, to give it up: [approve {set_id} by=ANOTHER_PERSON], then
+    [publish {set_id} by=NAME]
+    """
 
     undone: int
     count: int
@@ -65,7 +90,10 @@ class HalfRolledBack(OfRun, OfSet, errors.HalfWay):
 
 @sentence
 class OnlyDependentsRolledBack(errors.HalfWay):
-    """{cause.message} So {of} was not rolled back; its dependents were: {dependents}."""
+    """{cause.message} So {of} was not rolled back; its dependents were: {dependents}.
+
+    Next: {cause.next_step}
+    """
 
     of: str
     dependents: tuple[str, ...]
@@ -74,12 +102,18 @@ class OnlyDependentsRolledBack(errors.HalfWay):
 
 @sentence
 class NoChangeNamed(errors.Refused):
-    """the request names no change."""
+    """the request names no change.
+
+    Next: add [because=TABLE:DAY..DAY], or [stale=True]
+    """
 
 
 @sentence
 class StaleNeedsPresent(errors.Refused):
-    """what is stale is rebuilt with the present references: with others it would stay as it is listed."""
+    """what is stale is rebuilt with the present references: with others it would stay as it is listed.
+
+    Next: leave [references=True] out; or name what changed, instead of [stale=True]: [because=TABLE:DAY..DAY]
+    """
 
 
 @sentence
@@ -88,24 +122,43 @@ class ReproducedOneByOne(OfSet, errors.Refused):
 
     published: tuple[str, ...]
 
+    @property
+    def advice(self) -> Advice:
+        if not self.published:
+            return "[status {set_id}]"
+        return joined([do(Act.REPRODUCE, run_id) for run_id in self.published])
+
 
 @sentence
 class OpenKeepsChanging(errors.Retryable):
-    """what is open changed again and again while a proposal was made; nothing was planned."""
+    """what is open changed again and again while a proposal was made; nothing was planned.
+
+    Next: try again when the other processes are done
+    """
 
 
 @sentence
 class OnlyCodeChanged(errors.Refused):
-    """only the code changed, under the same version: {stale}."""
+    """only the code changed, under the same version: {stale}.
+
+    Next: give the transform a new version; or, to prove that the rows are the same, add [changed_code=True]
+    """
 
     stale: tuple[TablePartitions, ...]
 
 
 @sentence
 class NotLoaded(OfTable, errors.MissingInput):
-    """{table} has days that are not built from what has landed: {partitions}."""
+    """{table} has days that are not built from what has landed: {partitions}.
+
+    Next: {loaded}
+    """
 
     partitions: Partitions
+
+    @property
+    def loaded(self) -> NextStep:
+        return joined(loads(self.table, self.partitions))
 
 
 @sentence
@@ -125,3 +178,11 @@ class OnlyPart(errors.Refused):
         more = len(self.left_out) - _MOST_NAMED
         named = [f"{each}: {why_left_out(each)}" for each in self.left_out[:_MOST_NAMED]]
         return "; ".join([*named, *([f"and {more:,} more"] if more > 0 else [])])
+
+    @property
+    def advice(self) -> Advice | None:
+        if not self.left_out:
+            return None
+        included = how_to_include(self.left_out[0])
+        less = step("; or, to plan less than was asked for, add ", Option("partial"))
+        return step(included, less) if self.planned else included

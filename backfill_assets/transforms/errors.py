@@ -19,6 +19,12 @@ class ReferenceNotRead(MissingInput):
     place: str
     is_named: bool
 
+    @property
+    def advice(self) -> str:
+        if self.is_named:
+            return "name a YAML file that exists"
+        return "put {reference}.yaml there, or set BACKFILL_REFERENCE to the place that has it"
+
 
 @sentence
 class ReferenceBroken(InvalidReference):
@@ -32,7 +38,10 @@ class ReferenceBroken(InvalidReference):
 @sentence
 class ReferenceNotArchived(MissingInput):
     """{reference} {version} (sha256 {sha256}) is what the rows are computed with, and the archive {place} does not hold
-    it as it was."""
+    it as it was.
+
+    Next: restore the file in the archive, or plan with the present references
+    """
 
     reference: str
     version: str
@@ -50,7 +59,10 @@ class CodeNotArchived(MissingInput):
 
 @sentence
 class NoSuchVersion(UnknownName):
-    """no version {wanted!r} of {reference} was ever used here; known are {known}."""
+    """no version {wanted!r} of {reference} was ever used here; known are {known}.
+
+    Next: name one of these, or the path of a YAML file that has it
+    """
 
     reference: str
     wanted: str
@@ -69,10 +81,21 @@ class SeveralDocuments(Refused):
     def count(self) -> int:
         return len(self.sha256)
 
+    @property
+    def advice(self) -> str | None:
+        return "name one by its sha256: [reference={reference}={first}]" if self.sha256 else None
+
+    @property
+    def first(self) -> str:
+        return self.sha256[0]
+
 
 @sentence
 class NotDetermined(OfTable, ContractBroken):
-    """{table} uses {name} in {file}, line {line}: {why}, so that the same inputs can give other rows{further}."""
+    """{table} uses {name} in {file}, line {line}: {why}, so that the same inputs can give other rows{further}.
+
+    Next: take the value from an input, a reference or the context of the call, and plan again
+    """
 
     name: str
     why: str
@@ -87,7 +110,11 @@ class NotDetermined(OfTable, ContractBroken):
 
 @sentence
 class NotPinnable(OfTable, ContractBroken):
-    """{table} uses {name}, bound in {file}, line {line}: its value, a {kind}, cannot be pinned in a manifest."""
+    """{table} uses {name}, bound in {file}, line {line}: its value, a {kind}, cannot be pinned in a manifest.
+
+    Next: bind a constant, such as a number, a text, a tuple or a StructType, or make it inside of the function; then
+    plan again
+    """
 
     name: str
     kind: str

@@ -2,67 +2,96 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum, auto
 
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import ContractBroken, IllegalTransition, MissingInput, Refused, sentence
+from backfill_assets.core.wording import word_of_a_shell
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import Partitions
 
 
 @sentence
 class NotAHead(Refused):
-    """{head!r} is not the head of an event chain."""
+    """{head!r} is not the head of an event chain.
+
+    Next: give it as an earlier audit printed it, SEQUENCE:HASH, with all 64 characters of the hash
+    """
 
     head: str
 
 
 @sentence
 class EmptySample(Refused):
-    """a sample has at least one partition, not {sample}."""
+    """a sample has at least one partition, not {sample}.
+
+    Next: leave [sample=True] out for all
+    """
 
     sample: int
 
 
 @sentence
 class NothingToReproduce(OfRun, IllegalTransition):
-    """run {run_id} is not published, so there is nothing to reproduce: it is {state}."""
+    """run {run_id} is not published, so there is nothing to reproduce: it is {state}.
+
+    Next: [report {run_id}]
+    """
 
     state: RunState
 
 
 @sentence
 class ComputedNothing(OfRun, OfTable, IllegalTransition):
-    """run {run_id} computed nothing that could be reproduced: by it, snapshots of {table} expired."""
+    """run {run_id} computed nothing that could be reproduced: by it, snapshots of {table} expired.
+
+    Next: [report {run_id}]
+    """
 
 
 @sentence
 class NothingToCompare(OfRun, OfTable, MissingInput):
-    """the published files of {table} {partitions} are gone, and their checksums have the form of another release."""
+    """the published files of {table} {partitions} are gone, and their checksums have the form of another release.
+
+    Next: [report {run_id}]
+    """
 
     partitions: Partitions
 
 
 @sentence
 class SparkStopped(OfRun, OfTable, Because, ContractBroken):
-    """Spark stopped while it rebuilt {table}: {why}"""
+    """Spark stopped while it rebuilt {table}: {why}
+
+    Next: fix the cause; nothing was changed
+    """
 
 
 @sentence
 class NothingAccepted(OfTable, MissingInput):
-    """no partition of {table} that was asked for has accepted rows."""
+    """no partition of {table} that was asked for has accepted rows.
+
+    Next: [history {table}] lists its publications
+    """
 
 
 @sentence
 class AskedOfCandidates(OfTable, Refused):
-    """gate {gate} of {table} is asked only of candidates: it compares one with the accepted rows."""
+    """gate {gate} of {table} is asked only of candidates: it compares one with the accepted rows.
+
+    Next: leave it out; [plan {short} reason=WHY by=NAME] asks it
+    """
 
     gate: str
 
 
 @sentence
 class NotReadThen(OfRun, OfTable, MissingInput):
-    """run {run_id} did not read {argument} for {table}, so that a gate on it cannot be asked of its rows."""
+    """run {run_id} did not read {argument} for {table}, so that a gate on it cannot be asked of its rows.
+
+    Next: compute the rows again: [plan {short} reason=WHY by=NAME]
+    """
 
     argument: str
 
@@ -82,6 +111,20 @@ class Fault(Enum):
     OTHER_TIMES = auto()
 
 
+_TO_DO: Mapping[Fault, str] = {
+    Fault.NO_JAVA: "install Java 17 or newer, and let JAVA_HOME name it",
+    Fault.LITTLE_SPACE: "free some space, or move it: every run stages whole partitions beside the published ones",
+    Fault.NOT_WRITABLE: "let this user write there",
+    Fault.NOT_LISTED: "use a store whose listings show what was written at once",
+    Fault.NOT_REMOVED: "allow deletes below this place",
+    Fault.CLOCKS_APART: "set both by the same time server: leases are judged by the clock of who looks",
+    Fault.NO_JARS: "fetch them: mvn -f deploy/s3/pom.xml dependency:copy-dependencies -DoutputDirectory=DIR; "
+    "then name them in BACKFILL_SPARK_CONF: spark.jars=DIR/one.jar,DIR/two.jar",
+    Fault.FILES_NOT_SHARED: "let Spark's executors and this process see the same files there",
+    Fault.OTHER_TIMES: "[recover] says which is older, and what to do about it",
+}
+
+
 @sentence
 class NotSound(Refused):
     """{found}"""
@@ -89,20 +132,34 @@ class NotSound(Refused):
     fault: Fault
     found: str
 
+    @property
+    def advice(self) -> str | None:
+        return _TO_DO.get(self.fault)
+
 
 @sentence
 class ReadableByOthers(Refused):
-    """{place} can be read by other users of this machine."""
+    """{place} can be read by other users of this machine.
+
+    Next: take it from them: {change}, and the same for landed files, the lake and the ledger where they are elsewhere
+    """
 
     place: str
     home: str
     whom: str
 
+    @property
+    def change(self) -> str:
+        return f"chmod -R {self.whom}= {word_of_a_shell(self.home)}"
+
 
 @sentence
 class ReadAnew(OfRun, MissingInput):
     """{run_id} was computed from {import_id} ({path}) as an earlier declaration read it, and that file was read anew
-    since: the rows that it gave then are not kept."""
+    since: the rows that it gave then are not kept.
+
+    Next: [report {run_id}]
+    """
 
     import_id: str
     path: str
@@ -110,6 +167,9 @@ class ReadAnew(OfRun, MissingInput):
 
 @sentence
 class ReproducedOtherwise(OfRun, Because, ContractBroken):
-    """{why}"""
+    """{why}
+
+    Next: check out the code with that digest, then again: [reproduce {run_id} from_raw={from_raw}]
+    """
 
     from_raw: bool = False

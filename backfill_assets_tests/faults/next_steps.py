@@ -39,7 +39,6 @@ from backfill_assets.core.errors import BackfillError, Unexpected
 from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WHY, Act, Invocation, NextStep, Option
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.runs import run_document
 from backfill_assets.workspace import Workspace
@@ -210,7 +209,7 @@ class Walker:
     def _said_next(self, terminal: Terminal, typed: Typed) -> NextStep | None:
         """What an error, or the document of what a command is about, says to do next."""
         if typed.error is not None:
-            return next_step_of(typed.error)
+            return typed.error.next_step
         if len(typed.argv) < 2:
             return None
         with terminal.opened() as ws:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from backfill_assets.core.next_steps import Act, Option, do, step
+from backfill_assets.ledger import errors as ledger
+from backfill_assets.publication import errors as publication
 from backfill_assets.report import what_next
-from backfill_assets.report.advice import runs
 from backfill_assets_tests.faults.next_steps import Walk, alternatives, typed_from, walk_all
 
 
@@ -43,7 +44,8 @@ def test_a_next_step_that_leads_in_a_circle_is_found(monkeypatch: pytest.MonkeyP
     if fault.startswith("a rollback"):
         monkeypatch.setattr(what_next, "_left_without_input", lambda *_: ())
     else:
-        monkeypatch.setattr(runs, "go_on_with", lambda run_id, *_, **__: do(Act.PUBLISH, run_id, by="ana"))
+        for errors in (ledger, publication):
+            monkeypatch.setattr(errors, "go_on_with", lambda run_id, *_, **__: do(Act.PUBLISH, run_id, by="ana"))
     assert any(each.circles for each in walk_all(range(4000, 4010), 30))
 
 

@@ -14,7 +14,6 @@ from backfill_assets.ledger.records import Action, PublicationRecord
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.publication.publish import publish_run
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.baton import Actor, Killed
 from backfill_assets_tests.faults.log import Commit, digest_of, read_log
@@ -37,7 +36,7 @@ def outcomes_are_told(actors: Sequence[Actor]) -> Iterator[str]:
                 yield f"recover did not end what it could: {error!r}"
             case IllegalTransition() as error if "cannot become ABANDONED" in error.message:
                 yield f"{actor.name} got a result that is not in the ledger, without the reason why it lost: {error!r}"
-            case BackfillError() as error if error.message and next_step_of(error):
+            case BackfillError() as error if error.message and error.next_step:
                 continue
             case BackfillError() as error:
                 yield f"{actor.name} got no next step: {error!r}"

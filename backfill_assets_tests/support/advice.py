@@ -10,13 +10,12 @@ import pytest
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.next_steps import Advice
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import explained, words_of
 
 
 def advised(error: BackfillError) -> str:
     """The next step of an error as a person reads it; empty without one."""
-    return worded(next_step_of(error))
+    return worded(error.next_step)
 
 
 def worded(advice: Advice | None) -> str:

@@ -24,7 +24,6 @@ import backfill_assets
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 
 PAGE = PROJECT_ROOT / "docs" / "reference" / "messages.md"
@@ -102,7 +101,7 @@ def _room(kind: type) -> str:
 
 def sentence_of(kind: type[BackfillError]) -> str:
     """The sentence of a class, with its fields in italics."""
-    text = " ".join((kind.__doc__ or "").split())
+    text = " ".join((kind.__doc__ or "").partition("Next: ")[0].split())
     return re.sub(r"\{(\w+)[^}]*\}", lambda found: f"*{found[1].replace('_', ' ').strip()}*", text)
 
 
@@ -113,7 +112,7 @@ def next_steps_of(kind: type[BackfillError]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for values in itertools.islice(itertools.product(*named.values()), MOST_TRIED):
         try:
-            step = next_step_of(typing.cast("Any", kind)(**dict(zip(named, values, strict=True))))
+            step = typing.cast("Any", kind)(**dict(zip(named, values, strict=True))).next_step
         except Exception:  # noqa: BLE001 - these values do not occur together
             continue
         if step is not None:

@@ -358,9 +358,9 @@ def test_only_some_modules_of_the_way_in_say_what_to_do_next() -> None:
         name
         for name, path in modules()
         if name.startswith("application/")
-        and any(
-            each.startswith(("backfill_assets.report.advice", "backfill_assets.report.what_next"))
-            for each in imports_of(path)
+        and (
+            any(each.startswith("backfill_assets.report.what_next") for each in imports_of(path))
+            or any(isinstance(each, ast.Attribute) and each.attr == "next_step" for each in ast.walk(run_tree(path)))
         )
     }
     assert asking == set(ADVISING)

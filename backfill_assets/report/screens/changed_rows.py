@@ -11,7 +11,6 @@ from backfill_assets.gates.by_values import ADDED, DIFFERENT, EQUAL, REMOVED
 from backfill_assets.ledger.findings import Values
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.sets import is_set
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.changed_rows import (
     AskedPage,
     ChangedRow,
@@ -97,7 +96,7 @@ def changes_page(found: ChangedRowsPage) -> Page:
     named = set_ref(of) if is_set(of) else run_ref(of)
     if found.problem:
         return page(
-            words("Changed rows of ", named), *refused_page(found.problem.message, next_step_of(found.problem)).blocks
+            words("Changed rows of ", named), *refused_page(found.problem.message, found.problem.next_step).blocks
         )
     row = "such row" if asked.kind or asked.column else "row"
     nothing = f"No more {row} differs." if asked.begin else f"No {row} differs."

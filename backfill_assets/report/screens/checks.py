@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from backfill_assets.planning.partitions import Grain, Partitions, count_of, partition_text
-from backfill_assets.report.advice.machine import after_rows_check
 from backfill_assets.report.page import Block, Note, Page, Tone, next_steps, page, section, table
+from backfill_assets.report.repairs import after_rows_check
 from backfill_assets.report.screens.shown_rows import keys_table
 from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.verdicts import verdict_words

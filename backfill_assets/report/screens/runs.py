@@ -20,7 +20,6 @@ from backfill_assets.ledger.states import (
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Grain, Partitions, count_of
 from backfill_assets.planning.reasons import ChangedReference
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.measured import GateSummary
 from backfill_assets.report.page import (
     Facts,
@@ -300,7 +299,7 @@ def set_runs(found: SetDocument) -> Section | None:
 
 def problem_notes(problems: Sequence[Problem]) -> tuple[Note, ...]:
     """What could not be processed, why, and what to do about it."""
-    found = ((str(each), next_step_of(each.error)) for each in problems)
+    found = ((str(each), each.error.next_step) for each in problems)
     return tuple(
         Note(text=words(what, " Next: ", following) if following else what, tone=Tone.BAD) for what, following in found
     )

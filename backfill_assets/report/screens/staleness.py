@@ -113,7 +113,7 @@ def check_page(report: CheckReport) -> Page:
 
 def _checked(found: CheckedTable) -> Block:
     # It knows the rooms of upkeep, which no other screen of this module needs.
-    from backfill_assets.report.advice.machine import after_check
+    from backfill_assets.report.repairs import after_check
 
     version = f", version {found.contract_version} of its contract" if found.contract_version else ""
     rows = [

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from backfill_assets.core.next_steps import step
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.advice import next_step_of
-from backfill_assets.report.advice.machine import after_audit
 from backfill_assets.report.page import (
     Block,
     Note,
@@ -22,6 +20,7 @@ from backfill_assets.report.page import (
     section,
     table,
 )
+from backfill_assets.report.repairs import after_audit
 from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.screens.shown_rows import sample_table
 from backfill_assets.report.vacuumed import Pruned, VacuumDocument
@@ -70,7 +69,7 @@ LEFT_ALONE: Mapping[LeftAlone, str] = {
 def doctor_page(report: DoctorReport) -> Page:
     """Every part with what was found, and below what to do about those that failed."""
     rows = [(each.part, Toned(value=each.health, tone=_TONES[each.health]), each.found) for each in report.parts]
-    failed = [(each.part, next_step_of(each.error)) for each in report.parts if each.error]
+    failed = [(each.part, each.error.next_step) for each in report.parts if each.error]
     return page(
         "Doctor",
         section("what operations stand on", table(["part", "", "found"], rows, whole=[""])),
@@ -96,7 +95,7 @@ def audit_page(audit: AuditReport) -> Page:
         agrees,
         *(Note(text=f"- {problem}", tone=Tone.BAD) for problem in audit.problems),
         *(Note(text=f"- {each}", tone=Tone.ATTENTION) for each in audit.undone),
-        next_steps(*after_audit(audit, next_step_of)),
+        next_steps(*after_audit(audit)),
     )
 
 

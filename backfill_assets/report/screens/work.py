@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from backfill_assets.core.people import Sensor
 from backfill_assets.planning.partitions import Partitions, count_of
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.follow import FollowCancellation, FollowedRun, FollowReport, WaitingPublication
 from backfill_assets.report.frozen import FreezeDocument, Unfrozen, frozen_line, frozen_words
 from backfill_assets.report.page import Items, Note, Page, Section, Value, next_steps, page, section, words
@@ -31,7 +30,7 @@ def _followed(run: FollowedRun) -> Value:
     said = f"{run.table} {Partitions(run.grain, run.partitions)}: {became}"
     if run.error is None:
         return said
-    following = next_step_of(run.error)
+    following = run.error.next_step
     return words(f"{said} ({run.error.message}", *((" Next: ", following) if following else ()), ")")
 
 

@@ -17,7 +17,6 @@ from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.errors import Problem, UnreadableTable
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.retention import LeftAlone
@@ -191,4 +190,4 @@ def test_commands_end_with_1_and_say_it_in_words_and_as_json(shop: Shop, work_in
 
 def _names_only(table: str, problems: Sequence[Problem]) -> None:
     assert {problem.table for problem in problems} == {table}, problems
-    assert all(problem.error.message and next_step_of(problem.error) for problem in problems)
+    assert all(problem.error.message and problem.error.next_step for problem in problems)

@@ -26,7 +26,6 @@ from backfill_assets.planning.errors import IncompleteWindows
 from backfill_assets.planning.partitions import DayRange, days_in
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.locate import locate
 from backfill_assets.report.screens import page_of
@@ -173,14 +172,14 @@ def test_days_of_rejected_records_are_no_days_without_events(ws: Workspace, tmp_
     ) as among:
         load(right, "rain", some, ANA, empty=True, reason="nothing")
     alone = "backfill load rain --from 2025-03-02 --to 2025-03-02 --empty --reason WHY --by NAME"
-    assert (advice := next_step_of(among.value)) is not None and words_of(advice).endswith(alone)
+    assert (advice := among.value.next_step) is not None and words_of(advice).endswith(alone)
     with pytest.raises(NothingLanded, match="; of 2 records that were rejected the day is not known") as nothing:
         load(right, "rain", later, ANA, empty=False, reason="r")
-    advice = next_step_of(nothing.value)
+    advice = nothing.value.next_step
     assert advice is not None and again in words_of(advice)
     with pytest.raises(IncompleteWindows) as lacking:
         plan(right, PlanRequest(table=DAYS, days=second, reason="r", by="ana"))
-    advice = next_step_of(lacking.value)
+    advice = lacking.value.next_step
     assert advice is not None and again in words_of(advice)
     found = locate(right, "rain", second)
     assert [(each.record.import_id, each.records) for each in found.imports] == [(landed.record.import_id, 0)]

@@ -27,7 +27,6 @@ from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.domain import Csv, SourceTable
 from backfill_assets.lake.errors import OtherColumns
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.example import DOMAIN, recent_sales, sales
@@ -134,7 +133,7 @@ def test_what_was_declared_wrongly_is_corrected_by_the_command_that_every_screen
     if mistake.wrong.schema != mistake.right.schema:
         with pytest.raises(OtherColumns) as refused:
             load(right, "sales", DAYS, ANA, empty=False, reason="corrected")
-        next_step = next_step_of(refused.value)
+        next_step = refused.value.next_step
         assert next_step is not None and AGAIN in words_of(next_step)
     before = bronze(wrong)
     expected = preview_again(right, "sales", []).imports[0]
@@ -183,7 +182,7 @@ def test_nothing_is_computed_from_files_of_other_columns_than_are_declared(shop:
         replace(shop, ws=right).kit.stage(run_id)
     with pytest.raises(OtherColumns) as refused:
         replace(shop, ws=right).planned(DAYS)
-    next_step = next_step_of(refused.value)
+    next_step = refused.value.next_step
     assert next_step is not None and AGAIN in words_of(next_step)
 
 

@@ -36,7 +36,6 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import land_files
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.report.advice import next_step_of
 from backfill_assets_tests.support.landing_examples import EVENTS, LANDED_AT, event, json_lines, landing_room
 from backfill_assets_tests.support.s3_server import NoStore, running_store
 from backfill_assets_tests.support.sftp_server import PASSWORD as SFTP_PASSWORD
@@ -196,7 +195,7 @@ def test_a_file_whose_address_does_not_say_what_it_is_is_to_be_fetched_under_ano
     address = web.gives("/export/download", whole())
     with given_files(settings, [address]) as (found,), pytest.raises(BadFile, match="ends in no suffix") as refused:
         found.require()
-    assert str(next_step_of(refused.value)).startswith("fetch it under a name that ends in the suffix of its format")
+    assert str(refused.value.next_step).startswith("fetch it under a name that ends in the suffix of its format")
 
 
 def test_a_request_that_fails_is_made_again(web: Web, tmp_path: Path) -> None:

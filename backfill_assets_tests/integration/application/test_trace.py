@@ -15,7 +15,6 @@ from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import InvalidRange, MissingInput, Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.planning.partitions import DayRange, instant_named, moment_named
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.row_history import row_history
 from backfill_assets.report.screens.history import row_page
@@ -246,7 +245,7 @@ def test_a_key_that_is_none_or_is_not_there_is_refused_with_the_columns(month: S
         traced(month, RECENT, CARNIVAL)
     with pytest.raises(Refused, match=r"shpo is not of the key of silver\.recent_sales, which is shop") as mistyped:
         traced(month, RECENT, CARNIVAL, {"shpo": "only"})
-    advised = next_step_of(mistyped.value)
+    advised = mistyped.value.next_step
     assert advised is not None and str(advised) == "write shop=VALUE"
     with pytest.raises(MissingInput, match=r"readers see no row with shop=nobody of silver\.recent_sales 2026-02-16"):
         traced(month, RECENT, CARNIVAL, {"shop": "nobody"})

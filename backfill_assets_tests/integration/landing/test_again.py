@@ -20,7 +20,6 @@ from backfill_assets.landing.extract import Extract
 from backfill_assets.landing.imports import OnDuplicate, read_otherwise
 from backfill_assets.landing.land import land_again
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support.landing_examples import LandingRoom, land_foreseen, landing_room
@@ -72,7 +71,7 @@ def as_it_is(room: LandingRoom) -> tuple[object, ...]:
 
 def advice_on(error: BackfillError) -> str:
     """The next step, in words."""
-    advice = next_step_of(error)
+    advice = error.next_step
     assert advice is not None
     return words_of(advice)
 

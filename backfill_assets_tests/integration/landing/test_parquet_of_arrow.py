@@ -24,7 +24,6 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable, daily
-from backfill_assets.report.advice import next_step_of
 from backfill_assets_tests.support.landing_examples import LandingRoom, landing_room, reasons
 
 KEY = (T.StructField("id", T.LongType(), nullable=False), T.StructField("at", T.TimestampType(), nullable=False))
@@ -302,7 +301,7 @@ def test_a_type_that_cannot_become_the_contract_s_is_refused_with_the_way_out(ro
     with pytest.raises(UnreadableFile) as refusal:
         replace(room, source=source({"x": column})).land(parquet({"x": values}), "a.parquet")
     assert says in str(refusal.value)
-    assert str(next_step_of(refusal.value)) == advises
+    assert str(refusal.value.next_step) == advises
     assert room.imports() == ()
 
 

@@ -35,10 +35,10 @@ from backfill_assets.ledger.checks import GATES_CHECKED
 from backfill_assets.ledger.findings import FailingKey
 from backfill_assets.main import app
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.report.advice.machine import after_rows_check
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.gates_since import FailsGate, NotMeasured, fails_gates, not_measured
 from backfill_assets.report.html import html_file
+from backfill_assets.report.repairs import after_rows_check
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.alignment import rewrite_evidence, write_evidence_again

@@ -23,7 +23,6 @@ from backfill_assets.core.places import StoreUrl
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark_server import free_port
 from backfill_assets.core.store_access import PATIENCE, StoreAccess
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.upkeep import doctor
 from backfill_assets.upkeep.doctor import DoctorReport, Health, examine
 from backfill_assets.workspace import Workspace
@@ -58,7 +57,7 @@ def ws(tmp_path: Path, spark: SparkSession) -> Workspace:
 
 def failed(report: DoctorReport) -> dict[str, str]:
     broken = [each for each in report.parts if each.health is Health.FAILED]
-    return {each.part: f"{each.found} {(each.error and next_step_of(each.error)) or ''}" for each in broken}
+    return {each.part: f"{each.found} {(each.error and each.error.next_step) or ''}" for each in broken}
 
 
 def in_store(ws: Workspace, bucket: str, store: Store) -> Workspace:

@@ -31,10 +31,9 @@ from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import DayRange, days_in
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.errors import NotAgreed
-from backfill_assets.report.advice import next_step_of
-from backfill_assets.report.advice.machine import after_audit
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Page
+from backfill_assets.report.repairs import after_audit
 from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.screens.plan import plan_page
@@ -241,10 +240,10 @@ def commands(book: Book) -> Sequence[Invocation]:
     """The requests that the next steps of an audit name, but that for another audit."""
     found = audit(book.ws)
     led_out = {each.damage.table for each in found.problems if isinstance(each, Amiss)}
-    led_out |= {each.table for each in found.unreadable if next_step_of(each.error)}
+    led_out |= {each.table for each in found.unreadable if each.error.next_step}
     others = [each for each in found.problems if not isinstance(each, Amiss) and each not in map(str, found.unreadable)]
     assert {each.partition(" ")[0] for each in others} <= led_out, "what follows from a loss goes with it"
-    steps = after_audit(found, next_step_of)
+    steps = after_audit(found)
     assert steps
     asked = [part for each in steps for part in each.parts if isinstance(part, Invocation)]
     return [each for each in asked if each.act is not Act.AUDIT]
@@ -322,18 +321,18 @@ def test_the_next_steps_of_an_audit_lead_to_a_home_without_problems(book: Book, 
             original = Path(tx.imports.records()[0].original_path)
         assert original.read_bytes() == whole, "what is in the archive"
     if kind in REMOVED_BY_HAND:
-        steps = [str(each) for each in after_audit(audit(book.ws), next_step_of)]
+        steps = [str(each) for each in after_audit(audit(book.ws))]
         named = [path_of(step.removeprefix("remove ").partition(": ")[0]) for step in steps]
         assert path in named
         assert all(step.startswith("remove ") for step in steps), steps
         for each in named:
             each.unlink()
     elif kind in RESTORED:
-        for advised in (str(each) for each in after_audit(audit(book.ws), next_step_of)):
+        for advised in (str(each) for each in after_audit(audit(book.ws))):
             assert path_of(advised.split()[1]) == path, advised
         path.write_bytes(whole)
     else:
-        advised = "; ".join(str(each) for each in after_audit(audit(book.ws), next_step_of))
+        advised = "; ".join(str(each) for each in after_audit(audit(book.ws)))
         asking = commands(book)
         if kind == "commit without a backup":
             moved_away(advised, book.ws.settings.home)
@@ -362,10 +361,10 @@ def test_no_page_says_that_a_repair_waits_for_an_approval_that_it_does_not_need(
     planned = shown(plan_page(described_plan(book.ws, plan)))
     assert "where its rows are exactly those that were recorded, no approval is needed" in planned
     assert "where its report says that it waits for an approval" in planned
-    assert f"status {run_id}" in "".join(map(str, after_audit(audit(book.ws), next_step_of)))
+    assert f"status {run_id}" in "".join(map(str, after_audit(audit(book.ws))))
     operations.stage(book.ws, run_id, actor="ana")
     operations.gate(book.ws, run_id, actor="ana")
-    (step,) = after_audit(audit(book.ws), next_step_of)
+    (step,) = after_audit(audit(book.ws))
     assert f"publish {run_id}" in str(step)
     summary = run_document(book.ws, run_id)
     status = shown(run_summary_page(summary))
@@ -400,7 +399,7 @@ def test_a_stray_commit_file_beside_a_complete_log_is_removed(book: Book, versio
     last = max(int(path.stem) for path in log.glob("*.json"))
     stray = log / f"{last + version:020}.json"
     stray.write_bytes(b"{")
-    steps = [str(each) for each in after_audit(audit(book.ws), next_step_of)]
+    steps = [str(each) for each in after_audit(audit(book.ws))]
     if version == 1 or steps:  # readers stop at a gap
         assert [step.partition(":")[0] for step in steps] == [f"remove {stray}"], audit(book.ws).problems
     stray.unlink()
@@ -456,7 +455,7 @@ def test_lost_rows_that_no_one_run_computes_as_they_were_are_planned_by_the_comm
         Refused, match="computed with different versions of its code, scope, references or inputs"
     ) as no:
         operations.plan(book.ws, request)
-    advised = next_step_of(no.value)
+    advised = no.value.next_step
     assert advised is not None
     asked = [part for part in advised.parts if isinstance(part, Invocation)]
     assert len(asked) == 2

@@ -23,9 +23,8 @@ from backfill_assets.core.next_steps import Act, Invocation
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.report.advice import next_step_of
-from backfill_assets.report.advice.machine import after_audit
 from backfill_assets.report.recovered import RecoveredWork
+from backfill_assets.report.repairs import after_audit
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.doctor import Health, examine
 from backfill_assets_tests.conftest import NOON
@@ -219,7 +218,7 @@ def test_rows_whose_files_no_backup_has_are_repaired_as_recorded_by_what_the_aud
 ) -> None:
     shop = restore("publication", part)
     assert "7 partitions are gone" in set_to_ledger(shop, RECENT).outcome
-    asked = [each for way in after_audit(audit(shop.ws), next_step_of) for each in way.parts]
+    asked = [each for way in after_audit(audit(shop.ws)) for each in way.parts]
     (plan,) = [each for each in asked if isinstance(each, Invocation) and each.act is Act.PLAN]
     options = dict(plan.options)
     days = DayRange.inclusive(*(date.fromisoformat(str(options[name])) for name in ("first", "last")))

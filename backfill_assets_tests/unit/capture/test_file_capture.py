@@ -21,7 +21,6 @@ from backfill_assets.core.errors import MissingInput, Refused, UnreadableFile
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.landing.file_versions import probe_versions
 from backfill_assets.landing.probe import Probe
-from backfill_assets.report.advice import next_step_of
 from backfill_assets_tests.support.landing_examples import EVENTS, event, json_lines
 
 HEADER = b"event_id,event_time,place,attributes\n"
@@ -167,7 +166,7 @@ def test_a_file_that_cannot_be_read_at_all_is_refused_whole(
 def test_a_header_that_does_not_fit_is_refused_with_what_to_do(tmp_path: Path, header: bytes, advised: str) -> None:
     with pytest.raises(UnreadableFile) as refusal:
         offer(tmp_path, header + b"\n1,2,3\n", "a.csv")
-    assert str(next_step_of(refusal.value)) == advised
+    assert str(refusal.value.next_step) == advised
 
 
 def test_a_parquet_file_with_a_damaged_page_is_refused_whole(tmp_path: Path) -> None:
@@ -267,7 +266,7 @@ def test_several_records_on_one_line_or_one_on_several_are_refused_whole(
     with pytest.raises(UnreadableFile, match=says) as refusal:
         offer(tmp_path, gzip.compress(content) if name.endswith(".gz") else content, name)
     assert refusal.value.message.endswith(f": declare reads={declares}.") is bool(declares)
-    assert str(next_step_of(refusal.value)) == f"{'declare that, or ' if declares else ''}write one record per line"
+    assert str(refusal.value.next_step) == f"{'declare that, or ' if declares else ''}write one record per line"
     assert kept(tmp_path) == []
 
 
@@ -302,7 +301,7 @@ def test_a_file_that_changes_while_it_is_copied_is_refused(
     monkeypatch.setattr(file_capture, "_pump", pump)
     with pytest.raises(Refused, match="changed while it was copied") as refused:
         offer_path(tmp_path, path)
-    assert "land it when it is complete" in str(next_step_of(refused.value))
+    assert "land it when it is complete" in str(refused.value.next_step)
     assert kept(tmp_path) == []
 
 

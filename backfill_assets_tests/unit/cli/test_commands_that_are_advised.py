@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import typer.main
 
 from backfill_assets.cli import app
-from backfill_assets.core.next_steps import Act, Option, do
+from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WHY, Act, Option, do
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.report.command_line import words_of
 
@@ -66,6 +67,26 @@ def everything_advised() -> Iterator[Advised]:
             arguments=len(arguments),
             options=tuple(str(keyword.arg) for keyword in call.keywords),
         )
+    for where, words in in_texts():
+        if words[0] in set(Act):
+            yield Advised(
+                where=where,
+                act=Act(words[0]),
+                arguments=sum("=" not in each for each in words[1:]),
+                options=tuple(each.partition("=")[0] for each in words[1:] if "=" in each),
+            )
+
+
+def in_texts() -> Iterator[tuple[str, list[str]]]:
+    """The requests and options of next steps that are written as text, each as its words."""
+    for path in sorted((PROJECT_ROOT / "backfill_assets").rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if IN_TEXT.search(text) else ():
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield from ((f"{_named(path)}:{node.lineno}", words.split()) for words in IN_TEXT.findall(node.value))
+
+
+IN_TEXT = re.compile(rf"(?<!\[)\[((?:(?:{'|'.join(Act)})(?= )|[a-z_-]+=)[^\[\]]+|{'|'.join(Act)})\](?!\])")
 
 
 def flags(act: Act) -> Mapping[str, bool]:
@@ -112,7 +133,8 @@ def test_what_is_advised_can_be_typed_and_has_the_options_without_which_it_is_re
 def test_a_reader_fills_in_who_acts_and_why_and_nothing_else() -> None:
     """Other placeholders, such as DAY or RUN, would be refused as they are printed."""
     given = [(where, part) for name in ("do", "undo") for where, call in calls(name) for part in values(call)]
-    assert [(where, part) for where, part in given if part.isupper()] == []
+    given += [(where, each.rpartition("=")[2]) for where, words in in_texts() if words[0] in set(Act) for each in words]
+    assert [(where, part) for where, part in given if part.isupper() and part not in (NAME, ANOTHER_PERSON, WHY)] == []
 
 
 def values(call: ast.Call) -> Iterator[str]:
@@ -128,6 +150,8 @@ def test_an_option_that_is_named_by_itself_is_one_of_a_command() -> None:
     for where, call in named:
         if isinstance(call.args[0], ast.Constant):
             assert words_of(Option(str(call.args[0].value))) in known, where
+    for where, (first, *_) in in_texts():
+        assert "=" not in first or words_of(Option(first.partition("=")[0])) in known, where
 
 
 def test_an_option_that_does_not_exist_would_be_found() -> None:
@@ -144,3 +168,4 @@ def test_every_act_is_a_command() -> None:
 
 def test_the_source_advises_most_acts() -> None:
     assert len({advised.act for advised in everything_advised()}) > 10
+    assert len([*in_texts()]) > 100

@@ -20,7 +20,6 @@ from backfill_assets.domain import Operations, SourceTable
 from backfill_assets.domain.file_names import FileName
 from backfill_assets.landing.names import Spot, ignored, meant_by, missing, spots
 from backfill_assets.landing.probe import Probe, probe
-from backfill_assets.report.advice import next_step_of
 from backfill_assets_tests.support.declared import EVENTS, source
 
 SCHEMA = T.StructType([*EVENTS.fields, T.StructField("note", T.StringType())])
@@ -194,7 +193,7 @@ def test_a_header_without_a_declared_name_is_refused_with_the_one_that_may_be_me
     with pytest.raises(UnreadableFile) as refusal:
         probed(tmp_path, content + b"1,2,3\n", named(columns))
     assert says in str(refusal.value)
-    assert str(next_step_of(refusal.value)) == advised
+    assert str(refusal.value.next_step) == advised
 
 
 def test_a_feed_may_leave_out_declared_names_that_its_deletes_lack(tmp_path: Path) -> None:
@@ -225,7 +224,7 @@ def test_lines_without_a_declared_member_that_is_required_are_refused_with_the_o
     assert f"a.jsonl has no column at 'properties.time', from which bronze.events takes at; {found}" in str(
         refusal.value
     )
-    assert "columns={'properties.tim': 'at'}" in str(next_step_of(refusal.value))
+    assert "columns={'properties.tim': 'at'}" in str(refusal.value.next_step)
 
 
 def test_captured_lines_are_refused_where_another_member_is_meant_and_otherwise_rejected_one_by_one(
@@ -246,7 +245,7 @@ def test_captured_lines_are_refused_where_another_member_is_meant_and_otherwise_
 def test_members_of_lines_have_no_position(tmp_path: Path, name: FileName) -> None:
     with pytest.raises(UnreadableFile, match="is JSON lines, whose members have no position") as refusal:
         probed(tmp_path, lines({"event_id": "1", "at": "2"}), named({name: "at"}), "a.jsonl")
-    assert str(next_step_of(refusal.value)) == "declare the member that it is read from: columns={'NAME': 'at'}"
+    assert str(refusal.value.next_step) == "declare the member that it is read from: columns={'NAME': 'at'}"
 
 
 def test_a_list_of_features_is_not_taken_for_a_record_whose_path_begins_otherwise(tmp_path: Path) -> None:
