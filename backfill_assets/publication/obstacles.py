@@ -698,6 +698,12 @@ OF_RUNS_OF_SETS: Requirements = tuple(
 """What is required of each run of a set before the first of them is published."""
 
 
+FOR_ADVICE: Requirements = tuple(
+    each for each in OF_RUNS_OF_SETS if each not in (whole_candidate, passed_gates, only_adds)
+)
+"""What is asked of runs that have passed wherever they are listed: without what was so when they passed, which takes
+reading every gate result and every file to find out."""
+
 REQUIREMENTS_OF_SET: tuple[Requirement[PublishingSet], ...] = (
     named_phase_is_next,
     phase_not_held,

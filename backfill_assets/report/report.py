@@ -308,7 +308,7 @@ def level_of(report: RunReport) -> Level:
     informing = any(gate.failed and not gate.blocking for gate in report.gates)
     changed = (report.moved_on, report.changed_references, report.other_code)
     read_first = (report.goes_back, *changed, report.left_behind, report.to_comment)
-    if informing or report.no_rows_of or any(read_first):
+    if informing or report.no_rows_of or report.run.in_the_way or any(read_first):
         return Level.ATTENTION
     is_drift = report.run.record.mode is Mode.RECONCILIATION and report.swapped
     return Level.ATTENTION if is_drift else Level.GOOD

@@ -13,9 +13,10 @@ from backfill_assets.ledger.sets import members_of, versions_of
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.reasons import ChangedReference
-from backfill_assets.publication.obstacles import Publishing, outdated
+from backfill_assets.publication.obstacles import FOR_ADVICE, Ends, Publishing, obstacles, outdated
 from backfill_assets.publication.verdict import brings_back_what_was_recorded
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.errors import RunInterrupted
@@ -36,6 +37,14 @@ class WithdrawnApproval:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InTheWay:
+    """Something that stands in the way of publishing a run that has passed its gates, besides a missing approval."""
+
+    why: str  #: What publication says.
+    ends: Ends  #: What ends it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunSummary:
     """One run, and where it stands."""
 
@@ -51,6 +60,8 @@ class RunSummary:
     brings_back: bool = False
     #: What the gates found that block it; empty for a run that is not blocked.
     blocked_by: tuple[GateSummary, ...] = ()
+    #: What stands in the way of publishing it besides an approval; empty for a run that has not passed its gates.
+    in_the_way: tuple[InTheWay, ...] = ()
 
     @property
     def manifest(self) -> Manifest:
@@ -81,6 +92,7 @@ def run_summaries(ws: Workspace, tx: ReadTransaction, runs: Sequence[RunRecord])
             withdrawn=withdrawn.get(run.run_id),
             brings_back=brings_back_what_was_recorded(tx, run),
             blocked_by=tuple(_blocking(tx, run)) if run.state is RunState.BLOCKED else (),
+            in_the_way=tuple(_in_the_way(ws, tx, run)) if run.state is RunState.PASSED else (),
         )
         for run in runs
     )
@@ -89,6 +101,13 @@ def run_summaries(ws: Workspace, tx: ReadTransaction, runs: Sequence[RunRecord])
 def _blocking(tx: ReadTransaction, run: RunRecord) -> Iterator[GateSummary]:
     results = tx.candidates.gate_results(run.run_id)
     yield from (each for each in gate_summaries(run.manifest, results) if each.blocking and each.failed)
+
+
+def _in_the_way(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Iterator[InTheWay]:
+    if run.manifest.mode not in NEVER_PUBLISHED:
+        for each in obstacles(Publishing(ws=ws, tx=tx, run=run), FOR_ADVICE, slow=False):
+            if each.ends is not Ends.APPROVAL:
+                yield InTheWay(why=each.error.message, ends=each.ends)
 
 
 def not_approved(runs: Iterable[RunHeader]) -> Iterator[str]:

@@ -63,8 +63,8 @@ from backfill_assets.publication.errors import (
     TableChanged,
 )
 from backfill_assets.publication.obstacles import (
+    FOR_ADVICE,
     IN_ITS_TURN,
-    OF_RUNS_OF_SETS,
     Ends,
     Obstacle,
     Publishing,
@@ -294,7 +294,7 @@ def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Se
     """The next step of a run that has passed, or of the runs of a set, by what stands in the way of their publication:
     to publish where nothing does."""
     asked = [Publishing(ws=ws, tx=tx, run=run) for run in runs]
-    found = [each for run in asked for each in obstacles(run, OF_RUNS_OF_SETS, slow=False)]
+    found = [each for run in asked for each in obstacles(run, FOR_ADVICE, slow=False)]
     if not found or any(each.ends is Ends.RUN_AGAIN for each in found):
         # To compare rows again that are from older inputs leads to nothing.
         found += [each for run in asked for each in obstacles(run, (newest_inputs,))]

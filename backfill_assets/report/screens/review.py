@@ -86,6 +86,7 @@ def _warnings(found: RunReport) -> tuple[str, ...]:
     blocks = [g for g in found.gates if g.failed and g.blocking] if found.run.record.state in _STOPPED else []
     return (
         *(f"Gate {gate.gate} blocks it: {gate.first_failure}." for gate in blocks),
+        *(f"It cannot be published as it is: {each.why}" for each in found.run.in_the_way),
         *(as_sentence(goes_back_words(each)) for each in found.goes_back),
         *(f"{each}." for each in undetermined_words(found.run.manifest.safeguards)),
         *(f"{inexact_words(each)}." for each in found.run.manifest.inexact),
@@ -129,6 +130,7 @@ def _headline(found: RunReport, warnings: Sequence[str]) -> str:
         return f"Measured, and never published{share}{with_warnings}"
     if run.record.state is RunState.PASSED:
         waits = "ready to publish" if run.record.approved_by or run.brings_back else "waits for an approval"
+        waits = "cannot be published as it is" if run.in_the_way else waits
         return f"Every blocking gate passed: {waits}{share}{with_warnings}"
     if run.record.state is RunState.FAILED and run.record.note:
         return f"Failed: {run.record.note.removesuffix('.')}{with_warnings}"
@@ -394,6 +396,7 @@ def _headline_of_set(report: SetReport, warnings: Sequence[str]) -> str:
         if unmeasured:
             return f"{count_of(unmeasured, 'run')} of {len(reports):,} not measured yet{with_warnings}"
         waits = "ready to publish" if found.approved_by else "waits for an approval"
+        waits = "cannot be published as it is" if any(each.run.in_the_way for each in reports) else waits
         concerned = _shares(tables, "accepted rows", "change or disappear")
         return f"Every blocking gate of every run passed: {waits}{concerned}{with_warnings}"
     is_published = found.record.state is SetState.PUBLISHED and not _is_in_part(found)

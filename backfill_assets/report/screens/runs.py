@@ -93,6 +93,7 @@ def run_facts(
         ("state", state_of(run.record.state, meaning_of_run(run.record, brings_back=run.brings_back))),
         # The note of a blocked run names these gates, and no more.
         *([*several("blocked by", map(finding_text, run.blocked_by))] or [("note", run.record.note)]),
+        *several("in the way", (each.why for each in run.in_the_way)),
         ("approval", _approval(run, grounds)),
         ("table", f"{run.record.table} by {run.manifest.transform} {run.manifest.transform_version}"),
         ("partitions", partitions_of(run)),

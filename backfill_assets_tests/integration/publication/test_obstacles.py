@@ -19,6 +19,7 @@ from backfill_assets.publication import errors
 from backfill_assets.publication.obstacles import (
     OF_RUNS_OF_SETS,
     REQUIREMENTS,
+    Ends,
     Obstacle,
     Publishing,
     PublishingSet,
@@ -26,6 +27,7 @@ from backfill_assets.publication.obstacles import (
     obstacles,
     obstacles_of_set,
 )
+from backfill_assets.report.runs import run_summary
 from backfill_assets.report.what_next import next_step, next_step_of_set
 from backfill_assets_tests.faults.obstacles import ask_all
 from backfill_assets_tests.support import operations
@@ -145,6 +147,8 @@ def test_what_stands_in_the_way_of_a_run_is_what_publication_says_the_sensor_wai
         run = tx.runs.get(run_id)
         if run.manifest.member_of is None and run.state is RunState.PASSED:
             assert publishes(next_step(hand.ws, tx, run)) == (not found)
+            listed = [each.why for each in run_summary(hand.ws, tx, run).in_the_way]
+            assert listed == [each.error.message for each in found if each.ends is not Ends.APPROVAL]
     assert_alike(refusal(lambda: hand.publish(run_id)), found[0].error if found else None)
 
 
