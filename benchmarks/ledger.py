@@ -168,7 +168,7 @@ def passed(ws: Workspace) -> str:
         ]
         tx.candidates.record_gates(run_id, [measured], results, actor="ana", attempt="a1")
         tx.runs.move(run_id, RunState.PASSED, actor="ana", attempt="a1")
-        tx.approvals.approve(run_id, by="ben")
+        tx.requests.approve(run_id, by="ben")
     return run_id
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from backfill_assets.application.export import spreadsheet_cell
 from backfill_assets.application.output_files import replacing
+from backfill_assets.application.requests import restatement_of
 from backfill_assets.application.shadow import resolve
-from backfill_assets.application.subjects import subject_of
 from backfill_assets.candidates.changed_rows import Wanted, compared_groups, keys_in, shape_of_rows
 from backfill_assets.candidates.compared_sides import ComparedSides, WhyNotCompared, sides_of_runs, sides_of_states
 from backfill_assets.candidates.errors import RowsRemoved
@@ -106,7 +106,7 @@ def runs_by_table(ws: Workspace, name: str) -> Mapping[str, Sequence[str]]:
     if AskedKind.of_id(name):
         raise NotDoneWith(name=name, deed="compared row by row")
     with ws.ledger.read() as tx:
-        manifests = [tx.runs.get(run_id).manifest for run_id in subject_of(ws, name).run_ids]
+        manifests = [tx.runs.get(run_id).manifest for run_id in restatement_of(ws, name).run_ids]
     return grouped((manifest.table, manifest.run_id) for manifest in manifests)
 
 

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame
 
 from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recorder import Acting
+from backfill_assets.application.requests import Run
 from backfill_assets.application.resolve_outcome import resolve_outcomes_at
-from backfill_assets.application.subjects import Run
 from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.next_steps import Act, NextStep, do, step

@@ -21,7 +21,7 @@ from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
     from backfill_assets.application.metrics import MetricsDocument
-    from backfill_assets.application.subjects import NamedDocument
+    from backfill_assets.application.requests import AnyDocument
     from backfill_assets.core.progress import Listener
     from backfill_assets.ledger.records import CandidatePartition, EventRecord
     from backfill_assets.planning.graph import TableNode
@@ -46,15 +46,15 @@ MOST_FOLLOWED = 500
 """So many rows of each table are followed at most from a number to its sources."""
 
 
-def status(ws: Workspace, name: str | None) -> StatusDocument | NamedDocument:
+def status(ws: Workspace, name: str | None) -> StatusDocument | AnyDocument:
     """The status of everything, or of what has an id."""
     if name is None:
         from backfill_assets.report.status import status as status_of_everything
 
         return status_of_everything(ws)
-    from backfill_assets.application.subjects import named
+    from backfill_assets.application.requests import request_of
 
-    return named(ws, name).document()
+    return request_of(ws, name).document()
 
 
 def stale(ws: Workspace, table: str | None, days: Days | None) -> StaleDocument:

@@ -44,7 +44,7 @@ def approve(
     """Approve exactly this run, set, capture, replay or act, as another person than the requester."""
     with answering(as_json) as answer:
         with opened() as session:
-            document = session.subject(run).approve(by=person(by), note=note)
+            document = session.request(run).approve(by=person(by), note=note)
         answer(document)
 
 
@@ -53,7 +53,7 @@ def run(run: RunOrSet, by: ByAccount = "", as_json: Json = False) -> None:
     """Stage and gate a planned run or set, from the first unfinished chunk; its rows are not visible to readers."""
     with answering(as_json) as answer:
         with opened(quiet=as_json, conditions=False) as session:
-            document = session.subject(run).stage(session.acting(person_or_account(by), on=run))
+            document = session.request(run).stage(session.acting(person_or_account(by), on=run))
         # With all that a report needs, which is imported while rows are computed, and not before.
         from backfill_assets.report.report import RunReport
 
@@ -69,7 +69,7 @@ def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
         from backfill_assets.application.follow import step_after_change
 
         with opened(quiet=as_json) as session:
-            document = session.subject(run).publish(session.acting(person(by), on=run))
+            document = session.request(run).publish(session.acting(person(by), on=run))
             following = step_after_change(session.ws)
         answer(document, following=following)
 
@@ -90,7 +90,7 @@ def rollback(
 
         why = given_reason(reason, by)
         with opened(quiet=as_json) as session:
-            document = session.subject(run).rollback(
+            document = session.request(run).rollback(
                 session.acting(person(by), on=run), reason=why, with_dependents=with_dependents
             )
             following = step_after_change(session.ws)
@@ -116,7 +116,7 @@ def cancel(
     with answering(as_json) as answer:
         why = given_reason(reason, by)
         with opened() as session:
-            document = session.subject(run).cancel(by=person(by), reason=why, leave=leave)
+            document = session.request(run).cancel(by=person(by), reason=why, leave=leave)
         answer(document)
 
 
@@ -267,9 +267,9 @@ def erase(
     with answering(as_json) as answer:
         why = given_reason(reason, by)
         with opened() as session:
-            from backfill_assets.application.subjects import erase_samples, subject_of
+            from backfill_assets.application.requests import erase_samples, restatement_of
 
-            document = erase_samples(subject_of(session.ws, run), by=person(by), reason=why)
+            document = erase_samples(restatement_of(session.ws, run), by=person(by), reason=why)
         answer(document)
 
 

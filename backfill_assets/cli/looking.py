@@ -63,7 +63,7 @@ def report(
 
             sys.stdout.write(report_markdown(session.ws, run))
         else:
-            answer(session.subject(run).report())
+            answer(session.request(run).report())
 
 
 @app.command()
@@ -280,7 +280,7 @@ def reproduce(
     with answering(as_json) as answer:
         with opened(quiet=as_json) as session:
             acting = session.acting(acting_name(by), on=run)
-            document = session.subject(run).reproduce(acting, sample=sample, from_raw=from_raw)
+            document = session.request(run).reproduce(acting, sample=sample, from_raw=from_raw)
         answer(document, failed=not document.identical)
 
 

@@ -20,9 +20,8 @@ from backfill_assets.report.errors import NotGiven
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
-    from backfill_assets.application.asked import Asked
     from backfill_assets.application.recorder import Acting, Recorder
-    from backfill_assets.application.subjects import Subject
+    from backfill_assets.application.requests import AnyRequest
     from backfill_assets.core.progress import Listener
     from backfill_assets.core.settings import Settings
     from backfill_assets.workspace import Workspace
@@ -132,11 +131,11 @@ class Session:
 
         return self._stack.enter_context(progress_listener(on, quiet=self.quiet))
 
-    def subject(self, name: str) -> Subject | Asked:
-        """The subject with this id."""
-        from backfill_assets.application.subjects import named
+    def request(self, name: str) -> AnyRequest:
+        """The request with this id."""
+        from backfill_assets.application.requests import request_of
 
-        return named(self.ws, name)
+        return request_of(self.ws, name)
 
 
 def settings_of_command() -> Settings:

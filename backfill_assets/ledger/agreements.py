@@ -55,7 +55,7 @@ class AgreementReads(Queries):
 
     def _of_runs(self, table: str, *, of_name: bool) -> Iterator[_Pinned]:
         is_agreed = (approvals.c.state == ApprovalState.APPROVED) & approvals.c.approved_by.not_like(f"{POLICY}%")
-        joined = runs.join(approvals, approvals.c.run_id == runs.c.run_id)
+        joined = runs.join(approvals, approvals.c.request_id == runs.c.run_id)
         published = (runs.c.table_name == table) & runs.c.state.in_(EVER_PUBLISHED)
         last = select(func.max(runs.c.added_sequence)).select_from(joined).where(published, is_agreed)
         # The event that added a run says when its terms were pinned: approvals come later, in any order.
@@ -81,16 +81,17 @@ class AgreementReads(Queries):
         acts = (table_acts.c.name == table) & table_acts.c.state.in_(done)
         # As a rollback of a run, the rollback of a cut-over ends its approval.
         act_stands = table_acts.c.state == ActState.DONE
-        captured = (captures.c.source == table) & (captures.c.waits.is_(False) | captures.c.approved_by.is_not(None))
-        replayed = (replays.c.table_name == table) & replays.c.approved_by.is_not(None)
-        for held, at, is_done, stands in (
-            (table_acts, table_acts.c.asked_at, acts, act_stands),
-            (captures, captures.c.resolved_at, captured, true()),
-            (replays, replays.c.asked_at, replayed, true()),
+        captured = (captures.c.source == table) & (captures.c.waits.is_(False) | approvals.c.approved_by.is_not(None))
+        replayed = (replays.c.table_name == table) & approvals.c.approved_by.is_not(None)
+        for held, key, at, is_done, stands in (
+            (table_acts, table_acts.c.act_id, table_acts.c.asked_at, acts, act_stands),
+            (captures, captures.c.capture_id, captures.c.resolved_at, captured, true()),
+            (replays, replays.c.replay_id, replays.c.asked_at, replayed, true()),
         ):
-            is_agreed = held.c.approved_by.is_not(None) & stands
+            is_agreed = approvals.c.approved_by.is_not(None) & stands
             chosen = (
                 select(held.c.policy, func.max(at).label("at"), func.max(case((is_agreed, at))).label("agreed_at"))
+                .join_from(held, approvals, approvals.c.request_id == key)
                 .where(is_done)
                 .group_by(held.c.policy)
             )

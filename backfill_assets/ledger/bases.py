@@ -255,7 +255,7 @@ class BasisReads(Queries):
         reads, held = VersionReads(self._connection), partition_versions
         if not reads.repaired(table):
             return {}
-        put_back = and_(approvals.c.run_id == held.c.run_id, approvals.c.approved_by == f"{POLICY}repair")
+        put_back = and_(approvals.c.request_id == held.c.run_id, approvals.c.approved_by == f"{POLICY}repair")
         chosen = select(held.c.partition_date, held.c.version, held.c.replaces).join_from(held, approvals, put_back)
         of_table = chosen.where(held.c.table_name == table)
         before = {(day, version): replaces for day, version, replaces in self._columns(of_table)}
@@ -268,7 +268,7 @@ class BasisReads(Queries):
                 found[day] = version
         agreed = {day: version.run_id for day, version in reads.pinned(table, sorted(found.items())).items()}
         made, equal = publications, found_equal(*_FOUND_EQUAL, partition_versions.c.version)
-        equal = equal.join(approvals, approvals.c.run_id == made.c.run_id)
+        equal = equal.join(approvals, approvals.c.request_id == made.c.run_id)
         equal = equal.where(made.c.table_name == table, approvals.c.state == ApprovalState.APPROVED)
         for _, run_id, _, day, version in sorted(map(tuple, self._columns(equal))) if found else ():
             if found.get(day) == version:
@@ -302,7 +302,7 @@ class BasisReads(Queries):
         found = found_equal(*_FOUND_EQUAL)
         chosen = found.where(made.c.table_name.in_(tables), held.c.state == VersionState.ACCEPTED)
         if agreed:
-            chosen = chosen.join(approvals, approvals.c.run_id == made.c.run_id)
+            chosen = chosen.join(approvals, approvals.c.request_id == made.c.run_id)
             chosen = chosen.where(approvals.c.state == ApprovalState.APPROVED)
         return [(at, run_id, table, partition) for at, run_id, table, partition in self._columns(chosen)]
 

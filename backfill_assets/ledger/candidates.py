@@ -31,7 +31,6 @@ from backfill_assets.ledger.events import (
     seconds_of_gates,
 )
 from backfill_assets.ledger.findings import FAR, NEEDS_COMMENT, Finding, GateReads, GateResult, PassedGate, SampleRow
-from backfill_assets.ledger.gate_schema import gate_reads
 from backfill_assets.ledger.provenance import inputs_of, provenance_of
 from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.recorded_text import first_few
@@ -44,6 +43,7 @@ from backfill_assets.ledger.schema import (
     checked_gates,
     chunk_runs,
     events,
+    gate_reads,
     gate_results,
     partition_versions,
     runs,
@@ -287,7 +287,7 @@ class CandidateReads(Queries):
         chosen = (
             select(found.c.partition_date, found.c.observed, approvals.c.approved_by)
             .join(held, seen)
-            .join(approvals, approvals.c.run_id == found.c.run_id)
+            .join(approvals, approvals.c.request_id == found.c.run_id)
             .where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED, found.c.gate == gate)
             .where(found.c.finding.in_((Finding.FAR_FROM_USUAL, Finding.FAR_AS_ACCEPTED)))
         )

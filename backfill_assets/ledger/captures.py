@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from functools import cache
+from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import Select, insert, select
 
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.capture.streams import SCAN, Captured, Resolution, Resolved, Span, Written
 from backfill_assets.core.identity import plain
+from backfill_assets.ledger.approvals import ApprovalSteps, row_without_approval, with_approval
 from backfill_assets.ledger.events import Event, Writes
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
@@ -88,6 +91,11 @@ _FILE = {**COLUMNS, "partition": "stream_partition"}
 _file = read_as(CapturedFile, **_FILE)
 
 
+@cache
+def _captures() -> Select[*tuple[Any, ...]]:
+    return with_approval(captures.c.capture_id)
+
+
 class CaptureReads(Queries):
     """Captures and their files."""
 
@@ -99,7 +107,7 @@ class CaptureReads(Queries):
         Args:
             limit: At most this many, the last ones.
         """
-        chosen = select(captures).order_by(captures.c.number.desc()).limit(limit)
+        chosen = _captures().order_by(captures.c.number.desc()).limit(limit)
         if source is not None:
             chosen = chosen.where(captures.c.source == source)
         return tuple(_capture(row) for row in reversed(self._rows(chosen)))
@@ -112,7 +120,7 @@ class CaptureReads(Queries):
         Raises:
             UnknownName: There is none of this id.
         """
-        return _capture(self._named(select(captures), captures.c.capture_id, kind="capture", name=capture_id))
+        return _capture(self._named(_captures(), captures.c.capture_id, kind="capture", name=capture_id))
 
     def files(self, source: str, *, stream: str | None = None) -> tuple[CapturedFile, ...]:
         """The files of a source in the order in which they were captured.
@@ -185,7 +193,8 @@ class CaptureWrites(CaptureReads, Writes):
             policy=policy,
             waits=waits,
         )
-        self._log.write(insert(captures).values(row_of(record, number=number)), of=[capture_id])
+        self._log.write(insert(captures).values(row_without_approval(record, number=number)), of=[capture_id])
+        ApprovalSteps(self._log).begin(capture_id)
         begun = {"source": source, "stream": resolution.stream, "pinned": dict(resolution.pinned)}
         begun |= {"spans": plain(resolution.spans), "reason": reason}
         self._log.append(Event("capture", capture_id, "capture_begun", actor=by, payload=begun))

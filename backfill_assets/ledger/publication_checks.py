@@ -22,7 +22,10 @@ class PublicationChecks(PublicationReads):
     """Publications, and what they require of runs and sets."""
 
     def require_read_what_landed(self, found: RunRecord) -> None:
-        """A source's day that a run built without landed events stays unpublished once events of it have landed."""
+        """A source's day that a run built without landed events stays unpublished once events of it have landed.
+
+        Cost: the days of the imports of a source that a run without inputs builds.
+        """
         manifest = found.manifest
         if manifest.inputs:
             return
@@ -39,7 +42,10 @@ class PublicationChecks(PublicationReads):
 
     def require_turn_of_set(self, run_id: str, action: Action, turn: SetState) -> None:
         """The runs of a set are published and brought back together, by the process that moved the set last; phases
-        one after the other, and the last one alone back."""
+        one after the other, and the last one alone back.
+
+        Cost: two index lookups for a run of its own; else the manifests of the set.
+        """
         record = SetReads(self._connection).of_run(run_id)
         if record is None:
             return
@@ -61,7 +67,10 @@ class PublicationChecks(PublicationReads):
             raise errors.PartOfSet(run_id=run_id, set_id=record.set_id, act=action.lower(), why=why)
 
     def require_after_what_it_read(self, found: RunRecord) -> None:
-        """What was computed from other candidates of a set is published after them, or readers see it without them."""
+        """What was computed from other candidates of a set is published after them, or readers see it without them.
+
+        Cost: one primary key lookup per run of the set that it reads.
+        """
         upstream = {pin.from_run for pinned in found.manifest.inputs for pin in pinned.partitions if pin.from_run}
         runs = RunReads(self._connection)
         waiting = sorted(run_id for run_id in upstream if runs.state(run_id) not in _STANDING)

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import Select, insert, select, update
 
 from backfill_assets.core.identity import plain
+from backfill_assets.ledger.approvals import ApprovalSteps, row_without_approval, with_approval
 from backfill_assets.ledger.errors import LostWork, TargetTaken
 from backfill_assets.ledger.events import Event, Step, Writes
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line, required_text
 from backfill_assets.ledger.records import ReplayRecord
-from backfill_assets.ledger.rows import read_as, row_of
+from backfill_assets.ledger.rows import read_as
 from backfill_assets.ledger.schema import replays
 from backfill_assets.ledger.states import AskedKind, ReplayState
 
@@ -29,6 +31,11 @@ def gone_on(replay_id: str) -> LostWork:
     """The error of a process that may not send any more."""
     why = "another process continued or closed it"
     return LostWork(name=f"replay {replay_id}", why=why, of={"replay_id": replay_id})
+
+
+@cache
+def _replays() -> Select[*tuple[Any, ...]]:
+    return with_approval(replays.c.replay_id)
 
 
 class ReplayReads(Queries):
@@ -43,7 +50,7 @@ class ReplayReads(Queries):
             is_open: Only those that are closed, or are not.
             limit: At most this many, the last ones.
         """
-        chosen = select(replays).order_by(replays.c.number.desc()).limit(limit)
+        chosen = _replays().order_by(replays.c.number.desc()).limit(limit)
         if is_open is not None:
             closed = replays.c.state == ReplayState.CLOSED
             chosen = chosen.where(~closed if is_open else closed)
@@ -57,7 +64,7 @@ class ReplayReads(Queries):
         Raises:
             UnknownName: There is none of this id.
         """
-        return _replay(self._named(select(replays), replays.c.replay_id, kind="replay", name=replay_id))
+        return _replay(self._named(_replays(), replays.c.replay_id, kind="replay", name=replay_id))
 
     def open_in(self, stream: str, target: str) -> ReplayRecord | None:
         """The replay that has a topic; None when none has.
@@ -69,7 +76,7 @@ class ReplayReads(Queries):
             target: The topic or the stream.
         """
         is_it = (replays.c.stream == stream) & (replays.c.target == target) & (replays.c.state != ReplayState.CLOSED)
-        row = self._row(select(replays).where(is_it))
+        row = self._row(_replays().where(is_it))
         return None if row is None else _replay(row)
 
     def is_sender(self, replay_id: str, sender: str) -> bool:
@@ -103,8 +110,9 @@ class ReplayWrites(ReplayReads, Writes):
             reason=required_text("the reason", asked.reason),
             asked_at=self._log.now,
         )
-        row = row_of(record, number=number, ends={})
+        row = row_without_approval(record, number=number, ends={})
         self._log.write(insert(replays).values(row), of=[record.replay_id])
+        ApprovalSteps(self._log).begin(record.replay_id)
         payload = {
             "subject": record.subject,
             "table": record.table,

@@ -21,7 +21,6 @@ from sqlalchemy import Column, Connection, Select, String, Table, bindparam, sel
 
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.ledger import schema
-from backfill_assets.ledger.gate_schema import gate_reads
 from backfill_assets.ledger.queries import Queries, batches
 
 Entity = str | tuple[str | int, ...]
@@ -34,12 +33,12 @@ PROTECTED: Final[Mapping[Table, tuple[str, ...]]] = {
     schema.manifests: ("run_id",),
     schema.runs: ("run_id",),
     schema.run_follows: ("run_id",),
-    schema.approvals: ("run_id",),
+    schema.approvals: ("request_id",),
     schema.samples: ("run_id",),
     schema.chunk_runs: ("run_id", "number"),
     schema.candidate_partitions: ("run_id", "chunk"),
     schema.gate_results: ("run_id",),
-    gate_reads: ("run_id",),
+    schema.gate_reads: ("run_id",),
     schema.publications: ("publication_id",),
     schema.publication_changes: ("publication_id",),
     schema.partition_versions: ("publication_id", "month"),

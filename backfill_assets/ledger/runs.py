@@ -18,6 +18,7 @@ from backfill_assets.core.identity import plain
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.people import require_person
 from backfill_assets.ledger import errors, rows
+from backfill_assets.ledger.approvals import ApprovalSteps
 from backfill_assets.ledger.bases import without_pins
 from backfill_assets.ledger.events import EXPECTED_CORE_MS, Event, EventLog, Step, Writes
 from backfill_assets.ledger.leases import LeaseSteps
@@ -37,7 +38,7 @@ from backfill_assets.ledger.schema import (
     runs,
     set_members,
 )
-from backfill_assets.ledger.states import ApprovalState, ChunkState, RunState, may_follow
+from backfill_assets.ledger.states import ChunkState, RunState, may_follow
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode, PinnedReference
@@ -217,7 +218,7 @@ def _headers() -> Select[*tuple[object, ...]]:
             *(column.label(f"lease_{column.name}") for column in leases.c if column.name != "work_id"),
         )
         .join_from(runs, manifests, runs.c.run_id == manifests.c.run_id)
-        .join(approvals, approvals.c.run_id == runs.c.run_id)
+        .join(approvals, approvals.c.request_id == runs.c.run_id)
         .outerjoin(leases, leases.c.work_id == runs.c.run_id)
     )
 
@@ -307,7 +308,7 @@ class RunSteps(Writes):
         follows = [{"run_id": run_id, "publication_id": each} for each in dict.fromkeys(manifest.cause.publications)]
         if follows:
             self._log.write(insert(run_follows), follows, of=[run_id])
-        self._log.write(insert(approvals).values(run_id=run_id, state=ApprovalState.DRAFT, note=""), of=[run_id])
+        ApprovalSteps(self._log).begin(run_id)
         planned = {
             "manifest_digest": manifest.digest,
             "table": manifest.table,
@@ -373,7 +374,7 @@ class Cancellation:
         return f"{what} by {self.by}: {self.reason}"
 
 
-def cancel_run(steps: RunSteps, run_id: str, state: RunState, decision: Cancellation) -> None:
+def end_run(steps: RunSteps, run_id: str, state: RunState, decision: Cancellation) -> None:
     """Cancels a run that is not visible to readers. Its process is refused its next step.
 
     Raises:
@@ -399,7 +400,7 @@ MOVED_BY_ITS_PROCESS = frozenset({RunState.STAGED, RunState.PASSED, RunState.BLO
 
 
 class RunWrites(RunReads, Writes):
-    """Runs: planned, taken, moved on, given up and cancelled."""
+    """Runs: planned, taken, moved on and given up."""
 
     def __init__(self, log: EventLog) -> None:
         super().__init__(log)
@@ -495,27 +496,12 @@ class RunWrites(RunReads, Writes):
             self._require_staged(run_id)
         self._steps.move(run_id, found, to, actor=actor, note=note, payload=payload or {})
 
-    def cancel(self, run_id: str, *, by: str, reason: str, leaves: Leaves | None = None) -> None:
-        """Cancels a run that is not visible to readers. Its process is refused its next step.
+    def give_way(self, run_id: str, *, actor: str, why: str) -> None:
+        """Cancels a run that a part of the system has planned, and will plan again.
 
         Cost: two index lookups, the rows of the run and its lease, and one event.
-
-        Args:
-            leaves: With the run: its person leaves the accepted rows as they are, although it found others.
-
-        Raises:
-            Refused: The name is missing or no person's, or there is no reason.
-            IllegalTransition: Readers see it, it is being published, or it is one of a set.
         """
-        state = self.state(run_id)
-        for set_id in self._values(select(set_members.c.set_id).where(set_members.c.run_id == run_id)):
-            why = f"belongs to set {set_id}, whose runs are cancelled together"
-            raise errors.PartOfSet(run_id=run_id, set_id=set_id, act="cancel", why=why)
-        cancel_run(self._steps, run_id, state, Cancellation.of(by, reason, leaves))
-
-    def give_way(self, run_id: str, *, actor: str, why: str) -> None:
-        """Cancels a run that a part of the system has planned, and will plan again. Cost: as `cancel`."""
-        cancel_run(self._steps, run_id, self.state(run_id), Cancellation(by=actor, reason=why))
+        end_run(self._steps, run_id, self.state(run_id), Cancellation(by=actor, reason=why))
 
     def _require_staged(self, run_id: str) -> None:
         """Refuses to end a staging before every chunk of the manifest is done and every partition has a candidate."""

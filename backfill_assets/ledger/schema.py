@@ -45,7 +45,7 @@ from backfill_assets.ledger.states import (
 )
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
 
-HEAD_REVISION = "0007"
+HEAD_REVISION = "0001"
 """The newest revision under `migrations/`; repeated here so that opening an up-to-date ledger need not load Alembic."""
 
 SHA256 = String(64)
@@ -111,7 +111,7 @@ runs = Table(
 names the process that stages or gates it: one that was given up for dead has another name, and is refused. `kind`,
 `mode`, `because`, `priority`, `terms` and the first and last partition are the manifest's, repeated so that runs can be
 chosen without reading manifests; an audit compares them. `left_sequence` is the event by which an owner left the
-accepted rows as they are, although the run found others. `gates` digests the manifest's gates, NULL before 0005."""
+accepted rows as they are, although the run found others. `gates` digests the manifest's gates."""
 
 run_follows = Table(
     "run_follows",
@@ -139,18 +139,19 @@ is renewed. A renewal is not an event: it changes no state, and what an attempt 
 approvals = Table(
     "approvals",
     metadata,
-    Column("run_id", Text, ForeignKey("manifests.run_id"), primary_key=True),
+    Column("request_id", Text, primary_key=True),
     Column("state", _one_of(ApprovalState, "approval_state"), nullable=False),
     Column("manifest_digest", SHA256),
     Column("approved_by", Text),
     Column("approved_at", UtcDateTime),
     Column("note", Text, nullable=False),
     CheckConstraint(
-        "state = 'DRAFT' OR (manifest_digest IS NOT NULL AND approved_by IS NOT NULL AND approved_at IS NOT NULL)",
+        "state = 'DRAFT' OR (approved_by IS NOT NULL AND approved_at IS NOT NULL)",
         name="approved_by_somebody",
     ),
 )
-"""The approval that stands now; the events tell of the earlier ones."""
+"""The approval that stands now of every run, act, capture and replay, by its id; the events tell of the earlier ones.
+Where there is no manifest, the row that says what was asked for never changes."""
 
 events = Table(
     "events",
@@ -306,6 +307,16 @@ partition_versions = Table(
 """What readers see of a partition, and saw before. `month` is that of the partition, such as 202410. Versions are
 digested by publication and month, so that the next publication of one day does not read thousands of others."""
 
+gate_reads = Table(
+    "gate_reads",
+    metadata,
+    Column("run_id", Text, ForeignKey("runs.run_id"), primary_key=True),
+    Column("gate", Text, primary_key=True),
+    Column("inputs", CanonicalJson, nullable=False),
+    Column("reference_versions", CanonicalJson, nullable=False),
+)
+"""What gates have read besides what their run pins: if it is not what readers see at the swap, they are asked again."""
+
 verifications = Table(
     "verifications",
     metadata,
@@ -411,8 +422,6 @@ captures = Table(
     Column("spans", CanonicalJson, nullable=False),
     Column("policy", CanonicalJson, nullable=False),
     Column("waits", Boolean, nullable=False),
-    Column("approved_by", Text),
-    Column("approved_at", UtcDateTime),
     Index("captures_by_source", "source", "number"),
 )
 """Periods of streams that were resolved to positions, and what these rest on."""
@@ -466,8 +475,6 @@ replays = Table(
     Column("reason", Text, nullable=False),
     Column("asked_at", UtcDateTime, nullable=False),
     Column("policy", CanonicalJson, nullable=False),
-    Column("approved_by", Text),
-    Column("approved_at", UtcDateTime),
     Column("sent_at", UtcDateTime),
     Column("closed_by", Text),
     Column("closed_at", UtcDateTime),
@@ -492,8 +499,6 @@ table_acts = Table(
     Column("reason", Text, nullable=False),
     Column("policy", CanonicalJson, nullable=False),
     Column("waits", Boolean, nullable=False),
-    Column("approved_by", Text),
-    Column("approved_at", UtcDateTime),
     Column("done_at", UtcDateTime),
     Column("done_sequence", BigInteger),
     Column("undone_at", UtcDateTime),

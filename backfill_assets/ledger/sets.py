@@ -6,24 +6,22 @@ says what the set is then, so that no process can stop between the two.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 
 from sqlalchemy import Select, exists, func, insert, select
 
 from backfill_assets.core.identity import plain
-from backfill_assets.core.people import same_name
 from backfill_assets.ledger import errors, rows
-from backfill_assets.ledger.approvals import ApprovalSteps, another_person, require_can_pass
 from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.publications import PublicationReads
 from backfill_assets.ledger.queries import Queries, Unreadable, readable
 from backfill_assets.ledger.recorded_text import one_line, storable_text
 from backfill_assets.ledger.records import Action, ApprovalGrounds, RunRecord, SetRecord
-from backfill_assets.ledger.runs import Cancellation, Leaves, RunReads, RunSteps, cancel_run
+from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.schema import events, manifests, restatement_sets, runs, set_members
-from backfill_assets.ledger.states import EVER_VISIBLE, ApprovalState, PublicationState, RunState, SetState, may_follow
+from backfill_assets.ledger.states import EVER_VISIBLE, ApprovalState, PublicationState, RunState, SetState
 from backfill_assets.planning.sets import SetManifest
 
 
@@ -176,11 +174,11 @@ def settle_phases(log: EventLog, run_id: str, *, actor: str, note: str = "") -> 
 
 
 class SetWrites(SetReads, Writes):
-    """Sets: added, approved, moved on and cancelled."""
+    """Sets: added and moved on."""
 
     def __init__(self, log: EventLog) -> None:
         super().__init__(log)
-        self._runs, self._run_steps, self._approvals = RunReads(log.connection), RunSteps(log), ApprovalSteps(log)
+        self._runs = RunReads(log.connection)
 
     def add(self, manifest: SetManifest, *, actor: str) -> SetRecord:
         """Writes a set down whose members' manifests are in the ledger already.
@@ -226,68 +224,6 @@ class SetWrites(SetReads, Writes):
         self._log.append(Event("set", set_id, "set_planned", actor=actor, to_state=state, payload=planned))
         return self.get(set_id)
 
-    def approve(
-        self,
-        set_id: str,
-        *,
-        by: str,
-        note: str = "",
-        place: str = "",
-        grounds: Mapping[str, ApprovalGrounds | None] | None = None,
-    ) -> None:
-        """Another person than the requester agrees to exactly this set, and so to every run of it.
-
-        Runs of it that are approved already are left as they are.
-
-        Cost: the manifest of every run is parsed; one row and one event per run that is a draft, and one event.
-
-        Args:
-            note: The grounds of the approval, in their words.
-            place: Where they agreed, when that is known; it is no comment.
-            grounds: By run, why they may; None for runs that any person but the requester may approve.
-
-        Raises:
-            IllegalTransition: All of it is approved already, readers see one of its runs, or one has failed.
-        """
-        found = self.get(set_id)
-        if found.state is SetState.CANCELLED:
-            raise errors.UnfitState(name=set_id, state=found.state, why="there is nothing left to approve")
-        runs = self._runs.named(member.run_id for member in found.manifest.members)
-        for run in runs:
-            require_can_pass(run)
-        drafts = [run for run in runs if run.approval is ApprovalState.DRAFT]
-        if found.manifest.phases and found.manifest.phases.each and drafts:
-            raise errors.ApprovedByPhase(set_id=set_id, run_id=drafts[0].run_id)
-        if not drafts:
-            raise errors.Ended(kind="set", name=set_id, why="is approved already")
-        approver = another_person(by, found.manifest.requested_by, kind="set", name=set_id)
-        _require_landed_nothing(found, approver)
-        for run in drafts:
-            self._approvals.give(run, approver, note, (grounds or {}).get(run.run_id), place=place)
-        payload = {"manifest_digest": found.digest, "note": storable_text("the note", note)}
-        self._log.append(Event("set", set_id, "set_approved", actor=approver, payload=payload))
-
-    def approve_phase(
-        self, run_id: str, *, by: str, note: str = "", place: str = "", grounds: ApprovalGrounds | None = None
-    ) -> None:
-        """Another person than the requester agrees to one phase, where phases are approved by themselves.
-
-        Cost: the manifest of every run of the set is parsed; one row and one event.
-
-        Raises:
-            IllegalTransition: It is of no such set, is approved already, or a phase before it is not published.
-        """
-        found = self.of_run(run_id)
-        assert found is not None and found.manifest.phases is not None and found.manifest.phases.each
-        runs = self._runs.named(member.run_id for member in found.manifest.members)
-        due = next((run for run in runs if run.state not in EVER_VISIBLE), None)
-        if due is None:
-            raise errors.Ended(kind="set", name=found.set_id, why="is published already")
-        if due.run_id != run_id:
-            raise errors.ApprovedByPhase(set_id=found.set_id, run_id=due.run_id)
-        approver = another_person(by, found.manifest.requested_by, kind="run", name=run_id)
-        self._approvals.give(due, approver, note, grounds, place=place)
-
     def move(
         self, set_id: str, to: SetState, *, actor: str, note: str = "", grounds: ApprovalGrounds | None = None
     ) -> None:
@@ -297,56 +233,6 @@ class SetWrites(SetReads, Writes):
         """
         move_set(self._log, self.get(set_id), to, actor=actor, note=note, grounds=grounds)
 
-    def replace_draft(self, set_id: str, *, actor: str, why: str) -> None:
-        """Ends a proposal that was neither approved nor begun; a person is not needed for what none has agreed to.
-
-        Cost: as `cancel`.
-
-        Raises:
-            IllegalTransition: It is no proposal, or a person has approved it or begun to stage it.
-        """
-        found = self.get(set_id)
-        runs = self._runs.named(member.run_id for member in found.manifest.members)
-        if not is_replaceable(found, runs):
-            why = "is not replaced: it is not a proposal, or was approved or staged meanwhile"
-            raise errors.Ended(kind="set", name=set_id, why=why)
-        decision = Cancellation(by=one_line("the name", actor), reason=one_line("the reason", why))
-        self._cancel(found, decision)
-
-    def cancel(self, set_id: str, *, by: str, reason: str, leaves: Leaves | None = None) -> None:
-        """Ends a set of which readers see nothing, and every run of it; of a partly published one the other phases.
-
-        Cost: as `move`; one row and one event per run.
-
-        Args:
-            leaves: The runs whose accepted rows their person leaves as they are, although they found others.
-
-        Raises:
-            Refused: The name is missing or no person's, or there is no reason.
-            IllegalTransition: Some of it is published or being published.
-        """
-        found = self.get(set_id)
-        decision = Cancellation.of(by, reason, leaves)
-        if found.state is SetState.PARTLY_PUBLISHED:
-            # What readers see of its phases stays; those that are left are decided against.
-            self._cancel_runs(found, decision, but=EVER_VISIBLE)
-            self.move(set_id, SetState.PUBLISHED, actor=decision.by, note=f"its other phases were {decision.note}")
-            return
-        if not may_follow(found.state, SetState.CANCELLED):
-            raise errors.NotCancellable(name=set_id, state=found.state)
-        self._cancel(found, decision)
-
-    def _cancel(self, found: SetRecord, decision: Cancellation) -> None:
-        self._cancel_runs(found, decision)
-        self.move(found.set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)
-
-    def _cancel_runs(self, found: SetRecord, decision: Cancellation, *, but: Collection[RunState] = ()) -> None:
-        """Cancels the runs of a set but those in some states, and those that have ended without a publication."""
-        for member in found.manifest.members:
-            state = self._runs.state(member.run_id)
-            if state not in (*but, RunState.VERIFIED, RunState.CANCELLED):
-                cancel_run(self._run_steps, member.run_id, state, decision)
-
 
 def is_replaceable(record: SetRecord, runs: Iterable[RunRecord]) -> bool:
     """Whether a newer proposal may take the place of a set: it was proposed, and no person or process has begun it."""
@@ -355,11 +241,3 @@ def is_replaceable(record: SetRecord, runs: Iterable[RunRecord]) -> bool:
         and record.state is SetState.PENDING
         and all(run.state is RunState.PLANNED and run.approval is ApprovalState.DRAFT for run in runs)
     )
-
-
-def _require_landed_nothing(found: SetRecord, approver: str) -> None:
-    """Refuses an approver who has landed one of the files because of which the set was proposed."""
-    proposed = found.manifest.proposed
-    if proposed and any(same_name(approver, name) for name in proposed.landed_by):
-        why = f"proposed because of files that {approver} has landed"
-        raise errors.NeedsAnother(kind="set", name=found.set_id, why=why)

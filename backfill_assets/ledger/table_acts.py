@@ -8,17 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import Select, insert, select
 
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import plain
+from backfill_assets.ledger.approvals import ApprovalSteps, row_without_approval, with_approval
 from backfill_assets.ledger.errors import ActNotApproved, AlreadyShown, NotTheLast, OtherTableShown, Retired
-from backfill_assets.ledger.events import Event, Step, Writes
+from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line, required_text
 from backfill_assets.ledger.records import TableAct
-from backfill_assets.ledger.rows import read_as, row_of
+from backfill_assets.ledger.rows import read_as
 from backfill_assets.ledger.schema import events, table_acts
 from backfill_assets.ledger.states import ActState, AskedKind
 from backfill_assets.planning.policy import Policy
@@ -62,6 +65,11 @@ class ShownPeriod:
     by: ActRecord | None
 
 
+@cache
+def _acts() -> Select[*tuple[Any, ...]]:
+    return with_approval(table_acts.c.act_id)
+
+
 class TableActReads(Queries):
     """Acts on versions of tables."""
 
@@ -73,7 +81,7 @@ class TableActReads(Queries):
         Args:
             name: Only those that concern readers of this table.
         """
-        chosen = select(table_acts).order_by(table_acts.c.number)
+        chosen = _acts().order_by(table_acts.c.number)
         return tuple(map(_act, self._rows(chosen if name is None else chosen.where(table_acts.c.name == name))))
 
     def get(self, act_id: str) -> ActRecord:
@@ -84,7 +92,7 @@ class TableActReads(Queries):
         Raises:
             UnknownName: There is none of this id.
         """
-        return _act(self._named(select(table_acts), table_acts.c.act_id, kind="act", name=act_id))
+        return _act(self._named(_acts(), table_acts.c.act_id, kind="act", name=act_id))
 
     def columns(self, act_id: str) -> tuple[ColumnChange, ...]:
         """How the columns that readers see change with an act, as it was when it was asked for.
@@ -182,7 +190,7 @@ class TableActReads(Queries):
 
     def _done(self, act: TableAct, name: str | None = None) -> list[ActRecord]:
         held = table_acts
-        chosen = select(held).where(held.c.act == act, held.c.done_sequence.is_not(None))
+        chosen = _acts().where(held.c.act == act, held.c.done_sequence.is_not(None))
         return list(map(_act, self._rows(chosen if name is None else chosen.where(held.c.name == name))))
 
 
@@ -193,7 +201,7 @@ def _holds(act: ActRecord, at: datetime | None) -> bool:
 
 
 class TableActWrites(TableActReads, Writes):
-    """Acts on versions of tables: asked for, approved, done and undone."""
+    """Acts on versions of tables: asked for, done and undone."""
 
     def ask(
         self,
@@ -235,8 +243,9 @@ class TableActWrites(TableActReads, Writes):
             policy=policy,
             waits=waits,
         )
-        row = row_of(record, number=number)
+        row = row_without_approval(record, number=number)
         self._log.write(insert(table_acts).values(row), of=[record.act_id])
+        ApprovalSteps(self._log).begin(record.act_id)
         payload = {"act": act, "name": name, "table": table, "from": record.from_table, "reason": reason}
         payload |= {"columns": plain(columns)} if columns else {}
         self._log.append(Event(ENTITY, record.act_id, _ASKED, actor=by, payload=payload))
@@ -277,7 +286,7 @@ class TableActWrites(TableActReads, Writes):
             if found.act is TableAct.RETIRE and shown == found.table:
                 raise AlreadyShown(name=found.name, table=found.table, act=found.act)
         also = {"done_at": self._log.now, "done_sequence": self._log.next_sequence}
-        self._change(found, ActState.DONE, "act_done", by, {"table": found.table}, also)
+        move_act(self._log, act_id, ActState.DONE, "act_done", by, {"table": found.table}, also)
         return self.get(act_id)
 
     def undo(self, act_id: str, *, by: str, reason: str) -> ActRecord:
@@ -297,31 +306,20 @@ class TableActWrites(TableActReads, Writes):
                 raise NotTheLast(act_id=act_id, name=found.name, why=f"was followed by {last and last.act_id}")
             self.require_kept(found.from_table)
         payload = {"table": found.from_table, "reason": required_text("the reason", reason)}
-        self._change(found, ActState.UNDONE, "act_undone", by, payload, {"undone_at": self._log.now})
+        move_act(self._log, act_id, ActState.UNDONE, "act_undone", by, payload, {"undone_at": self._log.now})
         return self.get(act_id)
 
-    def cancel(self, act_id: str, *, by: str, reason: str) -> ActRecord:
-        """Gives up an act that is not done.
 
-        Cost: one row and one event.
-
-        Raises:
-            IllegalTransition: It is done or cancelled already.
-        """
-        payload = {"reason": required_text("the reason", reason)}
-        self._change(self.get(act_id), ActState.CANCELLED, "act_cancelled", by, payload, {})
-        return self.get(act_id)
-
-    def _change(
-        self,
-        found: ActRecord,
-        to: ActState,
-        action: str,
-        by: str,
-        payload: Mapping[str, object],
-        also: Mapping[str, object],
-    ) -> None:
-        begins = ActState.DONE if to is ActState.UNDONE else ActState.ASKED
-        step = Step(table=table_acts, key={"act_id": found.act_id}, name=f"act {found.act_id}", begins=begins, ends=to)
-        event = Event(ENTITY, found.act_id, action, actor=one_line("the actor", by), payload=payload)
-        self._log.change(step, event, also=also)
+def move_act(
+    log: EventLog,
+    act_id: str,
+    to: ActState,
+    action: str,
+    by: str,
+    payload: Mapping[str, object],
+    also: Mapping[str, object] | None = None,
+) -> None:
+    """An act is done, undone or cancelled."""
+    begins = ActState.DONE if to is ActState.UNDONE else ActState.ASKED
+    step = Step(table=table_acts, key={"act_id": act_id}, name=f"act {act_id}", begins=begins, ends=to)
+    log.change(step, Event(ENTITY, act_id, action, actor=one_line("the actor", by), payload=payload), also=also)

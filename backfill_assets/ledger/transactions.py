@@ -14,7 +14,6 @@ from sqlalchemy import Connection
 
 from backfill_assets.core.clock import LedgerClock
 from backfill_assets.ledger.agreements import AgreementReads
-from backfill_assets.ledger.approvals import ApprovalWrites
 from backfill_assets.ledger.bases import BasisReads
 from backfill_assets.ledger.candidates import CandidateReads, CandidateWrites
 from backfill_assets.ledger.captures import CaptureReads, CaptureWrites
@@ -27,6 +26,7 @@ from backfill_assets.ledger.leases import LeaseReads, TurnWrites
 from backfill_assets.ledger.outbox import OutboxReads, OutboxWrites, StuckReads, StuckWrites
 from backfill_assets.ledger.publication_checks import PublicationChecks
 from backfill_assets.ledger.replays import ReplayReads, ReplayWrites
+from backfill_assets.ledger.requests import RequestReads, RequestWrites
 from backfill_assets.ledger.row_digests import RowChecks
 from backfill_assets.ledger.runs import RunReads, RunWrites
 from backfill_assets.ledger.samples import SampleReads, SampleWrites
@@ -62,6 +62,7 @@ class ReadTransaction:
         self.imports = ImportReads(connection)  #: Landed files.
         #: Which tables the readers of names are shown, and which versions are kept up to date.
         self.acts = TableActReads(connection)
+        self.requests = RequestReads(connection)  #: What was asked for and agreed to, of any kind, by its id.
         #: Under which declaration the rows of a table were last agreed to.
         self.agreements = AgreementReads(connection)
         #: How versions of a table differ from the one that readers are shown.
@@ -91,6 +92,7 @@ class WriteTransaction(ReadTransaction):
     freezes: FreezeWrites
     captures: CaptureWrites
     replays: ReplayWrites
+    requests: RequestWrites
     imports: ImportWrites
     acts: TableActWrites
     comparisons: ComparisonWrites
@@ -101,7 +103,7 @@ class WriteTransaction(ReadTransaction):
         log = EventLog(connection, clock, most_behind)
         self.now = log.now  # the instant at which everything in the transaction happens
         self.runs = RunWrites(log)
-        self.approvals = ApprovalWrites(log)  #: Who agreed to a run's manifest, and to an act, a capture or a replay.
+        self.requests = RequestWrites(log)
         self.candidates = CandidateWrites(log)
         self.checks = CheckWrites(log)
         self.samples = SampleWrites(log)

@@ -206,7 +206,7 @@ class VersionReads(_VersionQueries):
         held, made = partition_versions, publications
         chosen = (
             found_equal(held.c.partition_date, approvals.c.state)
-            .join(approvals, approvals.c.run_id == made.c.run_id)
+            .join(approvals, approvals.c.request_id == made.c.run_id)
             .where(made.c.table_name == table, held.c.state == VersionState.ACCEPTED)
             .where(held.c.partition_date.between(min(partitions), max(partitions)))
             .order_by(made.c.begun_sequence)

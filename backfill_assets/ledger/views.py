@@ -83,7 +83,7 @@ def create_views(connection: Connection) -> None:
         f"{agreed('requested_by')} AS requested_by, {agreed('reason')} AS reason, e.at AS planned_at, "
         "a.state AS approval, a.approved_by, a.approved_at, r.updated_at, m.digest AS manifest_sha256 "
         "FROM runs r JOIN manifests m ON m.run_id = r.run_id LEFT JOIN events e ON e.sequence = r.added_sequence "
-        "LEFT JOIN approvals a ON a.run_id = r.run_id LEFT JOIN set_members s ON s.run_id = r.run_id"
+        "LEFT JOIN approvals a ON a.request_id = r.run_id LEFT JOIN set_members s ON s.run_id = r.run_id"
     )
     connection.exec_driver_sql(
         "CREATE VIEW backfill_publications AS SELECT p.begun_sequence AS sequence, p.publication_id, p.run_id, "

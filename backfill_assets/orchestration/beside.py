@@ -17,7 +17,7 @@ from backfill_assets.application.execute import Executed, execute
 from backfill_assets.application.follow import is_taken_on
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.recorder import LazyRecorder
-from backfill_assets.application.subjects import Run
+from backfill_assets.application.requests import Run
 from backfill_assets.core.errors import BackfillError, Unrecorded
 from backfill_assets.core.progress import Listener, Progress, no_listener, waiting
 from backfill_assets.core.settings import Settings

@@ -13,7 +13,7 @@ from dagster import AssetKey, DagsterInstance, Failure
 
 from backfill_assets.application.execute import Executed, execute
 from backfill_assets.application.parts import Part
-from backfill_assets.application.subjects import Run
+from backfill_assets.application.requests import Run
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.lease import this_process
 from backfill_assets.core.progress import Listener, no_listener

@@ -20,7 +20,7 @@ from dagster import AssetKey, AssetMaterialization, AssetObservation, DagsterIns
 from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.subjects import Run
+from backfill_assets.application.requests import Run
 from backfill_assets.core.errors import Unexpected
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.settings import Settings

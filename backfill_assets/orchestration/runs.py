@@ -20,7 +20,7 @@ from dagster import AssetExecutionContext, AssetObservation, Failure, OpExecutio
 from backfill_assets.application.follow import is_taken_on
 from backfill_assets.application.plan import plan
 from backfill_assets.application.plan_load import plan_load
-from backfill_assets.application.subjects import Run
+from backfill_assets.application.requests import Run
 from backfill_assets.application.upkeep import find_run
 from backfill_assets.core.errors import BackfillError, Refused, Retryable
 from backfill_assets.core.people import FOLLOWER, require_person

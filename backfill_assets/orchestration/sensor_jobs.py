@@ -41,8 +41,8 @@ from backfill_assets.application.freeze import frozen_text
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
+from backfill_assets.application.requests import restatement_of
 from backfill_assets.application.sensor_work import approved, remember, stopped, stuck_text
-from backfill_assets.application.subjects import subject_of
 from backfill_assets.capture.drop_folder import DroppedFile
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.people import LIVE as BY
@@ -78,7 +78,7 @@ class SensorJob:
 
 
 def _publish(ws: Workspace, acting: Acting, subject: str) -> str:
-    named = subject_of(ws, subject)
+    named = restatement_of(ws, subject)
     named.publish(acting)
     return f"{subject} is {named.document().record.state}."
 

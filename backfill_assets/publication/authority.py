@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from backfill_assets.core.errors import BackfillError, InvalidReference, MissingInput, NotApproved
 from backfill_assets.core.people import ApproverNotAPerson, require_person, same_name
@@ -29,8 +29,8 @@ from backfill_assets.ledger.candidates import gates_of
 from backfill_assets.ledger.captures import CaptureRecord
 from backfill_assets.ledger.errors import NeedsAnother
 from backfill_assets.ledger.findings import BreakdownCell, GateResult, RowChanges
-from backfill_assets.ledger.records import ApprovalGrounds, ReplayRecord, RunRecord, SetRecord
-from backfill_assets.ledger.sets import members_of
+from backfill_assets.ledger.records import ApprovalGrounds, ReplayRecord, RunRecord
+from backfill_assets.ledger.requests import AskedRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, ApprovalState, AskedKind, RunState
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
@@ -38,6 +38,7 @@ from backfill_assets.planning.kept import EXPIRE
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, CauseKind
 from backfill_assets.planning.policy import Cause, Demand, Policy, demand
 from backfill_assets.planning.safeguards import LEAVE, NO_PERMIT, Agreed, AgreedTerms, Safeguard
+from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.approvers import WHO_APPROVES, Approvers
 from backfill_assets.publication.errors import (
     ApprovalNotValid,
@@ -411,18 +412,41 @@ def open_comments(tx: ReadTransaction, run: RunRecord) -> Sequence[GateResult]:
 
 
 @reads_approvers
-def approve_run(ws: Workspace, run_id: str, *, by: str, note: str, place: str = "") -> RunRecord:
-    """Records that an authorized person approves exactly this manifest."""
+def approve(ws: Workspace, name: str, *, by: str, note: str, place: str = "") -> None:
+    """Records that an authorized person agrees to exactly what was asked for; of a set, to every run of it.
+
+    Args:
+        ws: The workspace.
+        name: The id of the run, set, act, capture or replay.
+        by: The approver.
+        note: The grounds of the approval, in their words.
+        place: Where they agreed, when that is known.
+
+    Raises:
+        UnknownName: There is none of this id.
+        NotApproved: The person is the requester, no person, or not in a group that the policy names.
+        IllegalTransition: It is approved already, needs no approval, cannot be published any more, or has ended.
+    """
     with ws.ledger.write() as tx:
-        run = tx.runs.get(run_id)
-        its_set = tx.sets.of_run(run_id)
-        if its_set and its_set.manifest.phases and its_set.manifest.phases.each:
-            grounds = renewed_grounds(ws, tx, run, by)
-            tx.sets.approve_phase(run_id, by=by, note=note, place=place, grounds=grounds)
-            return tx.runs.get(run_id)
-        grounds = None if run.manifest.member_of else renewed_grounds(ws, tx, run, by)
-        tx.approvals.approve(run_id, by=by, note=note, place=place, grounds=grounds)
-        return tx.runs.get(run_id)
+        grounds: Mapping[str, ApprovalGrounds | None] = {}
+        if AskedKind.of_id(name):
+            require_may_approve(ws, tx, tx.requests.asked(name), by)
+        else:
+            grounds = _grounds_to_approve(ws, tx, name, by)
+        tx.requests.approve(name, by=by, note=note, place=place, grounds=grounds)
+
+
+def _grounds_to_approve(
+    ws: Workspace, tx: WriteTransaction, name: str, by: str
+) -> Mapping[str, ApprovalGrounds | None]:
+    """Why the person may approve the runs of a restatement, by run; those that readers see already are left out."""
+    runs = tx.requests.runs(name)
+    if not is_set(name):
+        of_set = tx.sets.of_run(name)
+        if of_set and not (of_set.manifest.phases and of_set.manifest.phases.each):
+            return {}
+        return {run.run_id: renewed_grounds(ws, tx, run, by) for run in runs}
+    return {run.run_id: renewed_grounds(ws, tx, run, by) for run in runs if run.state not in VISIBLE}
 
 
 def renewed_grounds(ws: Workspace, tx: WriteTransaction, run: RunRecord, by: str) -> ApprovalGrounds | None:
@@ -432,36 +456,8 @@ def renewed_grounds(ws: Workspace, tx: WriteTransaction, run: RunRecord, by: str
     found = None if loaded is None else _grounds(ws, loaded, asked.groups, by)
     is_void = run.approval is ApprovalState.APPROVED and not has_valid_approval(ws, run, asked)
     if is_void and run.state not in VISIBLE:
-        tx.approvals.withdraw(run.run_id, by=by, reason=f"the approval by {run.approved_by} is no longer valid")
+        tx.requests.withdraw_approval(run.run_id, by=by, reason=f"the approval by {run.approved_by} is no longer valid")
     return found
-
-
-@reads_approvers
-def approve_set(ws: Workspace, set_id: str, *, by: str, note: str, place: str = "") -> SetRecord:
-    """Records that a person who may approve every run of a set approves exactly this set."""
-    with ws.ledger.write() as tx:
-        members = members_of(tx.runs, tx.sets.get(set_id))
-        grounds = {run.run_id: renewed_grounds(ws, tx, run, by) for run in members if run.state not in VISIBLE}
-        tx.sets.approve(set_id, by=by, note=note, place=place, grounds=grounds)
-        return tx.sets.get(set_id)
-
-
-AskedRecord: TypeAlias = ActRecord | CaptureRecord | ReplayRecord
-
-
-def asked(tx: ReadTransaction, name: str) -> AskedRecord:
-    """The act, capture or replay that has an id.
-
-    Raises:
-        UnknownName: There is none.
-    """
-    match AskedKind.of_id(name):
-        case AskedKind.ACT:
-            return tx.acts.get(name)
-        case AskedKind.CAPTURE:
-            return tx.captures.get(name)
-        case _:
-            return tx.replays.get(name)
 
 
 def asked_demand(ws: Workspace, tx: ReadTransaction, record: AskedRecord) -> Demand:
@@ -510,20 +506,6 @@ def demand_to_ask(
         loosened=loosened,
         surely=surely,
     )
-
-
-@reads_approvers
-def approve_asked(ws: Workspace, name: str, *, by: str, note: str) -> None:
-    """Records that an authorized person agrees to exactly what was asked for.
-
-    Raises:
-        UnknownName: There is none of this id.
-        NotApproved: The person is the requester, no person, or not in a group that the policy names.
-        IllegalTransition: It is approved already, needs no approval, or has ended.
-    """
-    with ws.ledger.write() as tx:
-        require_may_approve(ws, tx, asked(tx, name), by)
-        tx.approvals.approve_asked(name, by=by, note=note)
 
 
 def require_may_approve(ws: Workspace, tx: ReadTransaction, record: AskedRecord, person: str) -> None:

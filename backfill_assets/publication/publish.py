@@ -65,7 +65,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
         asked = Publishing(ws=ws, tx=tx, run=run)
         require_none(obstacles(asked, slow=False))
         if asked.demand.policy and run.approval is ApprovalState.DRAFT and run.state is RunState.PASSED:
-            tx.approvals.approve_by_policy(run_id, policy=asked.demand.policy)
+            tx.requests.approve_by_policy(run_id, policy=asked.demand.policy)
         intent = intent_of(ws, tx, run, by=by)
         tx.publications.begin(intent, actor=by, lease=_lease_of(ws, intent))
     ws.reached(Point.SWAP_INTENDED)

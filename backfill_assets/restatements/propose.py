@@ -165,7 +165,7 @@ def _end(
     if open_now.keys() != open_sets_now or not all(draft and draft.is_replaceable for draft in drafts):
         raise _OthersWereFaster
     for name in ending:
-        tx.sets.replace_draft(name, actor=by, why=_why_replaced(found, name, successor))
+        tx.requests.replace_draft(name, actor=by, why=_why_replaced(found, name, successor))
 
 
 def _successor(found: Situation, name: str) -> int:

@@ -34,7 +34,7 @@ from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import days_between
 from backfill_assets.planning.reads import output_days, reads_of
 from backfill_assets.planning.request import AskedLimits, PlanRequest
-from backfill_assets.publication.authority import approve_run
+from backfill_assets.publication.authority import approve
 from backfill_assets.testing.values import Rows, columns_given, in_json, typed_rows
 from backfill_assets.transforms.apply import apply_transform
 from backfill_assets.transforms.definitions import Sources
@@ -231,7 +231,7 @@ class DomainKit:
 
     def approve(self, run_id: str) -> None:
         """Approves a run."""
-        approve_run(self.ws, run_id, by=self.agrees, note="")
+        approve(self.ws, run_id, by=self.agrees, note="")
 
     def publish(self, run_id: str) -> PublicationRecord:
         """Publishes a run. A gate that has not passed refuses it."""

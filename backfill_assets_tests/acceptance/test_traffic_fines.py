@@ -387,7 +387,7 @@ def test_one_corrected_event_moves_only_the_days_and_months_whose_rows_really_ch
     for member in planned.manifest.members:
         operations.stage(ws, member.run_id, actor="ana")
         operations.gate(ws, member.run_id, actor="ana")
-    operations.approve_set(ws, planned.manifest.set_id, by="ben")
+    operations.approve(ws, planned.manifest.set_id, by="ben")
     operations.publish_set(ws, planned.manifest.set_id, by="ben")
     for table, partitions, changed in (
         (SILVER, part.reached, part.changed),

@@ -128,7 +128,7 @@ def restated(ws: Workspace) -> PlannedSet:
     for member in planned.manifest.members:
         operations.stage(ws, member.run_id, actor="ana")
         operations.gate(ws, member.run_id, actor="ana")
-    operations.approve_set(ws, planned.manifest.set_id, by="ben")
+    operations.approve(ws, planned.manifest.set_id, by="ben")
     operations.publish_set(ws, planned.manifest.set_id, by="ben")
     return planned
 

@@ -174,7 +174,7 @@ def test_a_late_event_restated_from_a_snapshot_gives_what_a_cold_start_gives(
     operations.stage(ws, manifest.run_id, actor="ana")
     staged_s = time.monotonic() - began
     operations.gate(ws, manifest.run_id, actor="ana")
-    operations.approve_set(ws, set_id, by="ben")
+    operations.approve(ws, set_id, by="ben")
     operations.publish_set(ws, set_id, by="ben")
     late_s = time.monotonic() - began
     assert manifest.base is not None

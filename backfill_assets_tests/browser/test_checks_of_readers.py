@@ -58,7 +58,7 @@ def seen(browsing: BrowserContext, tmp_path_factory: pytest.TempPathFactory) -> 
         DagsterRecorder(hand.ws.settings, lambda: instance).catch_up(hand.ws)
     approved, other = (hand.silver({DAY: amount}, gates=gates) for amount in (30, 40))
     with hand.ws.ledger.write() as tx:
-        tx.approvals.withdraw(other, by="ben", reason="not yet")
+        tx.requests.withdraw_approval(other, by="ben", reason="not yet")
     program, folder = (sys.executable, "-m", "dagster", "dev"), tmp_path_factory.mktemp("dagster")
     with dagster(*program, port=free_port(), environment=shop_environment(home), folder=folder) as address:
         pages = DagsterPages(page=browsing.new_page(), address=address)

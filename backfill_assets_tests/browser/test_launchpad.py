@@ -43,7 +43,7 @@ def waiting(browsing: BrowserContext, tmp_path_factory: pytest.TempPathFactory) 
     hand = open_by_hand(home)
     run_id = hand.silver({date(2026, 1, 6): 30})
     with hand.ws.ledger.write() as tx:
-        tx.approvals.withdraw(run_id, by="ben", reason="not yet")
+        tx.requests.withdraw_approval(run_id, by="ben", reason="not yet")
     program, folder = (sys.executable, "-m", "dagster", "dev"), tmp_path_factory.mktemp("dagster")
     with dagster(*program, port=free_port(), environment=shop_environment(home), folder=folder) as address:
         yield Waiting(hand=hand, run_id=run_id, pages=DagsterPages(page=browsing.new_page(), address=address))

@@ -49,7 +49,7 @@ def _handle(scene: Scene) -> DeltaTable:
 
 def _withdraw(scene: Scene) -> None:
     with scene.ws.ledger.write() as writer:
-        writer.approvals.withdraw("backfill", by="ben", reason="second thoughts")
+        writer.requests.withdraw_approval("backfill", by="ben", reason="second thoughts")
 
 
 def _cancel_follow_ups(scene: Scene) -> None:
@@ -63,7 +63,7 @@ def _again(scene: Scene) -> None:
     """A published set is rolled back, agreed to once more, and published once more."""
     rollback_set(scene.ws, EQUAL_SET_ID, by="ben", reason="second thoughts")
     with scene.ws.ledger.write() as writer:
-        writer.sets.approve(EQUAL_SET_ID, by="ben")
+        writer.requests.approve(EQUAL_SET_ID, by="ben")
     publish_set(scene.ws, EQUAL_SET_ID, by="ben")
 
 

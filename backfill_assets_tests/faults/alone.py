@@ -28,8 +28,8 @@ from backfill_assets.application.follow import follow
 from backfill_assets.application.live import live
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.requests import restatement_of
 from backfill_assets.application.sensor_work import approved
-from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.people import PUBLISHER
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import DerivedTable, Domain, Gate, Policy, days, warm_up_proof
@@ -195,12 +195,12 @@ class Alone(Teller):
 
     def approves(self, ws: Workspace) -> str:
         chosen, name = self._pick(RunState.PASSED, RunState.PLANNED, RunState.ROLLED_BACK), self.chance.choice(NAMES)
-        subject_of(ws, chosen).approve(by=name, note="fine")
+        restatement_of(ws, chosen).approve(by=name, note="fine")
         return f"approve {chosen} by {name!r}"
 
     def publishes(self, ws: Workspace) -> str:
         chosen, name = self._pick(RunState.PASSED, RunState.ROLLED_BACK), self.chance.choice(NAMES)
-        subject_of(ws, chosen).publish(self._acting(name))
+        restatement_of(ws, chosen).publish(self._acting(name))
         return f"publish {chosen} by {name!r}"
 
     def rolls_back(self, ws: Workspace) -> str:
@@ -221,7 +221,7 @@ class Alone(Teller):
     def publish_approved(self, ws: Workspace) -> str:
         names = approved(ws)
         for name in names:
-            subject_of(ws, name).publish(self._acting(PUBLISHER))
+            restatement_of(ws, name).publish(self._acting(PUBLISHER))
         return f"publish approved {names}"
 
     # --------------------------------------------------------------------------------------- what two people agree to
@@ -246,7 +246,7 @@ class Alone(Teller):
         set_id = self.chance.choice(found)
         for run_id in self._runs_of(set_id):
             self._carry(ws, run_id)
-        operations.approve_set(ws, set_id, by="cara")
+        operations.approve(ws, set_id, by="cara")
         operations.publish_set(ws, set_id, by="ana")
         return f"agree {set_id}"
 
@@ -401,7 +401,7 @@ class Alone(Teller):
 
     def _rolls_back(self, ws: Workspace, name: str) -> str:
         chosen, with_dependents = self._pick(RunState.PUBLISHED), self.chance.random() < 0.5
-        subject_of(ws, chosen).rollback(self._acting(name), reason="mine", with_dependents=with_dependents)
+        restatement_of(ws, chosen).rollback(self._acting(name), reason="mine", with_dependents=with_dependents)
         return f"roll back {chosen} by {name!r}"
 
     def _lands(self, ws: Workspace, some: Sequence[Order]) -> str:

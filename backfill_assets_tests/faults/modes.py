@@ -16,7 +16,7 @@ from backfill_assets.ledger.states import ActState, RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.publication import table_acts
-from backfill_assets.publication.authority import approve_asked
+from backfill_assets.publication.authority import approve
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published
 from backfill_assets_tests.support import operations
@@ -94,7 +94,7 @@ def _asked(shop: Shop) -> Notes:
     operations.gate(ws, run_id, actor="ana")
     operations.publish(ws, run_id, by="ana")
     act_id = shadow.cut_over(ws, V2, by="ana", reason="it is better").act.act_id
-    approve_asked(ws, act_id, by="ben", note="agreed")
+    approve(ws, act_id, by="ben", note="agreed")
     return {"act": act_id}
 
 

@@ -32,7 +32,7 @@ import pytest
 from typer.testing import CliRunner
 
 from backfill_assets.application.recorder import Unrecorded
-from backfill_assets.application.subjects import named
+from backfill_assets.application.requests import request_of
 from backfill_assets.cli import answers, app
 from backfill_assets.cli.session import Surroundings
 from backfill_assets.core.errors import BackfillError, Unexpected
@@ -214,7 +214,7 @@ class Walker:
             return None
         with terminal.opened() as ws:
             try:
-                document: Any = named(ws, typed.argv[1]).document()
+                document: Any = request_of(ws, typed.argv[1]).document()
             except BackfillError:
                 return None
             return getattr(document, "next_step", None) or getattr(getattr(document, "run", None), "next_step", None)

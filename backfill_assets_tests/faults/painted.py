@@ -19,13 +19,12 @@ from dagster._core.loader import LoadingContextForTest
 from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
 
 from backfill_assets.application import shadow
-from backfill_assets.application.asked import Asked
 from backfill_assets.application.follow import follow
 from backfill_assets.application.parts import STAGED_AND_GATED
 from backfill_assets.application.plan import plan_expiry, plan_phases
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
-from backfill_assets.application.subjects import subject_of
+from backfill_assets.application.requests import request_of, restatement_of
 from backfill_assets.core.errors import LeavesOrphans
 from backfill_assets.domain import Domain, Kept, Table, expression
 from backfill_assets.ledger.records import PartitionVersion
@@ -41,7 +40,7 @@ from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
-from backfill_assets.publication.authority import approve_asked
+from backfill_assets.publication.authority import approve
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.story import DOMAIN
 from backfill_assets_tests.faults.paper import without_spark
@@ -94,7 +93,7 @@ class Painter(Teller):
             run_id = operations.plan(self.ws, request).manifest.run_id
             self._carry(self.ws, run_id)
             operations.approve(self.ws, run_id, by="ben")
-            subject_of(self.ws, run_id).publish(self.acting)
+            restatement_of(self.ws, run_id).publish(self.acting)
         self.follow(self.ws)
 
     # ------------------------------------------------------------------------------------- what commands do, recorded
@@ -102,12 +101,12 @@ class Painter(Teller):
     def load(self, ws: Workspace, what: str = "load") -> str:
         run = operations.plan_load(ws, "bronze.orders", partitions=None, by="ana", reason="landed")
         if run is not None:
-            subject_of(ws, run.run_id).stage(self.acting)
+            restatement_of(ws, run.run_id).stage(self.acting)
         return what
 
     def publish(self, ws: Workspace) -> str:
         chosen = self._pick(RunState.PASSED, RunState.ROLLED_BACK)
-        subject_of(ws, chosen).publish(self.acting)
+        restatement_of(ws, chosen).publish(self.acting)
         return f"publish {chosen}"
 
     def all_the_way(self, ws: Workspace) -> str:
@@ -115,16 +114,16 @@ class Painter(Teller):
         if not name.startswith("plan:"):
             for run_id in self._runs_of(name):
                 self._carry(ws, run_id)
-            (operations.approve_set if operations.is_set(name) else operations.approve)(ws, name, by="ben")
-            subject_of(ws, name).publish(self.acting)
+            operations.approve(ws, name, by="ben")
+            restatement_of(ws, name).publish(self.acting)
         return f"plan, run, approve and publish {name}"
 
     def roll_back(self, ws: Workspace) -> str:
         chosen = self._pick(RunState.PUBLISHED)
         try:
-            subject_of(ws, chosen).rollback(self.acting, reason="second thoughts", with_dependents=False)
+            restatement_of(ws, chosen).rollback(self.acting, reason="second thoughts", with_dependents=False)
         except LeavesOrphans:
-            subject_of(ws, chosen).rollback(self.acting, reason="second thoughts", with_dependents=True)
+            restatement_of(ws, chosen).rollback(self.acting, reason="second thoughts", with_dependents=True)
         return f"roll back {chosen}"
 
     def follow(self, ws: Workspace) -> str:
@@ -163,8 +162,8 @@ class Painter(Teller):
         set_id = plan_phases(ws, request, AskedPhases(count=2, terms=Phases())).manifest.set_id
         for run_id in self._runs_of(set_id):
             self._carry(ws, run_id)
-        operations.approve_set(ws, set_id, by="ben")
-        subject_of(ws, set_id).publish(self.acting)
+        operations.approve(ws, set_id, by="ben")
+        restatement_of(ws, set_id).publish(self.acting)
         return f"plan {set_id} in phases, and publish the first"
 
     def cut_over(self, ws: Workspace) -> str:
@@ -172,10 +171,10 @@ class Painter(Teller):
         with ws.ledger.read() as tx:
             asked = V2 if tx.acts.shown("silver.colours") != V2 else "silver.colours"
         act_id = shadow.cut_over(ws, asked, by="ana", reason="it is better").act.act_id
-        approve_asked(ws, act_id, by="ben", note="agreed")
-        Asked(ws, act_id).publish(self.acting)
+        approve(ws, act_id, by="ben", note="agreed")
+        request_of(ws, act_id).publish(self.acting)
         if self.chance.random() < 0.5:
-            Asked(ws, act_id).rollback(self.acting, reason="second thoughts", with_dependents=False)
+            request_of(ws, act_id).rollback(self.acting, reason="second thoughts", with_dependents=False)
             return f"show {asked}, and undo it"
         return f"show {asked}"
 
@@ -185,14 +184,14 @@ class Painter(Teller):
         run_id = operations.plan(ws, request).manifest.run_id
         self._carry(ws, run_id)
         operations.approve(ws, run_id, by="ben")
-        subject_of(ws, run_id).publish(self.acting)
+        restatement_of(ws, run_id).publish(self.acting)
         return f"publish {run_id} beside"
 
     def expire(self, ws: Workspace) -> str:
         """The snapshots that gold does not keep expire."""
         run_id = plan_expiry(ws, EXPIRES, reason="retention", by="ana").manifest.run_id
         operations.approve(ws, run_id, by="ben")
-        subject_of(ws, run_id).publish(self.acting)
+        restatement_of(ws, run_id).publish(self.acting)
         return f"let {run_id} expire"
 
     @property

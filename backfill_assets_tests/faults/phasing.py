@@ -25,7 +25,7 @@ def _one_of_three(shop: Shop) -> Notes:
         operations.stage(shop.ws, member.run_id, actor="ana")
         operations.gate(shop.ws, member.run_id, actor="ana")
     set_id = planned.manifest.set_id
-    operations.approve_set(shop.ws, set_id, by="ben")
+    operations.approve(shop.ws, set_id, by="ben")
     operations.publish_set(shop.ws, set_id, by="ben")
     return {"set": set_id}
 
@@ -55,7 +55,7 @@ def _completed(shop: Shop, notes: Notes) -> None:
             return
         assert record.state is SetState.PARTLY_PUBLISHED, record.state
         if any(run.approval is ApprovalState.DRAFT for run in runs):
-            operations.approve_set(shop.ws, notes["set"], by="ben")
+            operations.approve(shop.ws, notes["set"], by="ben")
         _publish(shop.ws, notes)
 
 

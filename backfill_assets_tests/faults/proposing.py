@@ -38,7 +38,7 @@ def _published(shop: Shop, notes: Notes) -> None:
         for member in record.manifest.members:
             operations.stage(shop.ws, member.run_id, actor="ana")
             operations.gate(shop.ws, member.run_id, actor="ana")
-        operations.approve_set(shop.ws, record.set_id, by="ben")
+        operations.approve(shop.ws, record.set_id, by="ben")
         operations.publish_set(shop.ws, record.set_id, by="ben")
         report = propose(shop.ws, by="propose")
     assert (report.proposed, report.open, report.replaced, report.waiting) == ((), (), (), ())

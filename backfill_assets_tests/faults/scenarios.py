@@ -199,7 +199,7 @@ def _ready_after(shop: Shop, sales: Sequence[Mapping[str, object]]) -> Notes:
     assert isinstance(planned, PlannedSet)
     for member in planned.manifest.members:
         shop.staged(member.run_id)
-    operations.approve_set(shop.ws, planned.manifest.set_id, by="ben")
+    operations.approve(shop.ws, planned.manifest.set_id, by="ben")
     return {"set": planned.manifest.set_id}
 
 
@@ -218,7 +218,7 @@ def _visible_half_equal_set(shop: Shop) -> Notes:
 def _half_equal_set_agreed_again(shop: Shop) -> Notes:
     notes = _visible_half_equal_set(shop)
     operations.rollback_set(shop.ws, notes["set"], by="ben", reason="second thoughts")
-    operations.approve_set(shop.ws, notes["set"], by="ben")
+    operations.approve(shop.ws, notes["set"], by="ben")
     return notes
 
 
@@ -233,7 +233,7 @@ def _published_set(shop: Shop, notes: Notes) -> None:
             members = reader.sets.get(notes["set"]).manifest.members
             is_draft = any(reader.runs.get(m.run_id).approval is ApprovalState.DRAFT for m in members)
         if is_draft:
-            operations.approve_set(shop.ws, notes["set"], by="ben")
+            operations.approve(shop.ws, notes["set"], by="ben")
         _publish_set(shop.ws, notes)
 
 

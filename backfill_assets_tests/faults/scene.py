@@ -255,7 +255,7 @@ class Scene:
         """Ben approves a run that has no approval."""
         with self.ws.ledger.write() as writer:
             if writer.runs.get(run_id).approval is ApprovalState.DRAFT:
-                writer.approvals.approve(run_id, by="ben")
+                writer.requests.approve(run_id, by="ben")
 
     def plan(self, run_id: str) -> Manifest:
         """A manifest without inputs: what a run was computed from is not what is raced for here."""
@@ -314,7 +314,7 @@ def _add_set(ws: Workspace, set_id: str, manifests: Iterable[Manifest]) -> None:
     )
     with ws.ledger.write() as writer:
         writer.sets.add(manifest, actor="ana")
-        writer.sets.approve(set_id, by="ben")
+        writer.requests.approve(set_id, by="ben")
 
 
 def open_home(home: Path, ledger_url: str | None = None) -> Workspace:

@@ -148,8 +148,7 @@ class Teller:
     def approve(self, ws: Workspace) -> str:
         """Ben agrees."""
         chosen = self._pick(RunState.PASSED, RunState.PLANNED, RunState.ROLLED_BACK)
-        approve = operations.approve_set if operations.is_set(chosen) else operations.approve
-        approve(ws, chosen, by="ben")
+        operations.approve(ws, chosen, by="ben")
         return f"approve {chosen}"
 
     def publish(self, ws: Workspace) -> str:
@@ -166,7 +165,7 @@ class Teller:
             return name
         for run_id in self._runs_of(name):
             self._carry(ws, run_id)
-        (operations.approve_set if operations.is_set(name) else operations.approve)(ws, name, by="ben")
+        operations.approve(ws, name, by="ben")
         (operations.publish_set if operations.is_set(name) else operations.publish)(ws, name, by="ben")
         return f"plan, run, approve and publish {name}"
 

@@ -51,7 +51,7 @@ class Guard(StrEnum):
     LEASE_LEFT_ALONE = "ledger.leases.LeaseReads.require_free: a run is not taken from a process whose lease lasts"
     LEASE_RENEWED = "core.lease.renewed: a working process renews its lease"
     LEASE_GIVEN_UP = "application.recover._computation: a run whose lease has ended is given up"
-    CANCEL_UNSEEN = "ledger.runs.cancel_run: what is being published is not cancelled"
+    CANCEL_UNSEEN = "ledger.runs.end_run: what is being published is not cancelled"
     CANCELLED_IS_FINAL = "ledger.states.TRANSITIONS: nothing follows CANCELLED"
 
     @property

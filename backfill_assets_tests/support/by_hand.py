@@ -58,7 +58,7 @@ class Hand:
             writer.runs.add(manifest, actor="ana")
         self.stage(run_id, amounts)
         with self.ws.ledger.write() as writer:
-            writer.approvals.approve(run_id, by="ben")
+            writer.requests.approve(run_id, by="ben")
         return run_id
 
     def set_of(self, amounts: Mapping[date, int]) -> str:

@@ -211,7 +211,7 @@ def make_publishable(ledger: Ledger, run_id: str, *, table: str = TABLE, days: I
     stage(ledger, run_id, chosen)
     gate(ledger, run_id, chosen)
     with ledger.write() as writer:
-        writer.approvals.approve(run_id, by="Bob")
+        writer.requests.approve(run_id, by="Bob")
 
 
 def publication_of(

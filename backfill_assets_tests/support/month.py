@@ -50,7 +50,7 @@ def planned_set(shop: Shop, *, days: DayRange | None = None, stale: bool = False
 
 def ready_set(shop: Shop, planned: PlannedSet) -> str:
     """The set, staged, gated and approved."""
-    operations.approve_set(shop.ws, planned.manifest.set_id, by="ben")
+    operations.approve(shop.ws, planned.manifest.set_id, by="ben")
     for member in planned.manifest.members:
         shop.staged(member.run_id)
     return planned.manifest.set_id

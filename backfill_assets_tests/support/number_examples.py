@@ -68,7 +68,7 @@ def gated(ws: Workspace, run_id: str, table: str, days: Iterable[date], number: 
         writer.candidates.record_gates(run_id, candidates, results, actor="runner", attempt="a1")
         writer.runs.move(run_id, RunState.PASSED, actor="runner", attempt="a1")
     with ledger.write() as writer:
-        writer.approvals.approve(run_id, by="Bob")
+        writer.requests.approve(run_id, by="Bob")
     return candidates
 
 

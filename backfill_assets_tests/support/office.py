@@ -79,7 +79,7 @@ class Office:
         assert isinstance(planned, PlannedSet)
         for member in planned.manifest.members:
             assert self.gated(member.run_id) is RunState.PASSED
-        operations.approve_set(self.ws, planned.manifest.set_id, by="ben")
+        operations.approve(self.ws, planned.manifest.set_id, by="ben")
         operations.publish_set(self.ws, planned.manifest.set_id, by="ben")
         with self.ws.ledger.read() as tx:
             records = [tx.publications.records(run_id=m.run_id)[-1] for m in planned.manifest.members]

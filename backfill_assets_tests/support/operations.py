@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.application import land as landings
-from backfill_assets.application import subjects
+from backfill_assets.application import requests
 from backfill_assets.application.execute import execute, require_ready
 from backfill_assets.application.follow import asked_follow_ups, cancel_follow_ups, plan_follow_ups
 from backfill_assets.application.land import land
@@ -15,7 +15,7 @@ from backfill_assets.application.parts import Part, stages
 from backfill_assets.application.plan import plan, plan_set
 from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recover import recover
-from backfill_assets.application.subjects import Run, subject_of
+from backfill_assets.application.requests import Run, restatement_of
 from backfill_assets.application.terms import present_terms
 from backfill_assets.application.upkeep import find_run
 from backfill_assets.candidates.evaluate import Evaluated
@@ -46,7 +46,6 @@ from backfill_assets.workspace import Workspace
 
 __all__ = [
     "approve",
-    "approve_set",
     "asked_follow_ups",
     "cancel",
     "cancel_follow_ups",
@@ -130,16 +129,12 @@ def restore(ws: Workspace, source: str, import_id: str, *, by: str, reason: str)
     return withdrawals.restore(landing(ws, source, by=by), import_id, {}, reason=reason)
 
 
-def approve(ws: Workspace, run_id: str, *, by: str, note: str = "") -> RunRecord:
-    return authority.approve_run(ws, run_id, by=by, note=note)
-
-
-def approve_set(ws: Workspace, set_id: str, *, by: str, note: str = "") -> SetRecord:
-    return authority.approve_set(ws, set_id, by=by, note=note)
+def approve(ws: Workspace, name: str, *, by: str, note: str = "") -> None:
+    authority.approve(ws, name, by=by, note=note)
 
 
 def cancel(ws: Workspace, name: str, *, by: str, reason: str) -> None:
-    subject_of(ws, name).cancel(by=by, reason=reason)
+    restatement_of(ws, name).cancel(by=by, reason=reason)
 
 
 def run_named(ws: Workspace, run_id: str) -> RunRecord:
@@ -152,7 +147,7 @@ def state_of(ws: Workspace, run_id: str) -> RunState:
 
 def erase_samples(ws: Workspace, name: str, *, by: str, reason: str) -> int:
     """How many samples of a run or a set were erased."""
-    return subjects.erase_samples(subject_of(ws, name), by=by, reason=reason).erased
+    return requests.erase_samples(restatement_of(ws, name), by=by, reason=reason).erased
 
 
 def publish_set(ws: Workspace, set_id: str, *, by: str, publish: sets.PublishOne | None = None) -> SetRecord:

@@ -114,7 +114,7 @@ def published(ws: Workspace, planned: Plan) -> str:
 
 def published_set(ws: Workspace, planned: PlannedSet) -> str:
     set_id = planned.manifest.set_id
-    operations.approve_set(ws, set_id, by="ben")
+    operations.approve(ws, set_id, by="ben")
     for each in planned.plans:
         operations.stage(ws, each.manifest.run_id, actor="ana")
         operations.gate(ws, each.manifest.run_id, actor="ana")

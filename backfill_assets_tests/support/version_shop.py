@@ -14,7 +14,7 @@ from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.domain import DerivedTable, Domain, Policy
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication import table_acts
-from backfill_assets.publication.authority import approve_asked
+from backfill_assets.publication.authority import approve
 from backfill_assets.report.versions import ResolvedTable
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
@@ -77,7 +77,7 @@ class VersionShop(Shop):
     def cut_over(self, table: str = V2) -> str:
         """A cut-over that ben agrees to, and that is done."""
         act_id = self.asked(table)
-        approve_asked(self.ws, act_id, by="ben", note="agreed")
+        approve(self.ws, act_id, by="ben", note="agreed")
         table_acts.carry_out(self.ws, act_id, by="ben")
         return act_id
 

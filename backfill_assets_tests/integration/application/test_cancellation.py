@@ -46,12 +46,12 @@ from backfill_assets_tests.support.ledger_examples import (
 )
 from backfill_assets_tests.support.shop import OUTPUT, RECENT, Shop, sale
 
-SET_ID = "set-1"
+SET_ID = "set.1"
 
 
 def cancel(ledger: Ledger, run_id: str = "bf-1", *, by: str = "ben") -> None:
     with ledger.write() as writer:
-        writer.runs.cancel(run_id, by=by, reason="not wanted")
+        writer.requests.cancel(run_id, by=by, reason="not wanted")
 
 
 def in_state(ledger: Ledger, state: RunState) -> None:
@@ -128,8 +128,8 @@ def everything_else() -> list[Callable[[WriteTransaction], object]]:
     return [
         lambda w: w.runs.take("bf-1", RunState.STAGING, actor="ann", attempt="a2"),
         lambda w: w.runs.take("bf-1", RunState.GATING, actor="ann", attempt="a2"),
-        lambda w: w.approvals.approve("bf-1", by="Cleo"),
-        lambda w: w.approvals.approve_by_policy("bf-1", policy="live"),
+        lambda w: w.requests.approve("bf-1", by="Cleo"),
+        lambda w: w.requests.approve_by_policy("bf-1", policy="live"),
         lambda w: w.publications.begin(publication_of(w, "bf-1"), actor="Bob"),
         lambda w: w.runs.give_up("bf-1", actor="ops", note="gone", now=True),
     ]
@@ -166,7 +166,7 @@ def test_a_cancellation_needs_a_person_and_a_reason(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     for by, reason in (("", "why not"), ("ben", " "), ("ben", "two\nlines")):
         with pytest.raises(Refused), ledger.write() as writer:
-            writer.runs.cancel("bf-1", by=by, reason=reason)
+            writer.requests.cancel("bf-1", by=by, reason=reason)
 
 
 def a_set(ledger: Ledger) -> None:
@@ -193,7 +193,7 @@ def a_set(ledger: Ledger) -> None:
 
 def cancel_set(ledger: Ledger) -> None:
     with ledger.write() as writer:
-        writer.sets.cancel(SET_ID, by="ben", reason="not wanted")
+        writer.requests.cancel(SET_ID, by="ben", reason="not wanted")
 
 
 def test_a_set_is_cancelled_as_a_whole_and_its_runs_only_with_it(ledger: Ledger) -> None:
@@ -211,7 +211,7 @@ def test_a_set_is_cancelled_as_a_whole_and_its_runs_only_with_it(ledger: Ledger)
     with pytest.raises(IllegalTransition, match="CANCELLED"):
         cancel_set(ledger)
     with pytest.raises(IllegalTransition, match="CANCELLED"), ledger.write() as writer:
-        writer.sets.approve(SET_ID, by="Cleo")
+        writer.requests.approve(SET_ID, by="Cleo")
     with pytest.raises(IllegalTransition, match="CANCELLED"), ledger.write() as writer:
         writer.sets.move(SET_ID, SetState.PUBLISHING, actor="Bob")
 

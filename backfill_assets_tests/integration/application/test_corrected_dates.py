@@ -135,7 +135,7 @@ def test_days_and_months_that_were_exchanged_are_planned_together_and_leave_noth
     for run in planned.plans:
         kit.stage(run.manifest.run_id)
         kit.gate(run.manifest.run_id)
-    operations.approve_set(right, set_id, by="ben")
+    operations.approve(right, set_id, by="ben")
     operations.publish_set(right, set_id, by="ben")
     assert seen(right, tmp_path, RAIN) == ROWS
     assert seen(right, tmp_path, DAYS) == fallen(built)

@@ -70,7 +70,7 @@ def ready_set(ws: Workspace) -> str:
     assert {member.table for member in planned.manifest.members} == set(SILVER)
     for member in planned.manifest.members:
         computed(ws, member.run_id)
-    operations.approve_set(ws, planned.manifest.set_id, by="ben")
+    operations.approve(ws, planned.manifest.set_id, by="ben")
     return planned.manifest.set_id
 
 

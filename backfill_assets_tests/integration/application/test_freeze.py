@@ -167,7 +167,7 @@ def test_a_set_that_has_begun_is_not_stopped_half_way_and_one_that_has_not_is_no
     named = hand.silver({date(2026, 1, 9): 1})
     begun, waits = (hand.set_of(dict.fromkeys(JANUARY, amount)) for amount in (11, 12))
     for set_id in (begun, waits):
-        operations.approve_set(hand.ws, set_id, by="ben")
+        operations.approve(hand.ws, set_id, by="ben")
     with hand.ws.ledger.write() as tx:
         tx.sets.move(begun, SetState.PUBLISHING, actor="ben")
     frozen(hand, SILVER, only=named)

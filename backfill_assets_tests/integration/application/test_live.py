@@ -239,7 +239,7 @@ def test_a_newest_day_to_which_a_key_of_a_published_day_moved_waits_until_that_o
     with shop.ws.ledger.read() as tx:
         (run_id,) = (member.run_id for member in tx.sets.get(found.set_id).manifest.members)
     shop.staged(run_id)
-    operations.approve_set(shop.ws, found.set_id, by="ben")
+    operations.approve(shop.ws, found.set_id, by="ben")
     operations.publish_set(shop.ws, found.set_id, by="ben")
     advanced(shop)
     assert newest(shop).manifest.partitions == (date(2026, 1, 10), *NEW[:2])

@@ -105,7 +105,7 @@ def blocked(shop: Shop, set_id: str) -> None:
 
 def publish(shop: Shop, set_id: str) -> None:
     staged(shop, set_id)
-    operations.approve_set(shop.ws, set_id, by="ben")
+    operations.approve(shop.ws, set_id, by="ben")
     operations.publish_set(shop.ws, set_id, by="ben")
 
 
@@ -249,8 +249,8 @@ def test_who_has_landed_a_file_cannot_approve_what_it_asks_for(shop: Shop) -> No
     assert record(shop, set_id).manifest.requested_by == "cleo", "who landed the last file asks for it"
     for name in ("ana", "cleo", "Ana"):
         with pytest.raises(NotApproved):
-            operations.approve_set(shop.ws, set_id, by=name)
-    operations.approve_set(shop.ws, set_id, by="ben")
+            operations.approve(shop.ws, set_id, by=name)
+    operations.approve(shop.ws, set_id, by="ben")
 
 
 @pytest.mark.long
@@ -265,7 +265,7 @@ def test_who_has_landed_a_file_cannot_approve_what_it_asks_for(shop: Shop) -> No
 def test_a_draft_that_a_person_has_begun_keeps_its_partitions(shop: Shop, begun: str, ends: str) -> None:
     set_id = proposed(shop)
     if begun == "approved":
-        operations.approve_set(shop.ws, set_id, by="ben")
+        operations.approve(shop.ws, set_id, by="ben")
     elif begun == "staged":
         staged(shop, set_id)
     else:
@@ -288,7 +288,7 @@ def test_the_rest_is_proposed_beside_what_is_approved(late: Shop) -> None:
     """Without gold, whose month all days of silver share."""
     shop = replace(late, ws=replace(late.ws, domain=replace(DOMAIN, derived=(recent_sales,))))
     first = proposed(shop)
-    operations.approve_set(shop.ws, first, by="ben")
+    operations.approve(shop.ws, first, by="ben")
     one_more(shop, "other", TENTH)
     found = propose(shop)
     assert days_of(one(found)) == [f"{SALES} 2026-02-10, 1 day"]
@@ -325,7 +325,7 @@ def test_what_is_proposed_again_after_a_rollback_names_the_set_that_only_needs_i
         assert [(each.set_id, each.reason) for each in found.rolled_back] == [(first, "too early")]
         (said,) = [said for said in map(text_of, propose_lines(found)) if "rolled back (too early)" in said]
         assert f"backfill approve {first}" in said
-    operations.approve_set(shop.ws, first, by="ben")
+    operations.approve(shop.ws, first, by="ben")
     operations.publish_set(shop.ws, first, by="ben")
     assert is_fresh(shop)
     assert propose(shop).rolled_back == ()
@@ -336,9 +336,9 @@ def test_what_is_proposed_again_after_a_rollback_names_the_set_that_only_needs_i
 
 def test_a_draft_is_not_replaced_once_it_was_approved_in_between(shop: Shop) -> None:
     set_id = proposed(shop)
-    operations.approve_set(shop.ws, set_id, by="ben")
+    operations.approve(shop.ws, set_id, by="ben")
     with pytest.raises(IllegalTransition, match="approved or staged meanwhile"), shop.ws.ledger.write() as tx:
-        tx.sets.replace_draft(set_id, actor="propose", why="a newer file")
+        tx.requests.replace_draft(set_id, actor="propose", why="a newer file")
     assert set_state(shop, set_id) is SetState.PENDING
 
 

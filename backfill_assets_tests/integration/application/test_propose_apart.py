@@ -103,7 +103,7 @@ def published_set(hand: Hand, set_id: str) -> None:
         members = tx.sets.get(set_id).manifest.members
     for member in members:
         hand.stage(member.run_id, {day: next(AMOUNTS) for day in DAYS})
-    operations.approve_set(hand.ws, set_id, by="ben")
+    operations.approve(hand.ws, set_id, by="ben")
     operations.publish_set(hand.ws, set_id, by="ana")
 
 

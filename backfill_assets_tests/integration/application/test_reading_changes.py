@@ -97,7 +97,7 @@ def restates(ws: Workspace) -> PlannedSet:
     for member in planned.manifest.members:
         operations.stage(ws, member.run_id, actor="ana")
         assert operations.gate(ws, member.run_id, actor="ana").passed
-    operations.approve_set(ws, planned.manifest.set_id, by="ben")
+    operations.approve(ws, planned.manifest.set_id, by="ben")
     operations.publish_set(ws, planned.manifest.set_id, by="ben")
     assert stale(ws) == {}
     return planned

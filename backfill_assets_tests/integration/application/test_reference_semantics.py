@@ -17,7 +17,7 @@ from backfill_assets.application.follow import follow
 from backfill_assets.application.plan import described_plan, described_set_plan
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.subjects import RestatementSet, Run
+from backfill_assets.application.requests import RestatementSet, Run
 from backfill_assets.core.errors import MissingInput, Refused, UnknownName
 from backfill_assets.domain import days, merge
 from backfill_assets.ledger.states import RunState
@@ -480,7 +480,7 @@ def test_a_run_and_a_set_are_published_with_what_they_pinned_and_name_the_refere
     run, planned = plan(ws, FIRST), plan_set(ws, THE_PRESENT, january(20, 20))
     # Approved before they are measured, they wait for their publication even where they would change nothing.
     operations.approve(ws, run.manifest.run_id, by="ben")
-    operations.approve_set(ws, planned.manifest.set_id, by="ben")
+    operations.approve(ws, planned.manifest.set_id, by="ben")
     for run_id in (run.manifest.run_id, *(each.manifest.run_id for each in planned.plans)):
         operations.stage(ws, run_id, actor="ana")
         operations.gate(ws, run_id, actor="ana")

@@ -16,7 +16,7 @@ from decimal import Decimal
 
 import pytest
 
-from backfill_assets.application.subjects import Run
+from backfill_assets.application.requests import Run
 from backfill_assets.core.errors import ContractBroken, IllegalTransition, TakenOver
 from backfill_assets.core.processor_time import ProcessorClock
 from backfill_assets.core.progress import Listener, Progress

@@ -17,7 +17,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from backfill_assets.application import shadow
-from backfill_assets.application.asked import Asked
+from backfill_assets.application.requests import request_of
 from backfill_assets.core.errors import GateFailed
 from backfill_assets.domain import Domain, Release, TransformContext
 from backfill_assets.landing.imports import OnDuplicate
@@ -134,7 +134,7 @@ def test_a_version_catches_up_follows_live_days_is_compared_and_takes_its_place_
     assert_readers_never_see_a_mixture(shop)
     acts = [each for each in shadow.status(shop.ws, RECENT).acts if each.act is TableAct.CUT_OVER]
     for each in acts:
-        document = Asked(ws=shop.ws, name=each.act_id).document()
+        document = request_of(ws=shop.ws, name=each.act_id).document()
         (named,) = (block for block in page_of(document).blocks if isinstance(block, Facts))
         assert ("columns", "adds note (string)") in named.pairs
     assert len(acts) == 2

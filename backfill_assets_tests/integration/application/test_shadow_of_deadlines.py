@@ -29,7 +29,7 @@ from backfill_assets.ledger.comparisons import ComparedDay
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication import table_acts
-from backfill_assets.publication.authority import approve_asked
+from backfill_assets.publication.authority import approve
 from backfill_assets.report.versions import VersionStatus
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
@@ -263,7 +263,7 @@ def assert_cut_over_at_once(office: Office) -> None:
     reader.start()
     try:
         act_id = shadow.cut_over(office.ws, V3, by="ana", reason="better").act.act_id
-        approve_asked(office.ws, act_id, by="ben", note="seven clean days")
+        approve(office.ws, act_id, by="ben", note="seven clean days")
         table_acts.carry_out(office.ws, act_id, by="ana")
         assert shadow.resolve(office.ws, TABLE).table == V3
         table_acts.undo(office.ws, act_id, by="ben", reason="second thoughts")

@@ -142,7 +142,7 @@ def test_a_corrected_day_of_the_dimension_restates_exactly_that_day(ws: Workspac
     for member in planned.manifest.members:
         operations.stage(ws, member.run_id, actor="ana")
         operations.gate(ws, member.run_id, actor="ana")
-    operations.approve_set(ws, planned.manifest.set_id, by="ben")
+    operations.approve(ws, planned.manifest.set_id, by="ben")
     operations.publish_set(ws, planned.manifest.set_id, by="ben")
     assert amounts(ws, WORTH) == {**dict.fromkeys(RATED, 620), MARCH: 930}
     assert amounts(ws, QUARTER) == {APRIL: 89 * 620 + 310, MAY: 92 * 620 + 310}

@@ -21,9 +21,9 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application import capture as capturing
 from backfill_assets.application import look
-from backfill_assets.application.asked import Asked
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.requests import request_of
 from backfill_assets.capture.errors import CreatedAgain, NoGroup, OtherTopic, RangeExpired, RecordsMissing, StreamAway
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.capture.stream_files import StreamCapture
@@ -403,11 +403,11 @@ def test_where_the_policy_asks_another_person_approves_exactly_the_positions_bef
         assert asked.capture_id is not None
         assert f"backfill approve {asked.capture_id}" in plain_text(page_of(look.status(ws, asked.capture_id)))
         with pytest.raises(NeedsAnother, match="was requested by ana"):
-            Asked(ws, asked.capture_id).approve(by="Ana", note="")
-        approved = Asked(ws, asked.capture_id).approve(by="ben", note="as agreed")
+            request_of(ws, asked.capture_id).approve(by="Ana", note="")
+        approved = request_of(ws, asked.capture_id).approve(by="ben", note="as agreed")
         assert "ben" in plain_text(page_of(approved))
         with pytest.raises(Ended):
-            Asked(ws, asked.capture_id).approve(by="cem", note="")
+            request_of(ws, asked.capture_id).approve(by="cem", note="")
     finally:
         ws.close()
     report = shop.capture()

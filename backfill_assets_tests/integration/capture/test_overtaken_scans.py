@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application.asked import Asked
 from backfill_assets.application.land import land
+from backfill_assets.application.requests import request_of
 from backfill_assets.landing.errors import ExtractOvertaken, WithdrawsTooMuch
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.policy import Policy
@@ -96,6 +96,6 @@ def approve(shop: ApiShop, capture_id: str | None) -> None:
     assert capture_id is not None
     ws = shop.open()
     try:
-        Asked(ws, capture_id).approve(by="ben", note="as agreed")
+        request_of(ws, capture_id).approve(by="ben", note="as agreed")
     finally:
         ws.close()

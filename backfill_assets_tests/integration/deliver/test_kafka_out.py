@@ -17,9 +17,9 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from pyspark.sql import SparkSession
 
 from backfill_assets.application import look
-from backfill_assets.application.asked import Asked
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.replay import ReplayAsked, close_replay, plan_replay, replay
+from backfill_assets.application.requests import request_of
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.crash_points import Point
 from backfill_assets.deliver.errors import LiveTarget, NothingToReplay, NotReplayable, ProgressLost, TargetGone
@@ -334,8 +334,8 @@ def test_a_topic_that_was_there_is_refused_unless_it_is_declared_and_another_per
     assert committed(broker, live) == []
     with closing(allowed.open()) as ws:
         with pytest.raises(NeedsAnother, match="was requested by ana"):
-            Asked(ws, "rep-000001").approve(by="Ana", note="")
-        approved = Asked(ws, "rep-000001").approve(by="ben", note="as agreed")
+            request_of(ws, "rep-000001").approve(by="Ana", note="")
+        approved = request_of(ws, "rep-000001").approve(by="ben", note="as agreed")
         assert isinstance(approved, ReplayRecord)
         assert approved.records == 20
     with pytest.raises(LiveTarget):  # what was approved is not what is declared any more
@@ -446,7 +446,7 @@ def test_a_replay_to_a_live_topic_that_was_closed_before_it_goes_on_sends_nothin
     shop = replace(shop, live_topics=(live,))
     assert send(shop, live).waits
     with closing(shop.open()) as ws:
-        Asked(ws, "rep-000001").approve(by="ben", note="")
+        request_of(ws, "rep-000001").approve(by="ben", note="")
     with pytest.raises(Died):
         send(shop, live, pace=dying_after(1, records_per_minute=300))
     before = len(committed(broker, live))

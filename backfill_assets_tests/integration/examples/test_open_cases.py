@@ -203,7 +203,7 @@ def test_a_late_event_is_restated_from_the_snapshot_before_it_until_the_state_is
     assert manifest.partitions == tuple(DayRange.inclusive(date(2024, 10, 8), LAST))
     staged = kit.stage(manifest.run_id)
     kit.gate(manifest.run_id)
-    operations.approve_set(kit.ws, planned.manifest.set_id, by="ben")
+    operations.approve(kit.ws, planned.manifest.set_id, by="ben")
     operations.publish_set(kit.ws, planned.manifest.set_id, by="ben")
 
     after = kit.accepted(TABLE)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.subjects import Run
+from backfill_assets.application.requests import Run
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain import (
     Failing,

@@ -108,7 +108,7 @@ class LedgerMachine(RuleBasedStateMachine):
         run_id = self.runs[number]
         visible = self.states[run_id] in {RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED}
         if self.attempt(
-            not visible and not self.approved[run_id], lambda writer: writer.approvals.approve(run_id, by="Bob")
+            not visible and not self.approved[run_id], lambda writer: writer.requests.approve(run_id, by="Bob")
         ):
             self.approved[run_id] = True
 
@@ -117,7 +117,7 @@ class LedgerMachine(RuleBasedStateMachine):
         run_id = self.runs[number]
         visible = self.states[run_id] in {RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED}
         allowed = not visible and self.approved[run_id]
-        if self.attempt(allowed, lambda writer: writer.approvals.withdraw(run_id, by="Bob", reason="no")):
+        if self.attempt(allowed, lambda writer: writer.requests.withdraw_approval(run_id, by="Bob", reason="no")):
             self.approved[run_id] = False
 
     @rule(number=RUNS, first=st.integers(0, 2))

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from sqlalchemy import inspect
-from sqlalchemy.exc import IntegrityError
 
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused
 from backfill_assets.ledger import upgrade
 from backfill_assets.ledger.connection import connect_engine
-from backfill_assets.ledger.findings import GateReads
 from backfill_assets.ledger.schema import HEAD_REVISION
-from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
-from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets_tests.support.advice import refused
 from backfill_assets_tests.support.ledger_examples import (
     DAYS,
@@ -28,11 +23,8 @@ from backfill_assets_tests.support.ledger_examples import (
     plan,
     publication_of,
     publish,
-    results_for,
     roll_back,
     show_rows,
-    stage,
-    staged,
     states_of_versions,
     tamper,
 )
@@ -90,150 +82,6 @@ def test_every_row_of_an_earlier_revision_is_there_after_the_upgrade(
     assert any(row.endswith(", 'later')") for row in dumped(old_ledger)), "the column was added"
     assert rows(old_ledger) == before
     assert len(before) > 50
-
-
-KINDS_BEFORE_THE_USUAL = "kind IN ('CHANGED_ROWS', 'FAILING_KEYS', 'BREAKDOWN', 'PARTITION_CELLS', 'ROW_CHANGES')"
-COLUMNS_OF_SAMPLES = (
-    "sequence BIGINT, kind VARCHAR(16), run_id TEXT, salt TEXT, body TEXT, PRIMARY KEY (sequence, kind)"
-)
-
-
-def without_the_usual(url: str) -> None:
-    """Makes the samples as they were before they had a kind for the usual."""
-    allowed = f"CONSTRAINT sample_kind CHECK ({KINDS_BEFORE_THE_USUAL})"
-    if not url.startswith("sqlite"):
-        tamper(url, "ALTER TABLE samples DROP CONSTRAINT sample_kind", f"ALTER TABLE samples ADD {allowed}")
-        return
-    tamper(
-        url,
-        "CREATE TABLE before AS SELECT * FROM samples",
-        "DROP TABLE samples",
-        f"CREATE TABLE samples ({COLUMNS_OF_SAMPLES}, {allowed})",
-        "INSERT INTO samples SELECT * FROM before",
-        "DROP TABLE before",
-    )
-
-
-UNDOES: Mapping[str, Callable[[str], None]] = {
-    "0007": lambda url: tamper(url, "DROP TABLE gate_reads"),
-    "0006": without_the_usual,
-    "0005": lambda url: tamper(url, "ALTER TABLE runs DROP COLUMN gates", "DROP TABLE checked_gates"),
-    "0004": lambda url: tamper(url, "ALTER TABLE imports DROP COLUMN rejected_on"),
-    "0003": lambda url: tamper(url, "ALTER TABLE imports DROP COLUMN reading"),
-    "0002": lambda url: tamper(
-        url, *(f"ALTER TABLE imports DROP COLUMN {name}" for name in ("judged_at", "taken_as_first"))
-    ),
-}
-"""By revision, newest first, what takes its changes back."""
-
-
-def go_back(url: str, revision: str) -> None:
-    """Makes a ledger as it was at an earlier revision."""
-    for later in (each for each in UNDOES if each > revision):
-        UNDOES[later](url)
-    tamper(url, f"UPDATE alembic_version SET version_num = '{revision}'")
-
-
-def declared_in(url: str) -> Mapping[str, object]:
-    """The tables of a ledger, with columns in no order, keys, references, checks and indexes."""
-    engine = connect_engine(url)
-    try:
-        found = inspect(engine)
-        return {
-            table: {
-                "columns": sorted(
-                    (each["name"], str(each["type"]), each["nullable"]) for each in found.get_columns(table)
-                ),
-                "key": found.get_pk_constraint(table)["constrained_columns"],
-                "references": sorted(
-                    (each["constrained_columns"], each["referred_table"], each["referred_columns"])
-                    for each in found.get_foreign_keys(table)
-                ),
-                "checks": sorted((str(each["name"]), each["sqltext"]) for each in found.get_check_constraints(table)),
-                "indexes": sorted((str(each["name"]), each["unique"]) for each in found.get_indexes(table)),
-            }
-            for table in found.get_table_names()
-        }
-    finally:
-        engine.dispose()
-
-
-@pytest.mark.parametrize("revision", ["0001", "0004", "0005", "0006"])
-def test_a_ledger_of_an_earlier_revision_becomes_what_a_new_one_is_and_keeps_its_rows(
-    old_ledger: str, revision: str, clock: Clock
-) -> None:
-    new = declared_in(old_ledger)
-    go_back(old_ledger, revision)
-    assert declared_in(old_ledger) != new
-    before = rows(old_ledger)
-    ledger = Ledger.open(old_ledger, clock=clock)
-    assert declared_in(old_ledger) == new
-    assert kept_of(rows(old_ledger), added=revision < "0005") == kept_of(before)
-    plan(ledger, "after")
-    stage(ledger, "after")
-    gate_with_reads(ledger, "after")
-    with ledger.read() as reader:
-        assert reader.candidates.read_by_gates("after") == (READS,)
-        assert reader.candidates.read_by_gates("first") == ()
-        edited = [said for said in reader.row_checks.violations() if not said.startswith("runs of")]
-        assert [*reader.events.violations(), *edited] == []
-    ledger.close()
-
-
-READS = GateReads(
-    run_id="after",
-    gate="no_orphans",
-    inputs=(),
-    references=(PinnedReference(name="fees", version="1", sha256="a" * 64),),
-)
-
-
-def gate_with_reads(ledger: Ledger, run_id: str) -> None:
-    with ledger.write() as writer:
-        writer.runs.take(run_id, RunState.GATING, actor="runner", attempt="a1")
-        measured, found = staged(run_id), results_for(run_id)
-        writer.candidates.record_gates(run_id, measured, found, actor="runner", attempt="a1", reads=(READS,))
-
-
-def kept_of(found: Sequence[str], *, added: bool = False) -> Sequence[str]:
-    """Rows without the columns that revisions add at their end: those of imports, and `gates` of runs."""
-    return [
-        row.partition(", datetime")[0]
-        if row.startswith("imports: ")
-        else f"{row.removesuffix(', None)')})"
-        if added and row.startswith("runs: ")
-        else row
-        for row in found
-    ]
-
-
-def test_a_ledger_of_the_first_revision_says_when_its_records_were_judged(old_ledger: str, clock: Clock) -> None:
-    go_back(old_ledger, "0001")
-    before = rows(old_ledger)
-    ledger = Ledger.open(old_ledger, clock=clock)
-    with ledger.read() as reader:
-        (record,) = reader.imports.records()
-        assert (record.judged_at, record.taken_as_first) == (record.first_seen_at, {})
-        assert (record.reading, record.rejected_on) == (None, {})
-        # Runs of that revision had no digests of their gates; these had, which were taken away.
-        edited = [said for said in reader.row_checks.violations() if not said.startswith("runs of")]
-        assert [*reader.events.violations(), *edited] == []
-    ledger.close()
-    assert [row.replace(", None, None, None, None)", ")") for row in rows(old_ledger) if row.startswith("imports")] == [
-        row for row in before if row.startswith("imports")
-    ]
-
-
-def test_an_earlier_ledger_keeps_its_samples_and_has_room_for_those_of_the_usual(old_ledger: str, clock: Clock) -> None:
-    go_back(old_ledger, "0005")
-    before = rows(old_ledger)
-    copied = "INSERT INTO samples SELECT sequence, 'USUAL', run_id, salt, body FROM samples LIMIT 1"
-    with pytest.raises(IntegrityError):
-        tamper(old_ledger, copied)
-    Ledger.open(old_ledger, clock=clock).close()
-    assert rows(old_ledger) == before
-    tamper(old_ledger, copied)
-    assert len(rows(old_ledger)) == len(before) + 1
 
 
 def test_an_upgraded_ledger_is_carried_on(old_ledger: str, release: Release, clock: Clock) -> None:

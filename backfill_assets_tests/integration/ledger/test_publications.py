@@ -134,7 +134,7 @@ def test_what_was_rolled_back_is_published_again_after_a_new_approval(ledger: Le
     with pytest.raises(NotApproved), ledger.read() as reader:
         carry_out(ledger, publication_of(reader, "bf-1"))
     with ledger.write() as writer:
-        writer.approvals.approve("bf-1", by="Bob")
+        writer.requests.approve("bf-1", by="Bob")
     publish(ledger, "bf-1", at=4)
     with ledger.read() as reader:
         assert states_of_versions(reader, DAYS[0]) == {2: "ACCEPTED", 1: "ROLLED_BACK"}
@@ -299,7 +299,7 @@ def test_a_publication_that_is_not_what_was_agreed_is_refused(
 def test_a_run_without_approval_is_not_published(ledger: Ledger) -> None:
     make_publishable(ledger, "bf-1")
     with ledger.write() as writer:
-        writer.approvals.withdraw("bf-1", by="Bob", reason="not yet")
+        writer.requests.withdraw_approval("bf-1", by="Bob", reason="not yet")
     with ledger.read() as reader:
         intent = publication_of(reader, "bf-1")
     with refused(NotApproved, match="backfill approve bf-1"), ledger.write() as writer:

@@ -96,11 +96,11 @@ def full_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
             policy=Policy(),
             waits=True,
         )
-        writer.approvals.approve_asked(captured.capture_id, by="ben", note="")
+        writer.requests.approve(captured.capture_id, by="ben", note="")
         times = Written(records=5, first_at=NOON, last_at=NOON)
         writer.captures.add(captured.capture_id, "0", an_offered_file(), times, by="ann")
         replayed = writer.replays.begin(a_replay()).replay_id
-        writer.approvals.approve_asked(replayed, by="ben", note="")
+        writer.requests.approve(replayed, by="ben", note="")
         writer.replays.identify(replayed, "topic", by="ann")
         writer.replays.take(replayed, "one process", by="ann")
         writer.replays.progressed(replayed, "one process", 3, by="ann")
@@ -110,7 +110,7 @@ def full_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         act = writer.acts.ask(
             TableAct.CUT_OVER, name="silver.a", table="silver.b", policy=Policy(), waits=True, by="ann", reason="better"
         )
-        writer.approvals.approve_asked(act.act_id, by="ben", note="")
+        writer.requests.approve(act.act_id, by="ben", note="")
         writer.acts.carry_out(act.act_id, by="ann")
         writer.comparisons.record("silver.b", "silver.a", [a_comparison()], gone=[], by="ann")
         cause = RunCause(kind=CauseKind.FOLLOW_UP, publications=(standing,))

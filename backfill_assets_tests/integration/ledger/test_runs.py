@@ -143,7 +143,7 @@ def test_a_text_that_no_database_keeps_is_refused(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     for text in ("a\x00b", "\udce9"):
         with pytest.raises(Refused, match="not text"), ledger.write() as writer:
-            writer.approvals.approve("bf-1", by="Bob", note=text)
+            writer.requests.approve("bf-1", by="Bob", note=text)
         with pytest.raises(Refused, match="not text"), ledger.write() as writer:
             writer.events.record(actor=text, entity="test", entity_id="x", action="said")
 
@@ -152,7 +152,7 @@ def test_a_text_that_no_database_keeps_is_refused(ledger: Ledger) -> None:
 def test_an_approver_is_not_the_requester_not_empty_and_not_a_policy(ledger: Ledger, approver: str) -> None:
     plan(ledger, "bf-1")
     with pytest.raises(NotApproved), ledger.write() as writer:
-        writer.approvals.approve("bf-1", by=approver)
+        writer.requests.approve("bf-1", by=approver)
     with ledger.read() as reader:
         assert reader.runs.get("bf-1").approval is ApprovalState.DRAFT
 
@@ -160,26 +160,26 @@ def test_an_approver_is_not_the_requester_not_empty_and_not_a_policy(ledger: Led
 def test_an_approval_stands_until_it_is_withdrawn(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     with ledger.write() as writer:
-        writer.approvals.approve("bf-1", by="Bob", note="looks right")
+        writer.requests.approve("bf-1", by="Bob", note="looks right")
     with pytest.raises(IllegalTransition, match="is approved already, by Bob"), ledger.write() as writer:
-        writer.approvals.approve("bf-1", by="Cleo")
+        writer.requests.approve("bf-1", by="Cleo")
     with ledger.read() as reader:
         found = reader.runs.get("bf-1")
         assert (found.approval, found.approved_by, found.approved_at) == (ApprovalState.APPROVED, "Bob", NOON)
         [told] = [event for event in reader.events.entries(entity_id="bf-1") if event.action == "approved"]
         assert told.payload == {"manifest_digest": found.manifest_digest, "note": "looks right"}
     with ledger.write() as writer:
-        writer.approvals.withdraw("bf-1", by="Bob", reason="on second thoughts")
+        writer.requests.withdraw_approval("bf-1", by="Bob", reason="on second thoughts")
     with ledger.read() as reader:
         assert (reader.runs.get("bf-1").approval, reader.runs.get("bf-1").approved_by) == (ApprovalState.DRAFT, None)
     with pytest.raises(IllegalTransition, match="DRAFT"), ledger.write() as writer:
-        writer.approvals.withdraw("bf-1", by="Bob", reason="again")
+        writer.requests.withdraw_approval("bf-1", by="Bob", reason="again")
 
 
 def test_an_approval_of_another_digest_is_none(ledger: Ledger, ledger_url: str) -> None:
     plan(ledger, "bf-1")
     with ledger.write() as writer:
-        writer.approvals.approve("bf-1", by="Bob")
+        writer.requests.approve("bf-1", by="Bob")
     tamper(ledger_url, "UPDATE approvals SET manifest_digest = :other", other="0" * 64)
     with ledger.read() as reader:
         assert reader.runs.get("bf-1").approval is ApprovalState.DRAFT
@@ -188,7 +188,7 @@ def test_an_approval_of_another_digest_is_none(ledger: Ledger, ledger_url: str) 
 def test_a_policy_approves_under_its_own_name(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     with ledger.write() as writer:
-        writer.approvals.approve_by_policy("bf-1", policy="live=auto")
+        writer.requests.approve_by_policy("bf-1", policy="live=auto")
     with ledger.read() as reader:
         assert reader.runs.get("bf-1").approved_by == "policy:live=auto"
 
@@ -197,9 +197,9 @@ def test_what_readers_see_is_neither_approved_nor_withdrawn_nor_cleared(ledger: 
     make_publishable(ledger, "bf-1")
     publish(ledger, "bf-1")
     with pytest.raises(IllegalTransition, match="PUBLISHED"), ledger.write() as writer:
-        writer.approvals.approve("bf-1", by="Cleo")
+        writer.requests.approve("bf-1", by="Cleo")
     with pytest.raises(IllegalTransition, match="its approval has been used"), ledger.write() as writer:
-        writer.approvals.withdraw("bf-1", by="Bob", reason="too late")
+        writer.requests.withdraw_approval("bf-1", by="Bob", reason="too late")
     with pytest.raises(IllegalTransition, match="evidence"), ledger.write() as writer:
         writer.candidates.clear("bf-1")
 
@@ -329,7 +329,7 @@ def test_what_cannot_be_published_as_it_is_cannot_be_approved(ledger: Ledger, st
     of = f" of set {set_id}" if of_set else ""
     why = f"run bf-1 is {state}; the rows repeat a key, so nothing{of} can be published"
     with ledger.write() as writer, pytest.raises(UnfitState, match=why):
-        (writer.sets if of_set else writer.approvals).approve(set_id or "bf-1", by="ben")
+        writer.requests.approve(set_id or "bf-1", by="ben")
     with ledger.read() as reader:
         assert {run.approval for run in reader.runs.headers()} == {ApprovalState.DRAFT}
 
@@ -346,8 +346,8 @@ def test_the_ledger_itself_publishes_nothing_by_a_policy_that_loosens_what_was_a
         stage(ledger, run_id, days)
         gate(ledger, run_id, days)
     with ledger.write() as writer:
-        writer.approvals.approve("bf-1", by="Bob")
-        writer.approvals.approve_by_policy("bf-2", policy="backfill")
+        writer.requests.approve("bf-1", by="Bob")
+        writer.requests.approve_by_policy("bf-2", policy="backfill")
     publish(ledger, "bf-1", days=before)
     with pytest.raises(NeedsApproval):
         publish(ledger, "bf-2", days=after)

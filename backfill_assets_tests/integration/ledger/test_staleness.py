@@ -41,7 +41,7 @@ def ready(ledger: Ledger, run_id: str, days: Iterable[date] = DAYS, **of_manifes
     stage(ledger, run_id, chosen)
     gate(ledger, run_id, chosen)
     with ledger.write() as writer:
-        writer.approvals.approve(run_id, by="Bob")
+        writer.requests.approve(run_id, by="Bob")
 
 
 def resting_on(reader: ReadTransaction, table: str = TABLE) -> Mapping[str, tuple[date, ...]]:

@@ -57,7 +57,7 @@ def test_what_a_person_has_approved_is_published_once_in_the_name_of_no_person(h
     first, second = hand.silver({FIFTH: 15}), hand.silver({SIXTH: 20})
     unapproved = hand.silver({SIXTH: 30})
     with hand.ws.ledger.write() as tx:
-        tx.approvals.withdraw(unapproved, by="ben", reason="not yet")
+        tx.requests.withdraw_approval(unapproved, by="ben", reason="not yet")
     assert approved(hand.ws) == (first, second)
     assert [request.tags[tags.ON] for request in ticks.asked("publish")] == [first, second]
     assert all(result.success for result in carried_out(ticks, "publish"))
@@ -75,7 +75,7 @@ def test_whoever_launches_the_job_of_a_sensor_with_whatever_tags_gets_what_the_l
 ) -> None:
     waiting, ready = hand.silver({SIXTH: 30}), hand.silver({FIFTH: 15})
     with hand.ws.ledger.write() as tx:
-        tx.approvals.withdraw(waiting, by="ben", reason="not yet")
+        tx.requests.withdraw_approval(waiting, by="ben", reason="not yet")
     for given in (
         {tags.ON: waiting},
         {tags.ON: "nonsense"},
@@ -183,14 +183,14 @@ def killed_rollback_with_dependents(hand: Hand) -> str:
 
 def killed_set(hand: Hand) -> str:
     set_id = hand.set_of({FIFTH: 15})
-    operations.approve_set(hand.ws, set_id, by="ben")
+    operations.approve(hand.ws, set_id, by="ben")
     killed_at(hand, Point.SET_TABLE_PUBLISHED, lambda dying: operations.publish_set(dying.ws, set_id, by="ben"))
     return set_id
 
 
 def killed_rollback_of_a_set(hand: Hand) -> str:
     set_id = hand.set_of({FIFTH: 15})
-    operations.approve_set(hand.ws, set_id, by="ben")
+    operations.approve(hand.ws, set_id, by="ben")
     operations.publish_set(hand.ws, set_id, by="ben")
     killed_at(
         hand,
@@ -236,7 +236,7 @@ def test_an_approved_set_is_published_once_as_a_whole_and_its_runs_are_not_publi
 ) -> None:
     set_id = hand.set_of({FIFTH: 15})
     assert ticks.asked("publish") == ()
-    operations.approve_set(hand.ws, set_id, by="ben")
+    operations.approve(hand.ws, set_id, by="ben")
     assert approved(hand.ws) == (set_id,)
     (result,) = carried_out(ticks, "publish")
     assert result.success
@@ -255,14 +255,14 @@ def test_an_approved_set_is_published_once_as_a_whole_and_its_runs_are_not_publi
 
 def test_after_the_rollback_of_a_set_it_is_said_that_an_approval_publishes_it_again(hand: Hand) -> None:
     set_id = hand.set_of({FIFTH: 15})
-    operations.approve_set(hand.ws, set_id, by="ben")
+    operations.approve(hand.ws, set_id, by="ben")
     operations.publish_set(hand.ws, set_id, by="ben")
     rollback_set(hand.ws, set_id, by="ben", reason="was right before")
     found = set_document(hand.ws, set_id)
     again = f"plan a correction, or to publish the same rows again: backfill approve {set_id} --by ANOTHER_PERSON"
     assert (found.record.state, found.approved_by) == (SetState.ROLLED_BACK, None)
     assert [worded(each) for each in (found.next_step, *(member.run.next_step for member in found.runs))] == [again] * 3
-    operations.approve_set(hand.ws, set_id, by="ben")
+    operations.approve(hand.ws, set_id, by="ben")
     assert worded(set_document(hand.ws, set_id).next_step) == again.replace("approve", "publish").replace(
         "ANOTHER_PERSON", "NAME"
     )

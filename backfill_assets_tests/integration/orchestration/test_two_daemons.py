@@ -105,7 +105,7 @@ def test_two_daemons_publish_end_and_land_everything_once(tmp_path: Path) -> Non
     hand = open_by_hand(home)
     runs = [hand.silver({JANUARY.start + timedelta(days=n): 20 + n}) for n in range(4)]
     set_id = hand.set_of({date(2026, 1, 20): 7})
-    operations.approve_set(hand.ws, set_id, by="ben")
+    operations.approve(hand.ws, set_id, by="ben")
     left = hand.silver({date(2026, 1, 25): 50})
     with suppress(Stopped):
         operations.publish(stopping_at(hand.ws, Point.SWAP_COMMITTED), left, by="ben")

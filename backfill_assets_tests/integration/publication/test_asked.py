@@ -13,7 +13,7 @@ from backfill_assets.domain import Policy
 from backfill_assets.ledger.errors import Ended, NeedsAnother
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.planning.policy import Demand
-from backfill_assets.publication.authority import approve_asked, asked, demand_to_ask, require_may_approve
+from backfill_assets.publication.authority import approve, demand_to_ask, require_may_approve
 from backfill_assets.publication.errors import MayNotApproveAsked
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
@@ -90,18 +90,18 @@ def test_another_person_of_the_pinned_and_the_present_group_approves_once(
     of_finance(ws, "ana", "cara")
     now, name = declaring(ws, declared), asked_for(ws, kind, pinned)
     with pytest.raises(NeedsAnother, match=f"{kind} {name} was requested by ana"):
-        approve_asked(now, name, by="Ana", note="")
+        approve(now, name, by="Ana", note="")
     with pytest.raises(
         MayNotApproveAsked, match=f"{kind} {name} of .* by a member of finance .*, and ben is not a member"
     ):
-        approve_asked(now, name, by="ben", note="")
-    approve_asked(now, name, by="cara", note="")
+        approve(now, name, by="ben", note="")
+    approve(now, name, by="cara", note="")
     with pytest.raises(Ended) as refusal:
-        approve_asked(now, name, by="cara", note="")
+        approve(now, name, by="cara", note="")
     assert (refusal.value.ids, advised(refusal.value)) == ({f"{kind}_id": name}, "backfill status")
     with ws.ledger.read() as tx:
-        record = asked(tx, name)
-        (event,) = (each for each in tx.events.entries(entity_id=name) if each.action == f"{kind}_approved")
+        record = tx.requests.asked(name)
+        (event,) = (each for each in tx.events.entries(entity_id=name) if each.action == "approved")
     assert (record.approved_by, event.actor) == ("cara", "cara")
 
 
@@ -120,7 +120,7 @@ def test_what_was_agreed_to_by_an_act_a_capture_or_a_replay_is_loosened_by_a_per
             return demand_to_ask(home, tx, table)
 
     assert FINANCE.approvers not in asked_now(after).groups
-    approve_asked(before, name, by="cara", note="")
+    approve(before, name, by="cara", note="")
     if kind == "act":
         with ws.ledger.write() as tx:
             tx.acts.carry_out(name, by="ana")
@@ -130,16 +130,16 @@ def test_what_was_agreed_to_by_an_act_a_capture_or_a_replay_is_loosened_by_a_per
     if kind == "capture":
         again = asked_for(after, kind, now)
         with pytest.raises(MayNotApproveAsked, match="and ben is not a member"):
-            approve_asked(after, again, by="ben", note="")
+            approve(after, again, by="ben", note="")
 
 
 @pytest.mark.parametrize("kind", ["act", "capture", "replay"])
 def test_an_approver_who_has_left_the_group_does_not_count(ws: Workspace, kind: str) -> None:
     name = asked_for(ws, kind, FINANCE)
     of_finance(ws, "cara")
-    approve_asked(ws, name, by="cara", note="")
+    approve(ws, name, by="cara", note="")
     of_finance(ws, "dora")
     with ws.ledger.read() as tx:
-        record = asked(tx, name)
+        record = tx.requests.asked(name)
         with pytest.raises(MayNotApproveAsked, match="and cara is not a member"):
             require_may_approve(ws, tx, record, "cara")

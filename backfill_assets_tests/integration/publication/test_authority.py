@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.subjects import Run
+from backfill_assets.application.requests import Run
 from backfill_assets.core.errors import IllegalTransition, InvalidReference, NotApproved, Refused
 from backfill_assets.domain import Policy, Reference
 from backfill_assets.files.port import Files

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 
-from backfill_assets.application.subjects import RestatementSet, Run
+from backfill_assets.application.requests import RestatementSet, Run
 from backfill_assets.core.errors import (
     BackfillError,
     ContractBroken,

@@ -17,7 +17,7 @@ from backfill_assets.application.live import live
 from backfill_assets.application.plan import plan_phases
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.subjects import subject_of
+from backfill_assets.application.requests import restatement_of
 from backfill_assets.core.errors import BackfillError, NotApproved
 from backfill_assets.domain import DerivedTable, Domain, Policy
 from backfill_assets.ledger.states import RunState
@@ -103,7 +103,7 @@ class World:
         return run_id
 
     def published(self, name: str, by: str = "eve") -> None:
-        subject_of(self.ws, name).publish(Acting(by=by, recorder=Unrecorded()))
+        restatement_of(self.ws, name).publish(Acting(by=by, recorder=Unrecorded()))
 
 
 def nothing(world: World) -> None:
@@ -145,7 +145,7 @@ def a_plan(world: World) -> None:
 
 
 def a_cancelled_run(world: World) -> None:
-    subject_of(world.ws, world.asked()).cancel(by="eve", reason="mine")
+    restatement_of(world.ws, world.asked()).cancel(by="eve", reason="mine")
 
 
 def a_verified_run(world: World) -> None:
@@ -215,7 +215,7 @@ def restates_a_set_with_a_friend(world: World) -> None:
     for run_id in world.teller._runs_of(planned.manifest.set_id):
         world.teller._carry(world.ws, run_id)
     with suppress(BackfillError):
-        operations.approve_set(world.ws, planned.manifest.set_id, by="mallory")
+        operations.approve(world.ws, planned.manifest.set_id, by="mallory")
     operations.publish_set(world.ws, planned.manifest.set_id, by="mallory")
 
 
@@ -225,7 +225,7 @@ def restates_in_phases_with_a_friend(world: World) -> None:
     phases = plan_phases(world.ws, request, AskedPhases(count=2, terms=Phases()))
     set_id = phases.manifest.set_id
     with suppress(BackfillError):
-        operations.approve_set(world.ws, set_id, by="mallory")
+        operations.approve(world.ws, set_id, by="mallory")
     for run_id in world.teller._runs_of(set_id):
         world.teller._carry(world.ws, run_id)
         operations.publish_set(world.ws, set_id, by="mallory")
@@ -234,7 +234,9 @@ def restates_in_phases_with_a_friend(world: World) -> None:
 def rolls_back(world: World) -> None:
     with world.ws.ledger.read() as tx:
         run_id = tx.versions.claims(TURNOVER)[AGREED].run_id
-    subject_of(world.ws, run_id).rollback(Acting(by="eve", recorder=Unrecorded()), reason="mine", with_dependents=True)
+    restatement_of(world.ws, run_id).rollback(
+        Acting(by="eve", recorder=Unrecorded()), reason="mine", with_dependents=True
+    )
 
 
 ACTS = (

@@ -74,7 +74,7 @@ def passed(hand: Hand) -> str:
 def unapproved(hand: Hand) -> str:
     run_id = passed(hand)
     with hand.ws.ledger.write() as tx:
-        tx.approvals.withdraw(run_id, by="ben", reason="not sure any more")
+        tx.requests.withdraw_approval(run_id, by="ben", reason="not sure any more")
     return run_id
 
 
@@ -117,7 +117,7 @@ def shown(hand: Hand) -> str:
 
 def of_a_set(hand: Hand) -> str:
     set_id = hand.set_of({FIFTH: 40})
-    operations.approve_set(hand.ws, set_id, by="ben")
+    operations.approve(hand.ws, set_id, by="ben")
     with hand.ws.ledger.read() as tx:
         return tx.sets.get(set_id).manifest.members[0].run_id
 
@@ -154,13 +154,13 @@ def test_what_stands_in_the_way_of_a_run_is_what_publication_says_the_sensor_wai
 
 def phased(hand: Hand) -> str:
     set_id = hand.phased({FIFTH: 40}, {SIXTH: 40})
-    operations.approve_set(hand.ws, set_id, by="ben")
+    operations.approve(hand.ws, set_id, by="ben")
     return set_id
 
 
 def of_both(hand: Hand) -> str:
     set_id = hand.set_of({FIFTH: 40})
-    operations.approve_set(hand.ws, set_id, by="ben")
+    operations.approve(hand.ws, set_id, by="ben")
     return set_id
 
 

@@ -62,7 +62,7 @@ def test_a_cancelled_or_lower_run_and_one_over_other_days_is_waited_for_by_nobod
 
 def test_a_set_waits_as_a_whole_and_is_not_stopped_when_it_is_half_way(hand: Hand) -> None:
     set_id = hand.set_of({FIFTH: 40})
-    operations.approve_set(hand.ws, set_id, by="ben")
+    operations.approve(hand.ws, set_id, by="ben")
     urgent = hand.silver({FIFTH: 50}, limits=URGENT)
     with pytest.raises(ComesAfter, match=urgent):
         operations.publish_set(hand.ws, set_id, by="ben")

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from backfill_assets.application import look
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.subjects import Run
+from backfill_assets.application.requests import Run
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import (
     ContractBroken,

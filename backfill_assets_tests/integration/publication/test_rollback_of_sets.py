@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from backfill_assets.application.subjects import subject_of
+from backfill_assets.application.requests import restatement_of
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.ledger.records import Action
@@ -66,7 +66,7 @@ def told(*words: str, width: int = 100) -> str:
 
 
 def every_document_answers(shop: Shop, set_id: str) -> None:
-    assert all(operations.stages(shop.ws, run_id) for run_id in subject_of(shop.ws, set_id).run_ids)
+    assert all(operations.stages(shop.ws, run_id) for run_id in restatement_of(shop.ws, set_id).run_ids)
     for report in said("report", set_id)["reports"]:
         assert said("report", report["run_id"])["publications"] == report["publications"]
         told("report", report["run_id"])
@@ -122,7 +122,7 @@ def test_the_rollback_of_what_had_changed_nothing_says_so_and_its_set_can_be_pub
     assert (last["action"], last["partition_count"], last["first"], last["last"]) == (Action.ROLLBACK, 0, None, None)
     assert "nothing had been swapped" in told("history", TOTALS, width=200)
     assert seen() == before
-    operations.approve_set(moved.ws, set_id, by="ben")
+    operations.approve(moved.ws, set_id, by="ben")
     operations.publish_set(moved.ws, set_id, by="ben")
     assert seen() == published
     assert operations.recover(moved.ws, by="ops") == ()

@@ -168,7 +168,7 @@ class Story:
         states = {operations.state_of(self.book.ws, member.run_id) for member in planned.manifest.members}
         assert states <= {RunState.PASSED, RunState.VERIFIED}
         if RunState.PASSED in states:
-            operations.approve_set(self.book.ws, set_id, by="ben")
+            operations.approve(self.book.ws, set_id, by="ben")
             operations.publish_set(self.book.ws, set_id, by="ben")
 
     def first(self, table: str, days: Iterable[date]) -> None:

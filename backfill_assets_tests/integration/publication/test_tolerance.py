@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.plan import described_plan, plan
-from backfill_assets.application.subjects import subject_of
+from backfill_assets.application.requests import restatement_of
 from backfill_assets.core.errors import NotApproved, Refused
 from backfill_assets.domain import Breakdown, Domain, tolerance
 from backfill_assets.ledger.findings import BreakdownCell, RowChanges
@@ -79,7 +79,7 @@ def restated(shop: Shop, amount: int, name: str) -> tuple[str, str]:
 
 
 def leave(shop: Shop, set_id: str, *, by: str, reason: str) -> None:
-    subject_of(shop.ws, set_id).cancel(by=by, reason=reason, leave=True)
+    restatement_of(shop.ws, set_id).cancel(by=by, reason=reason, leave=True)
 
 
 def stale(shop: Shop) -> Staleness:
@@ -143,7 +143,7 @@ def test_what_an_owner_leaves_is_not_stale_until_its_inputs_change_again(shop: S
     assert run_report(shop.ws, second).instead == ()
     with pytest.raises(Refused, match=f"cannot be left as they are in place of run {second}"):
         leave(shop, more, by="cleo", reason="as before")
-    operations.approve_set(shop.ws, more, by="ben")
+    operations.approve(shop.ws, more, by="ben")
     operations.publish_set(shop.ws, more, by="ben")
     assert shop.amounts() == {day: amount + (10 if day in REACHED else 0) for day, amount in before.items()}
     assert (stale(shop).partitions, stale(shop).kept) == ((), ())

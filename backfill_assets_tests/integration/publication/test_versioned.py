@@ -11,11 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application import look, shadow
-from backfill_assets.application.asked import Asked
 from backfill_assets.application.freeze import freeze, unfreeze
 from backfill_assets.application.plan import plan_phases
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.subjects import named
+from backfill_assets.application.requests import request_of
 from backfill_assets.core.errors import (
     GateFailed,
     IllegalTransition,
@@ -39,7 +38,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.publication import table_acts
-from backfill_assets.publication.authority import approve_asked
+from backfill_assets.publication.authority import approve
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.errors import NotDoneWith
@@ -96,14 +95,14 @@ def test_readers_see_a_version_once_they_are_cut_over_and_the_earlier_table_agai
     assert isinstance(asked, ActDocument)
     assert (asked.act.table, asked.act.state) == (V2, ActState.ASKED)
     with pytest.raises(NotDoneWith, match=f"{act_id} is neither a run nor a set, and cannot be reproduced"):
-        named(shop.ws, act_id).reproduce(Acting(by="ana", recorder=Unrecorded()), sample=None)
+        request_of(shop.ws, act_id).reproduce(Acting(by="ana", recorder=Unrecorded()), sample=None)
     for nobody in ("ana", "Ana"):
         with pytest.raises(NotApproved, match="requested by ana"):
-            approve_asked(shop.ws, act_id, by=nobody, note="")
+            approve(shop.ws, act_id, by=nobody, note="")
     with pytest.raises(NotApproved, match=f"{act_id} is not approved; ana asked for it"):
         table_acts.carry_out(shop.ws, act_id, by="ana")
     assert shop.read() == before
-    approve_asked(shop.ws, act_id, by="ben", note="agreed")
+    approve(shop.ws, act_id, by="ben", note="agreed")
     table_acts.carry_out(shop.ws, act_id, by="ana")
     assert set(shop.read().values()) == {40}
     assert shadow.resolve(shop.ws, RECENT, run_id).table == V2
@@ -130,7 +129,7 @@ def test_readers_see_a_version_once_they_are_cut_over_and_the_earlier_table_agai
     resolved = markdown_page(page_of(shadow.resolve(shop.ws, RECENT)))
     assert "published" in resolved and "since" not in resolved, "its readers see it since the cut-over"
     stopping = shadow.stop(shop.ws, RECENT, by="ana", reason="the new one is here to stay").act.act_id
-    approve_asked(shop.ws, stopping, by="ben", note="agreed")
+    approve(shop.ws, stopping, by="ben", note="agreed")
     table_acts.undo(shop.ws, act_id, by="cara", reason="second thoughts")
     assert shop.read() == before
     # What was asked for while readers were shown the version cannot be done any more, and nothing advises it.
@@ -138,7 +137,7 @@ def test_readers_see_a_version_once_they_are_cut_over_and_the_earlier_table_agai
     assert following is not None and f"backfill cancel {stopping}" in words_of(following)
     with pytest.raises(IllegalTransition, match=r"readers of silver\.recent_sales are shown it"):
         table_acts.carry_out(shop.ws, stopping, by="ana")
-    Asked(shop.ws, stopping).cancel(by="ana", reason="not needed")
+    request_of(shop.ws, stopping).cancel(by="ana", reason="not needed")
     assert [
         (each.since is None, each.by) for each in look.trace(shop.ws, RECENT, FIFTH, {"shop": "only"}, None).shown
     ] == [
@@ -173,14 +172,14 @@ def test_a_version_that_lacks_days_is_stale_or_was_asked_for_before_another_cut_
     shop.land("late.jsonl", [sale(FIFTH, amount=5, sale_id="late")])
     shop.computed(RECENT, OUTPUT)
     for act_id in (first_act, second_act):
-        approve_asked(shop.ws, act_id, by="ben", note="agreed")
+        approve(shop.ws, act_id, by="ben", note="agreed")
         with pytest.raises(InputsMovedOn, match=r"2026-01-04\.\.2026-01-07, 4 days of it no longer follow"):
             table_acts.carry_out(shop.ws, act_id, by="ben")
     shop.computed(V2, OUTPUT)
     table_acts.carry_out(shop.ws, second_act, by="ben")
     with pytest.raises(TargetChanged, match=f"{first_act} was asked for while readers .* were shown {RECENT}"):
         table_acts.carry_out(shop.ws, first_act, by="ben")
-    Asked(shop.ws, first_act).cancel(by="ana", reason="not needed")
+    request_of(shop.ws, first_act).cancel(by="ana", reason="not needed")
     with pytest.raises(IllegalTransition, match=r"readers of silver\.recent_sales are shown it"):
         shadow.stop(shop.ws, V2, by="ana", reason="why not")
 
@@ -194,7 +193,7 @@ def test_the_earlier_table_is_given_up_by_an_approved_act_and_readers_are_never_
     given_up = shadow.stop(shop.ws, RECENT, by="ana", reason="the new one is here to stay").act.act_id
     with pytest.raises(NotApproved):
         table_acts.carry_out(shop.ws, given_up, by="ana")
-    approve_asked(shop.ws, given_up, by="ben", note="agreed")
+    approve(shop.ws, given_up, by="ben", note="agreed")
     table_acts.carry_out(shop.ws, given_up, by="ana")
     with pytest.raises(IllegalTransition, match=f"{RECENT} was given up for good by {given_up}"):
         table_acts.undo(shop.ws, act_id, by="cara", reason="second thoughts")
@@ -242,7 +241,7 @@ def test_a_version_is_published_in_phases_has_no_pilots_and_readers_are_not_cut_
 ) -> None:
     ask = PlanRequest(table=V2, days=OUTPUT, reason="in parts", by="ana")
     phases = plan_phases(shop.ws, ask, AskedPhases(count=2, terms=Phases()))
-    operations.approve_set(shop.ws, phases.manifest.set_id, by="ben")
+    operations.approve(shop.ws, phases.manifest.set_id, by="ben")
     for member in phases.manifest.members:
         shop.staged(member.run_id)
         operations.publish_set(shop.ws, phases.manifest.set_id, by="ana")
@@ -250,7 +249,7 @@ def test_a_version_is_published_in_phases_has_no_pilots_and_readers_are_not_cut_
     with pytest.raises(Refused, match="only tables that replace whole partitions and keep no state have pilots"):
         operations.plan(shop.ws, replace(ask, scope=Scope(where=(("shop", "here"),))))
     act_id = shop.asked()
-    approve_asked(shop.ws, act_id, by="ben", note="agreed")
+    approve(shop.ws, act_id, by="ben", note="agreed")
     begun = frozen(shop, FIFTH)
     with pytest.raises(Frozen, match=rf"cut-over {act_id} of {RECENT} waits: 2026-01-05, 1 day is frozen"):
         table_acts.carry_out(shop.ws, act_id, by="ana")
@@ -369,7 +368,7 @@ def test_where_the_policy_asks_nobody_a_cut_over_needs_no_second_person(
         with pytest.raises(NotApproved):
             table_acts.carry_out(shop.ws, act_id, by="ana")
     with pytest.raises(NeedsAnother):
-        approve_asked(shop.ws, act_id, by="ana", note="mine")
+        approve(shop.ws, act_id, by="ana", note="mine")
     run_id = shop.planned(OUTPUT)
     operations.approve(shop.ws, run_id, by="ben")
     operations.publish(shop.ws, shop.staged(run_id), by="ben")

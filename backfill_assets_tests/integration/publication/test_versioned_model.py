@@ -16,7 +16,7 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.ledger.states import ActState, RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication import table_acts
-from backfill_assets.publication.authority import approve_asked
+from backfill_assets.publication.authority import approve
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -134,7 +134,7 @@ class Story:
         if act_id is None:
             return None
         assert not self.model.refuses(table)
-        approve_asked(self.shop.ws, act_id, by="ben", note="agreed")
+        approve(self.shop.ws, act_id, by="ben", note="agreed")
         self.asked.append((act_id, table, self.model.shown))
         return act_id
 

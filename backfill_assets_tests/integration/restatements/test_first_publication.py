@@ -43,7 +43,7 @@ def test_a_plan_with_dependents_has_those_that_were_never_built(tmp_path: Path) 
         set_id = planned.manifest.set_id
         for plan in planned.plans:
             teller._carry(ws, plan.manifest.run_id)
-        operations.approve_set(ws, set_id, by="ben")
+        operations.approve(ws, set_id, by="ben")
         operations.publish_set(ws, set_id, by="ben")
         with ws.ledger.read() as tx:
             assert set(tx.versions.accepted(GOLD)) == set(BUILT[1:])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backfill_assets.application.subjects import RestatementSet, Run
+from backfill_assets.application.requests import RestatementSet, Run
 from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.orchestration.launch import run_in_process

@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.requests import Run
 from backfill_assets.application.sensor_work import approved
-from backfill_assets.application.subjects import Run
 from backfill_assets.candidates.usual import restated
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.crash_points import Point
@@ -65,7 +65,7 @@ def test_no_phase_is_compared_with_days_that_another_phase_restates(hand: Hand) 
 
 def approved_set(hand: Hand, phases: Phases = Phases()) -> str:  # noqa: B008 - it is frozen
     set_id = hand.phased(*PARTS, phases=phases)
-    operations.approve_set(hand.ws, set_id, by="ben")
+    operations.approve(hand.ws, set_id, by="ben")
     return set_id
 
 
@@ -128,7 +128,7 @@ def test_the_last_phase_is_undone_alone_and_no_other_one(hand: Hand) -> None:
     # What was undone is agreed to again before readers see it again.
     with pytest.raises(NotApproved):
         publish(hand, set_id)
-    operations.approve_set(hand.ws, set_id, by="ben")
+    operations.approve(hand.ws, set_id, by="ben")
     assert publish(hand, set_id) is SetState.PUBLISHED
     for run_id in reversed(runs):
         operations.rollback(hand.ws, run_id, by="cara", reason="wrong")
@@ -239,7 +239,7 @@ def test_phases_that_are_approved_one_by_one_are_not_approved_as_a_whole_or_befo
     set_id = hand.phased(*PARTS, phases=Phases(each=True))
     runs = runs_of(hand, set_id)
     with pytest.raises(IllegalTransition, match="is approved phase by phase") as whole:
-        operations.approve_set(hand.ws, set_id, by="ben")
+        operations.approve(hand.ws, set_id, by="ben")
     assert advised(whole.value) == f"backfill approve {runs[0]} --by ANOTHER_PERSON"
     with pytest.raises(IllegalTransition, match=f"the next one is run {runs[0]}"):
         operations.approve(hand.ws, runs[1], by="ben")

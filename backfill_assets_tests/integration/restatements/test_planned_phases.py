@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from backfill_assets.application.plan import plan_phases, plan_table
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.subjects import RestatementSet
+from backfill_assets.application.requests import RestatementSet
 from backfill_assets.core.errors import InvalidDeclaration, Refused
 from backfill_assets.domain import phases
 from backfill_assets.ledger.states import RunState, SetState
@@ -103,7 +103,7 @@ def test_phases_are_computed_together_and_published_one_by_one_and_the_days_betw
     staged = subject.stage(acting)
     assert {each.run.record.state for each in staged.runs} == {RunState.PASSED}
     assert worded(staged.next_step) == f"backfill approve {set_id} --by ANOTHER_PERSON"
-    operations.approve_set(shop.ws, set_id, by="ben")
+    operations.approve(shop.ws, set_id, by="ben")
     half = subject.publish(replace(acting, by="ben"))
     assert half.record.state is SetState.PARTLY_PUBLISHED
     after = shop.amounts()

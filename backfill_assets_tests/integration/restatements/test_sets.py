@@ -9,7 +9,7 @@ import pytest
 
 from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.subjects import subject_of
+from backfill_assets.application.requests import restatement_of
 from backfill_assets.core.errors import (
     IllegalTransition,
     NotApproved,
@@ -182,11 +182,11 @@ def test_a_set_is_approved_by_another_person_and_as_a_whole(late: Shop) -> None:
     with pytest.raises(NotApproved, match=f"^set {set_id} is not approved"):
         operations.publish_set(late.ws, set_id, by="ben")
     with pytest.raises(NotApproved, match=f"^set {set_id} was requested by ana, who cannot approve") as refusal:
-        operations.approve_set(late.ws, set_id, by="Ana ")
+        operations.approve(late.ws, set_id, by="Ana ")
     assert advised(refusal.value) == f"let another person approve it: backfill approve {set_id} --by ANOTHER_PERSON"
     assert refusal.value.ids == {"set_id": set_id}
     assert set_state(late, set_id) is SetState.PENDING
-    operations.approve_set(late.ws, set_id, by="ben")
+    operations.approve(late.ws, set_id, by="ben")
     assert set_document(late.ws, set_id).approved_by == "ben"
 
 
@@ -205,8 +205,8 @@ def test_a_set_is_approved_by_a_person_who_may_approve_every_run_of_it(late: Sho
     set_id = planned.manifest.set_id
     for either in ("ben", "cara"):
         with pytest.raises(NotApproved, match=f"^set {set_id} changes .* and {either} is not a member"):
-            operations.approve_set(shop.ws, set_id, by=either)
-    operations.approve_set(shop.ws, set_id, by="dora")
+            operations.approve(shop.ws, set_id, by=either)
+    operations.approve(shop.ws, set_id, by="dora")
     assert set_document(shop.ws, set_id).approved_by == "dora"
     for member in planned.manifest.members:
         shop.staged(member.run_id)
@@ -238,7 +238,7 @@ def test_a_table_cannot_be_published_before_what_it_was_computed_from(late: Shop
 
 def advice_to_reproduce(shop: Shop, set_id: str) -> str:
     with pytest.raises(Refused, match=f"{set_id} is a set") as refusal:
-        subject_of(shop.ws, set_id).reproduce(ANA, sample=None)
+        restatement_of(shop.ws, set_id).reproduce(ANA, sample=None)
     return advised(refusal.value)
 
 
@@ -257,7 +257,7 @@ def test_a_cancelled_set_has_staged_nothing_and_stages_nothing(late: Shop) -> No
     operations.cancel(late.ws, set_id, by="ana", reason="not now")
     assert progress_words(set_document(late.ws, set_id)) == "2 runs: 0 staged, 0 passed, 0 published"
     with pytest.raises(IllegalTransition, match=f"set {set_id} is CANCELLED; it cannot be staged") as refusal:
-        subject_of(late.ws, set_id).stage(ANA)
+        restatement_of(late.ws, set_id).stage(ANA)
     assert advised(refusal.value) == f"backfill status {set_id}"
 
 

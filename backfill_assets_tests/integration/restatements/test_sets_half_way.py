@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.subjects import subject_of
+from backfill_assets.application.requests import restatement_of
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import (
@@ -107,7 +107,7 @@ def test_a_set_killed_between_its_tables_is_completed_by_recover(late: Shop) -> 
 def test_a_set_is_completed_by_its_name_although_a_swap_of_it_was_stopped(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
     with suppress(Stopped):
-        stopped = subject_of(stopping_at(late.ws, Point.SWAP_COMMITTED), set_id)
+        stopped = restatement_of(stopping_at(late.ws, Point.SWAP_COMMITTED), set_id)
         stopped.publish(Acting(by="ben", recorder=Unrecorded()))
     found = operations.recover(late.ws, by="ops", only=set_id)
     assert [each.what for each in found] == ["publication", "set"]
@@ -269,7 +269,7 @@ def test_a_rollback_that_stopped_half_way_can_be_given_up(late: Shop, monkeypatc
         with pytest.raises(HalfWay, match="1 of 2 published runs"):
             operations.rollback_set(late.ws, set_id, by="ben", reason="was right before")
     assert total(late) == 28 * 40
-    operations.approve_set(late.ws, set_id, by="ben")
+    operations.approve(late.ws, set_id, by="ben")
     operations.publish_set(late.ws, set_id, by="ben")
     assert total(late) == whole
     assert audit(late.ws).problems == ()
@@ -303,7 +303,7 @@ def test_a_set_that_is_never_published_says_so(late: Shop) -> None:
 def test_a_set_is_approved_once(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
     with pytest.raises(IllegalTransition, match="approved already"):
-        operations.approve_set(late.ws, set_id, by="ben")
+        operations.approve(late.ws, set_id, by="ben")
 
 
 @pytest.mark.long
@@ -398,7 +398,7 @@ def test_a_part_of_a_set_cannot_be_approved_and_the_refusal_names_the_set(late: 
         operations.approve(late.ws, one, by="ben")
     assert advised(refusal.value) == f"backfill approve {set_id} --by ANOTHER_PERSON"
     with pytest.raises(NotApproved, match="was requested by ana") as own:
-        operations.approve_set(late.ws, set_id, by="ana")
+        operations.approve(late.ws, set_id, by="ana")
     assert set_id in advised(own.value)
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.subjects import RestatementSet
+from backfill_assets.application.requests import RestatementSet
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import InputsMovedOn, Refused
 from backfill_assets.core.progress import Progress

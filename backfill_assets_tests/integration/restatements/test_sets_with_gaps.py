@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.plan import described, plan_table
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.subjects import Run
+from backfill_assets.application.requests import Run
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.assets import candidate_key, validation_key
 from backfill_assets.orchestration.partitions import published_key
@@ -90,7 +90,7 @@ def test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has(twice
         (chunk,) = reader.candidates.chunks(silver)
     assert (chunk.partitions, chunk.input_rows) == (REACHED, len(READ) + 2), "and only that was read"
     twice.staged(gold)
-    operations.approve_set(ws, set_id, by="ben")
+    operations.approve(ws, set_id, by="ben")
 
     def publish(run_id: str) -> object:
         if run_id == gold:

@@ -1,13 +1,12 @@
 CREATE TABLE approvals (
-	run_id TEXT NOT NULL,
+	request_id TEXT NOT NULL,
 	state VARCHAR(16) NOT NULL,
 	manifest_digest VARCHAR(64),
 	approved_by TEXT,
 	approved_at TIMESTAMP WITH TIME ZONE,
 	note TEXT NOT NULL,
-	PRIMARY KEY (run_id),
-	CONSTRAINT approved_by_somebody CHECK (state = 'DRAFT' OR (manifest_digest IS NOT NULL AND approved_by IS NOT NULL AND approved_at IS NOT NULL)),
-	FOREIGN KEY(run_id) REFERENCES manifests (run_id),
+	PRIMARY KEY (request_id),
+	CONSTRAINT approved_by_somebody CHECK (state = 'DRAFT' OR (approved_by IS NOT NULL AND approved_at IS NOT NULL)),
 	CONSTRAINT approval_state CHECK (state IN ('DRAFT', 'APPROVED'))
 );
 
@@ -67,8 +66,6 @@ CREATE TABLE captures (
 	spans TEXT NOT NULL,
 	policy TEXT NOT NULL,
 	waits BOOLEAN NOT NULL,
-	approved_by TEXT,
-	approved_at TIMESTAMP WITH TIME ZONE,
 	PRIMARY KEY (capture_id),
 	UNIQUE (number)
 );
@@ -416,8 +413,6 @@ CREATE TABLE replays (
 	reason TEXT NOT NULL,
 	asked_at TIMESTAMP WITH TIME ZONE NOT NULL,
 	policy TEXT NOT NULL,
-	approved_by TEXT,
-	approved_at TIMESTAMP WITH TIME ZONE,
 	sent_at TIMESTAMP WITH TIME ZONE,
 	closed_by TEXT,
 	closed_at TIMESTAMP WITH TIME ZONE,
@@ -522,8 +517,6 @@ CREATE TABLE table_acts (
 	reason TEXT NOT NULL,
 	policy TEXT NOT NULL,
 	waits BOOLEAN NOT NULL,
-	approved_by TEXT,
-	approved_at TIMESTAMP WITH TIME ZONE,
 	done_at TIMESTAMP WITH TIME ZONE,
 	done_sequence BIGINT,
 	undone_at TIMESTAMP WITH TIME ZONE,

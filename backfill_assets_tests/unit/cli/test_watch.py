@@ -64,7 +64,7 @@ def test_a_picture_is_shown_whenever_something_has_changed(ws: Workspace) -> Non
 
     def cancel() -> None:
         with ws.ledger.write() as tx:
-            tx.runs.cancel("a", by="ben", reason="not wanted")
+            tx.requests.cancel("a", by="ben", reason="not wanted")
 
     text = watched(ws, nothing, cancel, nothing)
     assert text.count("Runs, newest first") == 2

@@ -9,13 +9,12 @@ from typing import cast, get_type_hints
 from sqlalchemy import Connection
 
 from backfill_assets.core.clock import LedgerClock, system_clock
-from backfill_assets.ledger.approvals import ApprovalWrites
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 
 # No aggregate asks anything of a database by itself.
 READS = ReadTransaction(cast("Connection", None), LedgerClock(system_clock))
-AGGREGATES = {*map(type, vars(READS).values()), *get_type_hints(WriteTransaction).values(), ApprovalWrites}
+AGGREGATES = {*map(type, vars(READS).values()), *get_type_hints(WriteTransaction).values()}
 AGGREGATES -= {LedgerClock}
 
 
@@ -33,6 +32,6 @@ def offered() -> Iterator[tuple[str, str]]:
 
 def test_every_method_says_what_it_costs() -> None:
     found = dict(offered())
-    assert {"RunReads.get", "RunWrites.take", "ApprovalWrites.approve", "EventReads.violations"} <= found.keys()
+    assert {"RunReads.get", "RunWrites.take", "RequestWrites.approve", "EventReads.violations"} <= found.keys()
     assert len(found) > 80
     assert [name for name, docstring in found.items() if "Cost: " not in docstring] == []

@@ -60,7 +60,7 @@ def approved(ws: Workspace, semantics: ReferenceSemantics = ReferenceSemantics.C
         candidates = compared({each.partition: each for each in staged(RUN, DAYS)}, {})
         tx.candidates.record_gates(RUN, candidates, results_for(RUN, DAYS), actor="runner", attempt="a1")
         tx.runs.move(RUN, RunState.PASSED, actor="runner", attempt="a1")
-        tx.approvals.approve(RUN, by="Bob")
+        tx.requests.approve(RUN, by="Bob")
 
 
 def test_a_reference_that_has_changed_is_named_before_the_publication_and_nothing_is_refused(

@@ -20,7 +20,7 @@ from backfill_assets.capture.errors import (
 )
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.planning.policy import Policy
-from backfill_assets.publication.authority import approve_asked
+from backfill_assets.publication.authority import approve
 from backfill_assets_tests.support.captured_shop import finished
 from backfill_assets_tests.support.database_shop import (
     TABLE,
@@ -204,7 +204,7 @@ def test_where_the_policy_asks_another_person_approves_before_a_slot_is_made(
     assert asked.capture_id is not None
     ws = shop.open()
     try:
-        approve_asked(ws, asked.capture_id, by="ben", note="")
+        approve(ws, asked.capture_id, by="ben", note="")
     finally:
         ws.close()
     assert (shop.capture(whole=True).captured, slots_of(shop)) == (10, [shop.slot])

@@ -1,10 +1,15 @@
-"""Subjects: the requests that concern a run or a set; which of the two an id names is decided here, once."""
+"""Requests: whatever somebody asks for and somebody agrees to, by its id; what an id names is decided here, once.
+
+A run of its own, a set of runs, an act on a version of a table, a capture and a replay are approved and cancelled in
+one way. What else is done with each is a method of its class; where one has none of its own, it is refused. Captures
+and replays have none: the command that asked for one goes on with it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.recorder import Acting
@@ -12,19 +17,24 @@ from backfill_assets.application.resolve_outcome import resolve_outcomes, rollba
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
+from backfill_assets.ledger.captures import CaptureRecord
 from backfill_assets.ledger.errors import UnfitState
-from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
+from backfill_assets.ledger.records import Action, PublicationRecord, ReplayRecord, RunRecord
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import EVER_PUBLISHED, GATED, VISIBLE, AskedKind, RunState, SetState
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.sets import is_set
-from backfill_assets.publication.authority import approve_run, approve_set, approvers_read, grounds_to_leave
+from backfill_assets.publication import table_acts
+from backfill_assets.publication.authority import approve, approvers_read, grounds_to_leave
 from backfill_assets.publication.obstacles import Publishing, not_stopped, obstacles, outdated, require_none
 from backfill_assets.publication.publish import rollback_run
+from backfill_assets.report.errors import NotDoneWith
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_documents
 from backfill_assets.report.recovered import ErasedSamples
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.runs import RunSummary, SetDocument, interrupted, run_document, set_document
+from backfill_assets.report.table_acts import ActDocument, act_document
 from backfill_assets.restatements.errors import ReproducedOneByOne
 from backfill_assets.restatements.publish import publish_set
 from backfill_assets.restatements.undo import complete_rollback, rollback_set, rollback_with_dependents
@@ -32,19 +42,115 @@ from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
     # What moves rows is slow to import, and most of what is asked needs none of it.
-    from backfill_assets.application.asked import Asked, AskedDocument
     from backfill_assets.report.report import RunReport, SetReport
     from backfill_assets.upkeep.reproduce import ReproductionReport
 
-    NamedDocument = RunSummary | SetDocument | AskedDocument
+
+Document = TypeVar("Document")
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Request(Generic[Document]):
+    """One request by its id.
+
+    Raises (every method):
+        UnknownName: There is none of this id.
+        Refused: It is not done with its kind.
+    """
+
+    def __init__(self, ws: Workspace, name: str) -> None:
+        self.ws = ws
+        self.name = name
+
+    def document(self) -> Document:
+        """The document that people and programs read about it."""
+        raise NotImplementedError
+
+    def approve(self, *, by: str, note: str, place: str = "") -> Document:
+        """Records that another person agrees to exactly what was asked for; see `publication.authority.approve`.
+
+        Refused early is what publication refuses whoever has approved it, so that no reviewer agrees to it by mistake.
+        """
+        with self.ws.ledger.read() as tx:
+            for run in self._runs(tx):
+                require_none(obstacles(Publishing(ws=self.ws, tx=tx, run=run), (not_stopped,)))
+        approve(self.ws, self.name, by=by, note=note, place=place)
+        return self.document()
+
+    def cancel(self, *, by: str, reason: str, leave: bool = False) -> Document:
+        """Ends permanently what readers see nothing of; the process of a run stops at its next step.
+
+        Args:
+            by: The person who decides.
+            reason: Why.
+            leave: An owner accepts the difference that runs have found: the accepted rows count as up to date.
+        """
+        with approvers_read(self.ws), self.ws.ledger.write() as tx:
+            if leave and not self._runs(tx):
+                raise NotDoneWith(name=self.name, deed="declined for a difference that is accepted")
+            leaves = grounds_to_leave(self.ws, tx, self._runs(tx), by) if leave else None
+            tx.requests.cancel(self.name, by=by, reason=reason, leaves=leaves)
+        return self.document()
+
+    def _runs(self, tx: ReadTransaction) -> Sequence[RunRecord]:
+        """The runs that are agreed to with it, in the order of publication."""
+        return ()
+
+    def report(self) -> RunReport | SetReport:
+        raise NotDoneWith(name=self.name, deed="reported on")
+
+    def stage(self, acting: Acting) -> RunReport | SetDocument:
+        raise NotDoneWith(name=self.name, deed="staged")
+
+    def publish(self, acting: Acting) -> PublicationDocument | Document:
+        raise NotDoneWith(name=self.name, deed="published")
+
+    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> RollbackDocument | Document:
+        raise NotDoneWith(name=self.name, deed="rolled back")
+
+    def reproduce(self, acting: Acting, *, sample: int | None, from_raw: bool = False) -> ReproductionReport:
+        raise NotDoneWith(name=self.name, deed="reproduced")
+
+
+class CaptureOrReplay(Request[CaptureRecord | ReplayRecord]):
+    """A capture or a replay."""
+
+    def document(self) -> CaptureRecord | ReplayRecord:
+        with self.ws.ledger.read() as tx:
+            return tx.captures.get(self.name) if self._is_capture else tx.replays.get(self.name)
+
+    @property
+    def _is_capture(self) -> bool:
+        return AskedKind.of_id(self.name) is AskedKind.CAPTURE
+
+    def cancel(self, *, by: str, reason: str, leave: bool = False) -> CaptureRecord | ReplayRecord:
+        """Refused: a capture ends with its period, and a replay is closed."""
+        raise NotDoneWith(name=self.name, deed="cancelled")
+
+
+class Act(Request[ActDocument]):
+    """An act on a version of a table: a cut-over of readers, or the end of a version."""
+
+    def document(self) -> ActDocument:
+        with self.ws.ledger.read() as tx:
+            return act_document(tx, tx.acts.get(self.name))
+
+    def publish(self, acting: Acting) -> ActDocument:
+        """Does what was asked for: readers are shown the other version from here on."""
+        table_acts.carry_out(self.ws, self.name, by=acting.by)
+        return self.document()
+
+    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> ActDocument:
+        """Shows readers the table again that they were shown before a cut-over."""
+        table_acts.undo(self.ws, self.name, by=acting.by, reason=reason)
+        return self.document()
+
+
+class Run(Request[RunSummary]):
     """One run by its id. Raises (every method): UnknownName: There is no such run."""
 
-    ws: Workspace
-    run_id: str
+    @property
+    def run_id(self) -> str:
+        return self.name
 
     @property
     def record(self) -> RunRecord:
@@ -64,25 +170,8 @@ class Run:
 
         return run_report(self.ws, self.run_id)
 
-    def approve(self, *, by: str, note: str, place: str = "") -> RunSummary:
-        """Records that another person approves exactly this manifest; see `publication.authority.approve_run`.
-
-        A run may be approved before it is measured, but not while its gates block it.
-        """
-        _require_not_stopped(self.ws, [self.record])
-        approve_run(self.ws, self.run_id, by=by, note=note, place=place)
-        return self.document()
-
-    def cancel(self, *, by: str, reason: str, leave: bool = False) -> RunSummary:
-        """Cancels the run, which is not visible to readers, permanently; its process stops at its next step.
-
-        Args:
-            leave: An owner accepts the difference that the run has found: the accepted rows count as up to date.
-        """
-        with approvers_read(self.ws), self.ws.ledger.write() as tx:
-            leaves = grounds_to_leave(self.ws, tx, [tx.runs.get(self.run_id)], by) if leave else None
-            tx.runs.cancel(self.run_id, by=by, reason=reason, leaves=leaves)
-        return self.document()
+    def _runs(self, tx: ReadTransaction) -> Sequence[RunRecord]:
+        return tx.requests.runs(self.name)
 
     def stage(self, acting: Acting) -> RunReport:
         """Stages and gates the run; a load of landed files is published too."""
@@ -185,16 +274,12 @@ class Run:
             raise interrupted(self.ws, self.run_id) from None
 
 
-@dataclass(frozen=True, slots=True)
-class RestatementSet:
-    """A set by its id: several runs that are approved, published and undone together.
+class RestatementSet(Request[SetDocument]):
+    """A set by its id: several runs that are approved, published and undone together."""
 
-    Raises (every method):
-        UnknownName: There is no such set.
-    """
-
-    ws: Workspace
-    set_id: str
+    @property
+    def set_id(self) -> str:
+        return self.name
 
     @property
     def members(self) -> Sequence[RunRecord]:
@@ -215,25 +300,8 @@ class RestatementSet:
 
         return set_report(self.ws, self.set_id)
 
-    def approve(self, *, by: str, note: str, place: str = "") -> SetDocument:
-        """Records that another person approves every run of the set; see `publication.authority.approve_set`.
-
-        Refused while the gates of one of them block it.
-        """
-        _require_not_stopped(self.ws, self.members)
-        approve_set(self.ws, self.set_id, by=by, note=note, place=place)
-        return self.document()
-
-    def cancel(self, *, by: str, reason: str, leave: bool = False) -> SetDocument:
-        """Cancels the set, which is not visible to readers, permanently.
-
-        Args:
-            leave: As for a run, of every run that has found other rows.
-        """
-        with approvers_read(self.ws), self.ws.ledger.write() as tx:
-            leaves = grounds_to_leave(self.ws, tx, members_of(tx.runs, tx.sets.get(self.set_id)), by) if leave else None
-            tx.sets.cancel(self.set_id, by=by, reason=reason, leaves=leaves)
-        return self.document()
+    def _runs(self, tx: ReadTransaction) -> Sequence[RunRecord]:
+        return tx.requests.runs(self.name)
 
     def stage(self, acting: Acting) -> SetDocument:
         """Stages and gates the runs of the set, in order. A blocked run stops those that read it.
@@ -281,7 +349,7 @@ class RestatementSet:
         publish_set(self.ws, self.set_id, by=acting.by, publish=publish_one, phase=phase)
         return replace(self.document(), changed_references=changed)
 
-    def reproduce(self, acting: Acting, *, sample: int | None, from_raw: bool = False) -> ReproductionReport:  # noqa: ARG002 - as of a run
+    def reproduce(self, acting: Acting, *, sample: int | None, from_raw: bool = False) -> ReproductionReport:
         """Refused: its runs are rebuilt one by one."""
         published = tuple(member.run_id for member in self.members if member.state in EVER_PUBLISHED)
         raise ReproducedOneByOne(set_id=self.set_id, published=published)
@@ -308,37 +376,32 @@ def _is_outdated(ws: Workspace, run: RunRecord) -> bool:
         return outdated(Publishing(ws=ws, tx=tx, run=run)) is not None
 
 
-Subject = Run | RestatementSet
-"""What an id names: both accept the same requests."""
-
-
-def _require_not_stopped(ws: Workspace, runs: Iterable[RunRecord]) -> None:
-    """Refuses early what publication refuses whoever has approved it, so that no reviewer agrees to it by mistake."""
-    for run in runs:
-        with ws.ledger.read() as tx:
-            require_none(obstacles(Publishing(ws=ws, tx=tx, run=run), (not_stopped,)))
-
-
-def subject_of(ws: Workspace, name: str) -> Subject:
+def restatement_of(ws: Workspace, name: str) -> Run | RestatementSet:
     """The run or the set with that id; its first request checks that the ledger has it."""
     return RestatementSet(ws, name) if is_set(name) else Run(ws, name)
 
 
-def named(ws: Workspace, name: str) -> Subject | Asked:
-    """The subject with this id; its first request checks that the ledger has it."""
-    if AskedKind.of_id(name):
-        from backfill_assets.application.asked import Asked
+def request_of(ws: Workspace, name: str) -> AnyRequest:
+    """The request with this id; its first request checks that the ledger has it."""
+    match AskedKind.of_id(name):
+        case None:
+            return restatement_of(ws, name)
+        case AskedKind.ACT:
+            return Act(ws, name)
+        case _:
+            return CaptureOrReplay(ws, name)
 
-        return Asked(ws, name)
-    return subject_of(ws, name)
+
+AnyRequest = Run | RestatementSet | Act | CaptureOrReplay
+AnyDocument = RunSummary | SetDocument | ActDocument | CaptureRecord | ReplayRecord
 
 
-def erase_samples(subject: Subject, *, by: str, reason: str) -> ErasedSamples:
+def erase_samples(restatement: Run | RestatementSet, *, by: str, reason: str) -> ErasedSamples:
     """Permanently deletes the values of rows that were kept for reviewers of a run, or of the runs of a set."""
-    ws = subject.ws
+    ws = restatement.ws
     with ws.ledger.write() as tx:
-        erased = tx.samples.erase(*subject.run_ids, by=by, reason=reason)
+        erased = tx.samples.erase(*restatement.run_ids, by=by, reason=reason)
     ws.ledger.compact_log()
-    if isinstance(subject, Run):
-        return ErasedSamples(run_id=subject.run_id, set_id=None, erased=erased)
-    return ErasedSamples(run_id=None, set_id=subject.set_id, erased=erased)
+    if isinstance(restatement, Run):
+        return ErasedSamples(run_id=restatement.run_id, set_id=None, erased=erased)
+    return ErasedSamples(run_id=None, set_id=restatement.set_id, erased=erased)

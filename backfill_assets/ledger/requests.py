@@ -1,0 +1,278 @@
+"""Requests: whatever somebody asks for and somebody agrees to is approved, and cancelled, here and nowhere else.
+
+A request is a run, a set of runs, an act on a version of a table, a capture or a replay, by its id. What is agreed to
+never changes: the manifest of every run, or the row that says what was asked for otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from backfill_assets.core.identity import plain
+from backfill_assets.core.people import POLICY, same_name
+from backfill_assets.core.wording import WHY
+from backfill_assets.ledger import errors
+from backfill_assets.ledger.approvals import ApprovalSteps, another_person, require_can_pass
+from backfill_assets.ledger.candidates import COMMENT_ON, CandidateReads, comment_digest, gates_of
+from backfill_assets.ledger.captures import CaptureReads, CaptureRecord
+from backfill_assets.ledger.events import Event, EventLog, Writes
+from backfill_assets.ledger.queries import Queries
+from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
+from backfill_assets.ledger.records import ApprovalGrounds, ReplayRecord, RunRecord, SetRecord
+from backfill_assets.ledger.replays import ReplayReads
+from backfill_assets.ledger.runs import Cancellation, Leaves, RunReads, RunSteps, end_run
+from backfill_assets.ledger.sets import SetReads, is_replaceable, members_of, move_set
+from backfill_assets.ledger.states import (
+    EVER_VISIBLE,
+    VISIBLE,
+    ActState,
+    ApprovalState,
+    AskedKind,
+    ReplayState,
+    RunState,
+    SetState,
+    may_follow,
+)
+from backfill_assets.ledger.table_acts import ActRecord, TableActReads, move_act
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
+from backfill_assets.planning.sets import is_set
+
+AskedRecord = ActRecord | CaptureRecord | ReplayRecord
+"""What is asked for besides runs and sets of runs."""
+
+Grounds = Mapping[str, ApprovalGrounds | None]
+"""By run, why a person may approve it; None for a run that any person but the requester may approve."""
+
+
+class RequestReads(Queries):
+    """Requests by their ids."""
+
+    def asked(self, name: str) -> AskedRecord:
+        """The act, capture or replay that has an id.
+
+        Cost: one primary key lookup.
+
+        Raises:
+            UnknownName: There is none.
+        """
+        match AskedKind.of_id(name):
+            case AskedKind.ACT:
+                return TableActReads(self._connection).get(name)
+            case AskedKind.CAPTURE:
+                return CaptureReads(self._connection).get(name)
+            case _:
+                return ReplayReads(self._connection).get(name)
+
+    def runs(self, name: str) -> tuple[RunRecord, ...]:
+        """The runs of a restatement in the order of publication: those of a set, or the run that has the id.
+
+        Cost: the manifest of every run is parsed.
+
+        Raises:
+            UnknownName: There is no such run or set.
+        """
+        runs = RunReads(self._connection)
+        if is_set(name):
+            return tuple(members_of(runs, SetReads(self._connection).get(name)))
+        return (runs.get(name),)
+
+
+class RequestWrites(RequestReads, Writes):
+    """The approval of a request, and the decision against it."""
+
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log)
+        self._runs, self._sets = RunReads(log.connection), SetReads(log.connection)
+        self._candidates, self._steps = CandidateReads(log.connection), ApprovalSteps(log)
+
+    def approve(self, name: str, *, by: str, note: str = "", place: str = "", grounds: Grounds | None = None) -> None:
+        """Another person than the requester agrees to exactly what was asked for: of a set, to every run of it.
+
+        A run of a set is approved with it, unless each phase of the set is approved by itself. Runs of a set that are
+        approved already are left as they are.
+
+        Cost: the manifest of every run is parsed; one row and one event per run that is a draft, and one event per set.
+
+        Args:
+            name: The id of the run, set, act, capture or replay.
+            by: The approver.
+            note: The grounds of the approval, in their words.
+            place: Where they agreed, when that is known; it is no comment.
+            grounds: Why they may, by run.
+
+        Raises:
+            IllegalTransition: It is approved already, needs no approval, has failed or ended, or is one of a set.
+            NotApproved: It is the requester or no person, or gates demand a comment, and there is none.
+        """
+        if AskedKind.of_id(name):
+            self._agree_to_asked(self.asked(name), name, by, note)
+        elif is_set(name):
+            self._agree_to_set(self._sets.get(name), by, note, place, grounds or {})
+        else:
+            self._agree_to_run(self._runs.get(name), by, note, place, grounds or {})
+
+    def approve_by_policy(self, run_id: str, *, policy: str) -> None:
+        """The declared policy of the table agrees, without a person; the approver is `policy:<policy>`.
+
+        Cost: as `approve`.
+        """
+        self._give(self._runs.get(run_id), f"{POLICY}{required_text('the policy', policy)}", "", "", None)
+
+    def withdraw_approval(self, run_id: str, *, by: str, reason: str) -> None:
+        """An approval no longer stands, before readers see the run.
+
+        Cost: two primary key lookups, the row of the approval, and one event.
+
+        Raises:
+            Refused: A name or a reason is missing.
+            IllegalTransition: It is not approved, or readers see it already.
+        """
+        state = self._runs.state(run_id)
+        if state in VISIBLE:
+            raise errors.UnfitState(name=run_id, state=state, why="its approval has been used")
+        self._steps.withdraw(run_id, required_text("the name", by), required_text("the reason", reason))
+
+    def cancel(self, name: str, *, by: str, reason: str, leaves: Leaves | None = None) -> None:
+        """Ends what readers see nothing of, and every run of a set; of a partly published set the other phases.
+
+        The process of a run is refused its next step.
+
+        Cost: of a set its manifest is parsed; the row and the lease of every run, and one event each.
+
+        Args:
+            name: The id of the run, set or act.
+            by: The person who decides against it.
+            leaves: The runs whose accepted rows their person leaves as they are, although they found others.
+
+        Raises:
+            Refused: The name is missing or no person's, or there is no reason.
+            IllegalTransition: Readers see some of it, it is being published, it has ended, or it is one of a set.
+        """
+        if AskedKind.of_id(name) is AskedKind.ACT:
+            self.asked(name)
+            payload = {"reason": required_text("the reason", reason)}
+            move_act(self._log, name, ActState.CANCELLED, "act_cancelled", by, payload)
+        elif is_set(name):
+            self._end_set(self._sets.get(name), Cancellation.of(by, reason, leaves))
+        else:
+            state = self._runs.state(name)
+            if (set_id := self._sets.id_of_run(name)) is not None:
+                why = f"belongs to set {set_id}, whose runs are cancelled together"
+                raise errors.PartOfSet(run_id=name, set_id=set_id, act="cancel", why=why)
+            end_run(RunSteps(self._log), name, state, Cancellation.of(by, reason, leaves))
+
+    def replace_draft(self, set_id: str, *, actor: str, why: str) -> None:
+        """Ends a proposal that was neither approved nor begun; a person is not needed for what none has agreed to.
+
+        Cost: as `cancel`.
+
+        Raises:
+            IllegalTransition: It is no proposal, or a person has approved it or begun to stage it.
+        """
+        found = self._sets.get(set_id)
+        if not is_replaceable(found, members_of(self._runs, found)):
+            why = "is not replaced: it is not a proposal, or was approved or staged meanwhile"
+            raise errors.Ended(kind="set", name=set_id, why=why)
+        self._end_set(found, Cancellation(by=one_line("the name", actor), reason=one_line("the reason", why)))
+
+    def _agree_to_asked(self, found: AskedRecord, name: str, by: str, note: str) -> None:
+        match found:
+            case ActRecord():
+                can_be = found.state is ActState.ASKED
+            case CaptureRecord():
+                can_be = found.waits
+            case ReplayRecord():
+                can_be = found.is_live and found.state is ReplayState.ASKED
+        if not can_be or found.approved_by is not None:
+            why = "waits for no approval: it is approved already, needs none, or has ended"
+            raise errors.Ended(kind=_KINDS[type(found)], name=name, why=why)
+        self._steps.give(name, one_line("the approver", by), note)
+
+    def _agree_to_run(self, found: RunRecord, by: str, note: str, place: str, grounds: Grounds) -> None:
+        of_set = self._sets.of_run(found.run_id)
+        if of_set is not None:
+            phases = of_set.manifest.phases
+            if phases is None or not phases.each:
+                why = f"belongs to set {of_set.set_id}, and only the whole set can be approved"
+                raise errors.PartOfSet(run_id=found.run_id, set_id=of_set.set_id, act="approve", why=why)
+            due = next((run for run in members_of(self._runs, of_set) if run.state not in EVER_VISIBLE), None)
+            if due is None:
+                raise errors.Ended(kind="set", name=of_set.set_id, why="is published already")
+            if due.run_id != found.run_id:
+                raise errors.ApprovedByPhase(set_id=of_set.set_id, run_id=due.run_id)
+        approver = another_person(by, found.manifest.requested_by, kind="run", name=found.run_id)
+        self._give(found, approver, note, place, grounds.get(found.run_id))
+
+    def _agree_to_set(self, found: SetRecord, by: str, note: str, place: str, grounds: Grounds) -> None:
+        set_id = found.set_id
+        if found.state is SetState.CANCELLED:
+            raise errors.UnfitState(name=set_id, state=found.state, why="there is nothing left to approve")
+        runs = members_of(self._runs, found)
+        for run in runs:
+            require_can_pass(run)
+        drafts = [run for run in runs if run.approval is ApprovalState.DRAFT]
+        if found.manifest.phases and found.manifest.phases.each and drafts:
+            raise errors.ApprovedByPhase(set_id=set_id, run_id=drafts[0].run_id)
+        if not drafts:
+            raise errors.Ended(kind="set", name=set_id, why="is approved already")
+        approver = another_person(by, found.manifest.requested_by, kind="set", name=set_id)
+        _require_landed_nothing(found, approver)
+        for run in drafts:
+            self._give(run, approver, note, place, grounds.get(run.run_id))
+        payload = {"manifest_digest": found.digest, "note": storable_text("the note", note)}
+        self._log.append(Event("set", set_id, "set_approved", actor=approver, payload=payload))
+
+    def _give(self, found: RunRecord, approver: str, note: str, place: str, grounds: ApprovalGrounds | None) -> None:
+        """The approval of a run.
+
+        Raises:
+            IllegalTransition: It is never published, is approved already, readers see it already, or it has failed.
+            NotApproved: Its gates demand a comment, and there is none.
+        """
+        if found.manifest.mode in NEVER_PUBLISHED:
+            raise errors.NeverPublished(run_id=found.run_id, manifest=found.manifest)
+        if found.state in VISIBLE or found.state is RunState.CANCELLED:
+            raise errors.UnfitState(name=found.run_id, state=found.state, why="there is nothing left to approve")
+        require_can_pass(found)
+        if found.approval is ApprovalState.APPROVED:
+            raise errors.Ended(kind="run", name=found.run_id, why=f"is approved already, by {found.approved_by}")
+        demanded = self._candidates.demanded(found.run_id)
+        if demanded and note.strip() in ("", WHY):
+            whole, gates = found.manifest.member_of or found.run_id, gates_of(demanded)
+            raise errors.NeedsComment(run_id=found.run_id, whole=whole, table=found.manifest.table, gates=gates)
+        told = {
+            **({"place": place} if place else {}),
+            **({COMMENT_ON: comment_digest(demanded)} if demanded else {}),
+            **(plain(grounds) if grounds else {}),
+        }
+        self._steps.give(found.run_id, approver, note, digest=found.manifest_digest, **told)
+
+    def _end_set(self, found: SetRecord, decision: Cancellation) -> None:
+        if found.state is SetState.PARTLY_PUBLISHED:
+            # What readers see of its phases stays; those that are left are decided against.
+            self._end_runs(found, decision, but=EVER_VISIBLE)
+            note = f"its other phases were {decision.note}"
+            move_set(self._log, found, SetState.PUBLISHED, actor=decision.by, note=note)
+            return
+        if not may_follow(found.state, SetState.CANCELLED):
+            raise errors.NotCancellable(name=found.set_id, state=found.state)
+        self._end_runs(found, decision)
+        move_set(self._log, found, SetState.CANCELLED, actor=decision.by, note=decision.note)
+
+    def _end_runs(self, found: SetRecord, decision: Cancellation, *, but: Collection[RunState] = ()) -> None:
+        """Cancels the runs of a set but those in some states, and those that have ended without a publication."""
+        for member in found.manifest.members:
+            state = self._runs.state(member.run_id)
+            if state not in (*but, RunState.VERIFIED, RunState.CANCELLED):
+                end_run(RunSteps(self._log), member.run_id, state, decision)
+
+
+_KINDS = {ActRecord: "table act", CaptureRecord: "capture", ReplayRecord: "replay"}
+
+
+def _require_landed_nothing(found: SetRecord, approver: str) -> None:
+    """Refuses an approver who has landed one of the files because of which the set was proposed."""
+    proposed = found.manifest.proposed
+    if proposed and any(same_name(approver, name) for name in proposed.landed_by):
+        why = f"proposed because of files that {approver} has landed"
+        raise errors.NeedsAnother(kind="set", name=found.set_id, why=why)
