@@ -87,7 +87,8 @@ def _in_short(terms: Iterable[GateTerm]) -> Sequence[GateTerm]:
 
 
 def _bounded_otherwise(manifest: Manifest, table: Table, code: Mapping[str, str]) -> Sequence[str]:
-    """What gates look at besides their words, and is declared otherwise now: sums, and columns that are never null."""
+    """The conditions of gates, besides their words, that are declared otherwise now: sums, and columns that are
+    never null."""
     declared = {each.name: each for each in safeguards_of(table, code)}
     pinned = (each for each in manifest.safeguards if each.name.startswith((GATE, COLUMN)))
     return [each.name for each in pinned if each.name in declared and declared[each.name].document != each.document]

@@ -50,7 +50,7 @@ def dimensions(breakdown: Breakdown | None) -> Sequence[Column]:
 
 
 def amounts(frame: DataFrame, table: Table, breakdown: Breakdown | None) -> Sequence[Column]:
-    """What a row adds to each measure.
+    """The amount that a row adds to each measure.
 
     Raises:
         ContractBroken: A measure is neither a condition nor a number.
@@ -66,7 +66,7 @@ def amounts(frame: DataFrame, table: Table, breakdown: Breakdown | None) -> Sequ
 
 
 def _amount(value: Column, kind: DataType, table: Table, name: str) -> Column:
-    """What a row adds to a measure: 1 or 0 for a condition, otherwise its number."""
+    """The amount that a row adds to a measure: 1 or 0 for a condition, otherwise its number."""
     match kind:
         case BooleanType():
             return value.cast("int")
@@ -112,7 +112,7 @@ def _sum(found: Mapping[str, Any], name: str) -> Decimal:
 def row_changes(
     staged: DataFrame, accepted: DataFrame, table: DerivedTable, breakdown: Breakdown, tolerance: Tolerance
 ) -> tuple[RowChanges, ...]:
-    """How much of the tolerated measure the rows of two sides differ in, by month and the dimensions of the tolerance.
+    """The changes of the tolerated measure between the rows of two sides, by month and the dimensions of the tolerance.
 
     Args:
         staged: The candidate's rows of the partitions that differ.
@@ -220,7 +220,7 @@ def _measures(cells: Iterable[PartitionCell], breakdown: Breakdown) -> Mapping[s
 
 
 def _content(cells: Sequence[PartitionCell]) -> Sequence[int]:
-    """What tells rows apart whose measures are the same: their number, and the sums of a checksum."""
+    """A content key for rows whose measures are the same: their number, and the sums of a checksum."""
     return [
         sum(int(cell.measures[ROWS]) for cell in cells),
         *map(sum, zip(*(cell.content for cell in cells), strict=True)),

@@ -47,7 +47,7 @@ DIFFERENT = (ADDED, REMOVED, CHANGED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """How rows are compared."""
+    """The shape in which rows are compared."""
 
     key: tuple[str, ...]  #: The columns that identify a row, the partition column first.
     values: tuple[str, ...] = ()  #: The other columns.
@@ -189,7 +189,7 @@ def rows_of_keys(connection: duckdb.DuckDBPyConnection, shape: Shape, kinds: Col
 
 
 def in_order(shape: Shape) -> str:
-    """How the rows of `rows_of_keys` are sorted: by their key, those that share one by the place in it."""
+    """The sort order of `rows_of_keys`: by key, and for rows that share one by the place in it."""
     return "ORDER BY " + ", ".join([*(f"k_{n}" for n, _ in enumerate(shape.key)), "place"])
 
 

@@ -38,7 +38,7 @@ def key_columns(table: Table) -> tuple[str, ...]:
 
 
 def shape_of(table: Table, schema: StructType) -> Shape:
-    """How rows of a table are compared.
+    """The shape in which rows of a table are compared.
 
     Args:
         table: The declaration.

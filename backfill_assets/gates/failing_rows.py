@@ -42,7 +42,7 @@ class RowsOfGate(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingRows:
-    """What was found of one gate."""
+    """The failing rows that one gate found."""
 
     #: How many rows fail it, by partition; partitions without any are absent.
     rows: Mapping[date, int] = field(default_factory=dict)
@@ -111,7 +111,7 @@ def failing_examples(
 
 
 def _said(values: Mapping[str, str | None], name: str, said: Sequence[str]) -> str | None:
-    """What a gate says of a row; null as a word, and None where it says nothing."""
+    """The text of a gate for a row; null as a word, and None where it has none."""
     return (values[name] or ("null" if values[name] is None else "")) if name in said else None
 
 

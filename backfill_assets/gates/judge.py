@@ -47,7 +47,7 @@ class StateAgain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether a gate passed, what it found, and the numbers behind it."""
+    """The verdict of a gate: passed or not, its finding, and the numbers behind it."""
 
     passed: bool
     finding: Finding
@@ -56,7 +56,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """What was found out about the partitions of a run; empty where it was not asked."""
+    """The findings about the partitions of a run; empty where a question was not asked."""
 
     #: The measurements of the partitions that have rows on either side.
     measured: Mapping[date, Measured] = field(default_factory=dict)
@@ -242,7 +242,7 @@ def _failing_rows(gate: Failing, partition: date, rows: int, counted: FailingRow
 
 
 def exceeds(count: int, of: int, percent: int | None) -> bool:
-    """Whether a count exceeds a percentage; never for a partition without accepted rows."""
+    """True if a count exceeds a percentage; never for a partition without accepted rows."""
     return percent is not None and of > 0 and count * 100 > percent * of
 
 
@@ -301,7 +301,7 @@ def _elsewhere(proven: Sequence[Proven]) -> Verdict:
 
 
 def moved_verdict(gate: Moved, partition: date, cells: Iterable[BreakdownCell], *, is_new: bool) -> Verdict:
-    """Whether a measure of a partition's month stayed close to the accepted rows.
+    """The verdict whether a measure of a partition's month stayed close to the accepted rows.
 
     Args:
         partition: The partition; all of a month share its verdict.
@@ -328,7 +328,7 @@ def moved_verdict(gate: Moved, partition: date, cells: Iterable[BreakdownCell], 
 
 
 def is_tolerated(tolerance: Tolerance, cells: Sequence[BreakdownCell], changes: Sequence[RowChanges]) -> bool:
-    """Whether every month of a restatement changes no more of the measure than its owner may leave.
+    """True if every month of a restatement changes no more of the measure than its owner tolerates.
 
     Args:
         tolerance: What the table declares.
@@ -372,5 +372,5 @@ def finite_or_nan(text: str) -> Decimal:
 
 
 def _is_far(gate: Moved | Tolerance, before: Decimal, moved: Decimal) -> bool:
-    """Whether the move exceeds the percentage; any move away from nothing does."""
+    """True if the move exceeds the percentage; any move away from nothing does."""
     return moved > 0 and moved >= gate.at_least and moved * 100 > gate.percent * abs(before)

@@ -198,7 +198,7 @@ def violation(gate: Gate, table: Table) -> Column | None:
 
 
 def _is_null(names: Iterable[str]) -> Column:
-    """Whether one of the columns is null: as SQL, which Spark reads in one call."""
+    """A condition that is true if one of the columns is null: as SQL, which Spark reads in one call."""
     return F.expr(" OR ".join(["false", *(f"isnull({in_sql(name)})" for name in names)]))
 
 

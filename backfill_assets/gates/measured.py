@@ -1,4 +1,4 @@
-"""What was measured of staged partitions, and what a proof found: values that reports read without Spark."""
+"""The measures of staged partitions, and the findings of a proof: values that reports read without Spark."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Proven:
 
     @property
     def is_compared(self) -> bool:
-        """Whether there was something to compare with."""
+        """True if there was something to compare with."""
         return not self.more or any(each.back or each.ahead for each in self.more)
 
 
@@ -86,7 +86,7 @@ class PilotedPartition:
 
     @property
     def observed(self) -> Mapping[str, str | int | bool]:
-        """As a verdict keeps it."""
+        """The numbers that a verdict keeps."""
         return asdict(self)
 
 
@@ -113,12 +113,12 @@ class ExpiringPartition:
 
     @property
     def holds(self) -> bool:
-        """Whether exactly what was planned expires, and nothing reads this snapshot."""
+        """True if exactly the planned snapshot expires, and nothing reads it."""
         return not (self.others or self.read_by)
 
     @property
     def observed(self) -> Mapping[str, str | int | list[str]]:
-        """As a verdict keeps it."""
+        """The numbers that a verdict keeps."""
         return {
             "others": [day.isoformat() for day in self.others[:_MOST_NAMED]],
             "other_partitions": len(self.others),
@@ -143,12 +143,12 @@ class MergedPartition:
 
     @property
     def holds(self) -> bool:
-        """Whether the staged rows are exactly these changes, with the accepted rows that stay."""
+        """True if the staged rows are exactly these changes, with the accepted rows that stay."""
         return not (self.undecided or self.twice or self.older or self.elsewhere or self.others_differ)
 
     @property
     def observed(self) -> Mapping[str, int | bool | list[str]]:
-        """As a verdict keeps it."""
+        """The numbers that a verdict keeps."""
         return {
             "changes": self.changes,
             "deletes": self.deletes,

@@ -19,7 +19,7 @@ COMPARISON = ComparedWithAccepted().name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moves:
-    """How new rows differ from the accepted rows that they were compared with, in rows."""
+    """The differences between new rows and the accepted rows that they were compared with, in rows."""
 
     rows: int  #: New rows.
     accepted_rows: int  #: Accepted rows.
@@ -36,7 +36,7 @@ class Moves:
 def observed(
     moves: Moves, changed_columns: Mapping[str, int], state_moves: Iterable[StateMove] = (), **limits: int | None
 ) -> Mapping[str, Any]:
-    """What the comparison observes in one partition, and its limits, as it is recorded."""
+    """The comparison's observations in one partition, and its limits, as they are recorded."""
     states = [fields_of(each) for each in state_moves]
     return {
         **fields_of(moves),
@@ -47,7 +47,7 @@ def observed(
 
 
 def moves_in(result: GateResult) -> Moves | None:
-    """What the comparison found in one partition; None for the result of another gate."""
+    """The moves that the comparison found in one partition; None for the result of another gate."""
     if result.gate != COMPARISON:
         return None
     return Moves(**{each.name: int(result.observed.get(each.name, 0)) for each in fields(Moves)})
@@ -74,7 +74,7 @@ MOST_PAIRS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateMove:
-    """How many rows that differ had one value and have another, or still have the same."""
+    """The number of differing rows that had one value and have another, or still have the same."""
 
     column: str  #: The column.
     before: str | None  #: Its accepted value; null for rows that are added.
@@ -83,7 +83,7 @@ class StateMove:
 
     @property
     def is_another_state(self) -> bool:
-        """Whether the row is on both sides, with another value."""
+        """True if the row is on both sides, with another value."""
         return self.before is not None and self.after is not None and self.before != self.after
 
 
@@ -113,7 +113,7 @@ def coded_columns(table: Table, compared: Sequence[str]) -> tuple[Coded, ...]:
 
 
 def added_up(moves: Iterable[StateMove]) -> tuple[StateMove, ...]:
-    """The same pairs of values of several partitions together, the most rows first within each column."""
+    """The pairs of values of several partitions added up, those with the most rows first within each column."""
     total: dict[tuple[str, str | None, str | None], int] = {}
     for each in moves:
         pair = (each.column, each.before, each.after)

@@ -96,7 +96,7 @@ def _sampled(row: Mapping[str, Any], shape: Shape, instants: Collection[str]) ->
 
 
 class RowKind(StrEnum):
-    """How a row differs, in the order in which places are given out.
+    """The kind of a row's difference, in the order in which places are given out.
 
     STATE: on both sides, with another value of a dimension or of a column with few values. CHANGED: on both sides, with
     other values of other columns.
@@ -109,7 +109,7 @@ class RowKind(StrEnum):
 
 
 def rows_of_kind(found: Measured, kind: RowKind) -> int:
-    """How many rows of a partition differ in this way, as far as its gates list the values of its columns."""
+    """The number of rows of a partition that differ in this way, as far as its gates list the values of its columns."""
     match kind:
         case RowKind.STATE:
             return sum(each.rows for each in found.state_moves if each.is_another_state)
@@ -140,7 +140,7 @@ def most_moved(measured: Mapping[date, Measured], *, most: int = 3) -> tuple[dat
 
 
 def places(there: Mapping[RowKind, int], most: int) -> Mapping[RowKind, int]:
-    """How many rows of each kind are shown: the same number of all, and what a kind cannot fill goes to the others.
+    """The number of shown rows of each kind: the same of all, and unused places go to the others.
 
     Args:
         there: How many rows of each kind there are.

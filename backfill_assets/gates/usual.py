@@ -62,7 +62,7 @@ class Past:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """What is usual, and between which values a partition is not far from it, both inclusive."""
+    """A usual value, and the bounds between which a partition is not far from it, both inclusive."""
 
     usual: Decimal
     low: Decimal
@@ -125,7 +125,8 @@ def _months_before(day: date, count: int) -> date:
 
 
 def training(history: Iterable[Past]) -> Sequence[Past]:
-    """What the usual is taken from, in the order of partitions: without what was far, unless it is the usual by now."""
+    """The values from which the usual is taken, in the order of partitions: without those that were far, unless they
+    are the usual by now."""
     found: list[Past] = []
     aside: list[Past] = []
     for each in sorted(history, key=lambda past: past.partition):
@@ -142,7 +143,7 @@ def training(history: Iterable[Past]) -> Sequence[Past]:
 
 
 def band(trained: Sequence[Past], most: float, *, is_count: bool) -> Band:
-    """What is usual after some accepted partitions, in their order.
+    """The usual band after some accepted partitions, in their order.
 
     The usual value is the median of the last three. The usual distance is that of each from the median of the three
     before it: the median of these distances, or what four of five of them do not exceed, whichever says more. It is
@@ -172,7 +173,7 @@ def band(trained: Sequence[Past], most: float, *, is_count: bool) -> Band:
 
 
 def _distance(values: Sequence[float]) -> float:
-    """How far a value usually is from the median of the three before it; of the first three, from their own."""
+    """A value's usual distance from the median of the three before it; of the first three, from their own."""
     before = (values[max(0, place - _RECENT) : max(place, _RECENT)] for place in range(len(values)))
     found = sorted(abs(value - median(some)) for value, some in zip(values, before, strict=True))
     # Never the largest: a single value that is wrong makes the band no wider.
@@ -233,7 +234,7 @@ def amounts_of(gate: Usual, rows: int, cells: Sequence[PartitionCell]) -> Amount
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """What is known of the accepted partitions before those that are tested."""
+    """The known values of the accepted partitions before those that are tested."""
 
     before: Mapping[date, tuple[date, ...]]  #: With which partitions each tested one is compared.
     amounts: Mapping[date, Amounts]  #: The measure of those that are accepted.
@@ -253,7 +254,7 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """What became of the tested partitions: a verdict for each, and the numbers behind them, which a report shows."""
+    """The result for the tested partitions: a verdict for each, and the numbers behind them, which a report shows."""
 
     verdicts: Mapping[date, Verdict]
     points: tuple[UsualPoint, ...]
@@ -267,7 +268,7 @@ def judged(
     *,
     is_count: bool,
 ) -> Judged:
-    """Whether each tested partition is about as usual.
+    """Judges whether each tested partition is about as usual.
 
     Args:
         gate: The gate.

@@ -34,7 +34,7 @@ def checksum_text(rows: int, *sums: int) -> str:
 
 
 def is_of_this_form(checksum: str) -> bool:
-    """Whether a recorded checksum can be compared with those of this release; one of another form says nothing."""
+    """True if a recorded checksum can be compared with those of this release; one of another form says nothing."""
     return checksum.startswith(f"{FORM}:")
 
 

@@ -107,7 +107,7 @@ class DeltaStream(TableStream):
         return newest.version
 
     def _has_feed(self, table: DeltaTable) -> bool:
-        """Whether changes can be read as operations."""
+        """True if changes can be read as operations."""
         has_deletes = self._operated is not None and self._operated.delete is not None
         is_on = (table.metadata().configuration or {}).get(_FEED) == "true"
         if not has_deletes or not is_on or not has_plain_files(table):

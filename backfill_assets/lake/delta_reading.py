@@ -1,4 +1,4 @@
-"""What of Delta's protocol a capture understands, and the rows of one data file by it.
+"""The parts of Delta's protocol that a capture understands, and the rows of one data file read by them.
 
 What is not named here is refused by its name: a reader that ignores a feature reads other rows than the table has.
 Files are read by the names or ids that column mapping gave their columns, without the rows of deletion vectors, and
@@ -48,12 +48,12 @@ def complaint(table: DeltaTable) -> str | None:
 
 
 def has_plain_files(table: DeltaTable) -> bool:
-    """Whether the client reads changes of a version: it knows neither mapped columns nor deletion vectors there."""
+    """True if the client can read changes of a version: it knows neither mapped columns nor deletion vectors there."""
     return _mode(table) == _NO_MAPPING and set(table.protocol().reader_features or ()) <= _PLAIN
 
 
 def has_deletion_vectors(table: DeltaTable) -> bool:
-    """Whether files may have rows that the table does not have."""
+    """True if files may have rows that the table does not have."""
     return "deletionVectors" in (table.protocol().reader_features or ())
 
 
@@ -72,7 +72,7 @@ def _is_binary(kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
-    """How the columns of a version are found in its files."""
+    """The mapping of a version's columns to the columns of its files."""
 
     fields: Sequence[pa.Field]  #: The columns, with what Delta keeps about them.
     by_id: bool  #: Whether files have them by their ids, and not by names.

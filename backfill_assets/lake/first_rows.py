@@ -13,7 +13,7 @@ _LOG, _METADATA = "_delta_log", "metadata"
 
 
 def is_delta(folder: Path) -> bool:
-    """Whether a folder is a Delta table."""
+    """True if a folder is a Delta table."""
     return (folder / _LOG).is_dir()
 
 

@@ -79,7 +79,7 @@ def _state_digest(handle: DeltaTable) -> str:
 
 
 def live_row_counts(lake: Lake, table: str) -> Mapping[str, int | None]:
-    """How many rows the log says that each live file has; None where it has none or other statistics beside it.
+    """The row count of each live file according to the log; None where it has none, or other statistics beside it.
 
     Publications write the number of rows and no statistics of columns: statistics that are there mislead readers.
     """
@@ -170,7 +170,7 @@ def _named_last(lake: Lake, table: str) -> object:
 
 @dataclass(slots=True)
 class _Replayed:
-    """What commits, or a checkpoint in place of them, make of a table."""
+    """The state of a table after replaying commits, or a checkpoint in place of them."""
 
     files: dict[str, object] = field(default_factory=dict)
     transactions: dict[str, int] = field(default_factory=dict)

@@ -101,8 +101,8 @@ def rows_with_key(lake: Lake, table: str, files: FileSet, key: Mapping[str, str]
 
 
 def count_rows(lake: Lake, table: str, files: FileSet, values: Mapping[str, str]) -> int:
-    """How many rows of these files have these values, given as text; none of a file that lacks one of the columns.
-    Errors as of `rows_with_key`."""
+    """The number of rows of these files that have these values, given as text; none of a file that lacks one of the
+    columns. Errors as of `rows_with_key`."""
     with lake.reading(table):
         found = _dataset(lake, table, files)
         return sum(
@@ -442,7 +442,7 @@ _quoted = JSONEncoder(ensure_ascii=False).encode
 
 
 def rows_by_import(lake: Lake, table: str, files: FileSet) -> Mapping[str, int]:
-    """How many rows of these files of a source table are records of which import."""
+    """The number of rows of these files of a source table, by the import whose records they are."""
     import pyarrow.compute as pc
 
     with lake.reading(table):

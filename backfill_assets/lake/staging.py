@@ -86,7 +86,8 @@ def described_files(files: Files, listed: Sequence[FileState]) -> Sequence[DataF
 
 
 def columns_declared(schema: StructType, partition_column: str) -> tuple[tuple[str, str], ...]:
-    """What footers of files with these columns declare, as `footer_columns` has it; the partition's is in none."""
+    """The columns that footers of files with these columns declare, as in `footer_columns`; the partition's is in
+    none."""
     return tuple((f.name, json.dumps(f.dataType.jsonValue())) for f in schema.fields if f.name != partition_column)
 
 

@@ -38,7 +38,7 @@ def _is_true(told: Mapping[str, Any], rows: pa.Table) -> bool:
 
 
 def _is_true_of(told: Mapping[str, Any], name: str, values: pa.ChunkedArray) -> bool:
-    """Whether the bounds of a column hold; long texts have shortened ones, on the safe side."""
+    """True if the bounds of a column hold; long texts have shortened ones, on the safe side."""
     if told.get(f"null_count.{name}") not in (None, values.null_count):
         return False
     least, most = told.get(f"min.{name}"), told.get(f"max.{name}")

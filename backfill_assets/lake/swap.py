@@ -167,7 +167,7 @@ def set_files(lake: Lake, handle: DeltaTable, order: SwapOrder) -> bool:
 
 
 def _has_landed(lake: Lake, order: SwapOrder) -> bool:
-    """Whether a commit that failed has landed nevertheless; if the log cannot be read, the outcome is unknown."""
+    """True if a commit that reported failure landed nevertheless; if the log cannot be read, the outcome is unknown."""
     try:
         return is_landed(lake, order.table, order.publication_id)
     except BackfillError as error:
@@ -196,7 +196,7 @@ def require_as_expected(lake: Lake, order: SwapOrder) -> int:
 
 
 def is_landed(lake: Lake, table: str, publication_id: str) -> bool:
-    """Whether the table's log contains this publication, that is, whether it landed."""
+    """True if the table's log contains this publication, that is, whether it landed."""
     with lake.reading(table):
         return lake.open(table).transaction_version(publication_id) == LANDED
 
@@ -360,7 +360,7 @@ def _with_columns_of_files(lake: Lake, handle: DeltaTable, order: SwapOrder) -> 
 
 
 def _has_others(handle: DeltaTable, order: SwapOrder) -> bool:
-    """Whether files of the table stay beside those that an order brings."""
+    """True if files of the table stay beside those that an order brings."""
     brought = {each.value: set(each.new.paths) for each in order.exchanges}
     live = live_files(handle, order.partition_column)
     return any(value not in brought or brought[value].intersection(path for path, _ in live[value]) for value in live)

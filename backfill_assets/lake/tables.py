@@ -52,7 +52,7 @@ _TREE = re.compile(r"\s*\n\s*(?:\x1b\[\d*m)?\u21b3(?:\x1b\[\d*m)?\s*")
 
 
 def in_one_line(error: Exception) -> str:
-    """What a library says of a table that it cannot read or write: its first line, and the causes that follow it."""
+    """A library's message about a table that it cannot read or write: its first line, and the causes that follow it."""
     text = _TREE.sub(", ", str(error).strip()) or type(error).__name__
     return text.partition("<?xml")[0].splitlines()[0][:_MOST_CHARACTERS].rstrip(" .,")
 
@@ -87,7 +87,7 @@ class Lake:
 
     @property
     def storage_options(self) -> dict[str, str]:
-        """What delta-rs needs to reach the place."""
+        """The options with which delta-rs reaches the place."""
         return {} if isinstance(self.root, Path) else dict(self.access.for_delta_with_patience())
 
     def exists(self, table: str) -> bool:
@@ -172,7 +172,7 @@ class Lake:
     def other_columns(
         self, table: str, schema: StructType, partition_column: str, former: Collection[str] | None
     ) -> str | None:
-        """How columns of a declaration differ from those that its table has, if they do not follow from them.
+        """The differences between a declaration's columns and those of its table, where they do not follow from them.
 
         Args:
             table: As for `ensure`.
@@ -183,7 +183,7 @@ class Lake:
         return _other_columns(self.open(table), schema, partition_column, former) if self.exists(table) else None
 
     def removal_of_empty(self, table: str, differing: str) -> Callable[[], None]:
-        """What removes a table into which nothing was ever committed, so that `ensure` creates it again: one file.
+        """The removal of a table into which nothing was ever committed, so that `ensure` creates it again: one file.
 
         The caller keeps others from beginning to commit when it is called, and knows that none has begun before.
 
@@ -300,7 +300,7 @@ def cannot_follow(found: StructType, wanted: StructType, former: Collection[str]
 
 
 def follows_in_swap(handle: DeltaTable, wanted: StructType) -> bool:
-    """Whether the next publication of files with these columns changes the table's schema."""
+    """True if the next publication of files with these columns changes the table's schema."""
     return schema_after(handle, wanted) is not None
 
 

@@ -105,7 +105,7 @@ class TableStream(ABC):
 
     @abstractmethod
     def _identity(self) -> str:
-        """What no other table has, also when one is created in its place."""
+        """The identity of the table, which no other table has, also not one that is created in its place."""
 
     @abstractmethod
     def _newest(self) -> Newest:
@@ -113,7 +113,7 @@ class TableStream(ABC):
 
     @abstractmethod
     def _state(self, partition: str, version: int) -> int | None:
-        """Of what state captured positions are; null where that is not known any more."""
+        """The table state to which captured positions belong; null where that is not known any more."""
 
     def _after(self, newest: Newest, version: int) -> int:
         """The number of a state that is not the captured one, of a number that was captured last."""
@@ -129,7 +129,7 @@ class TableStream(ABC):
 
     @abstractmethod
     def _counts(self, state: int) -> Sequence[int]:
-        """How many rows each of these files has."""
+        """The row count of each of these files."""
 
     @abstractmethod
     def _require_readable(self, state: int, files: Sequence[Any]) -> None:
@@ -208,7 +208,7 @@ class TableStream(ABC):
             raise CreatedAgain(name=self.name, expected=expected, found=found, declare="")
 
     def _is_readable(self, state: int, *, begin: int) -> bool:
-        """Whether the files of a state from one on are there."""
+        """True if the files of all states from one on exist."""
         try:
             with self._reading(state):
                 self._require_readable(state, self._files(state)[begin:])
@@ -306,7 +306,7 @@ class TableStream(ABC):
 
 
 def all_there(is_there: Callable[[str], bool], paths: Sequence[str]) -> bool:
-    """Whether all files are there; a store is asked for several at once."""
+    """True if all files exist; a store is asked for several at once."""
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
         return all(pool.map(is_there, paths))
 
@@ -322,7 +322,7 @@ def _named(partition: str, newest: Newest, version: int) -> str:
 
 
 def _is_whole(position: str) -> bool:
-    """Whether a snapshot ends here."""
+    """True if a snapshot ends here."""
     return "@" not in position
 
 

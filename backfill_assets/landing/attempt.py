@@ -201,7 +201,7 @@ def _landed_together(tx: WriteTransaction, landing: Sequence[ImportRecord], impo
 
 
 def _is_landed_elsewhere(tx: WriteTransaction, record: ImportRecord) -> bool:
-    """Whether a process of another machine works on it: the turn only covers the processes of this one."""
+    """True if a process of another machine is landing it: the turn only covers the processes of this one."""
     held = tx.leases.get(record.import_id)
     host = this_process().partition(":")[0]
     return held is not None and held.is_alive(tx.now) and held.machine.partition(":")[0] != host
@@ -384,7 +384,7 @@ def landed_now(record: ImportRecord, found: Account, archived: Archived | None =
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landing:
-    """What an attempt works with."""
+    """The context of an attempt to land files."""
 
     ledger: Ledger
     #: Opens the session that reads files: only when records are read, so that what is refused without reading them is
@@ -504,7 +504,7 @@ class Landing:
         self.reached(Point.LAND_CONFORMED)
 
     def conform_together(self, archived: Sequence[Archived], imports: Sequence[ImportRecord]) -> None:
-        """The same for several files of the same moment, in one Spark job."""
+        """Conforms several files of the same moment in one Spark job."""
         bounds = Bounds(first_day=self.settings.first_day, judged_at=imports[0].judged_at)
         files = list(zip(archived, imports, strict=True))
         folders = {record.import_id: self.folder_of(record) for record in imports}
@@ -649,12 +649,12 @@ def require_records(name: str, expected: int | None, landed: int, probe: Probe) 
 
 
 def _more_messages(probe: Probe) -> int:
-    """How many more messages a file has than records: some are none, and some are several."""
+    """The number of messages that a file has beyond its records: some are none, and some are several."""
     return sum(many for _, many in probe.passed_over) - probe.parts
 
 
 def said_of(error: BaseException, source: SourceTable, imports: Sequence[ImportRecord]) -> BackfillError | None:
-    """What an error of Spark means for files that were read; None for any other error."""
+    """The refusal that an error of Spark means for files that were read; None for any other error."""
     if (found := _sparks_reason(error)) is not None:
         why = f"cannot be read to its end ({found.group(1)})"
         return BadFile(path=", ".join(record.name for record in imports), fault=Fault.DAMAGED, why=why)
@@ -664,7 +664,7 @@ def said_of(error: BaseException, source: SourceTable, imports: Sequence[ImportR
 
 
 def _said_of_messages(held: Probe) -> str:
-    """What is recorded of messages that are no records, or several."""
+    """The note that is recorded of messages that are no records, or several."""
     said = ", ".join(count_of(many, what) for what, many in held.passed_over)
     found = [f"passed over: {said}"] if said else []
     if held.several:
@@ -673,7 +673,7 @@ def _said_of_messages(held: Probe) -> str:
 
 
 def is_about_a_file(error: BaseException) -> bool:
-    """Whether landing stopped because of what a file holds, so that others can land without it."""
+    """True if landing stopped because of the content of one file, so that the others can land without it."""
     is_of_delivery = isinstance(error, FileRefused) and error.fault is Fault.DELIVERY
     is_known = isinstance(error, (UnreadableFile, AmbiguousOrder, RecordsMissing)) or is_of_delivery
     return is_known or _sparks_reason(error) is not None

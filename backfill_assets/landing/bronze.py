@@ -57,7 +57,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
-    """How many records a file has, how many of them are rejected, and on which days the others are."""
+    """The counts of a file: its records, the rejected ones among them, and the days of the others."""
 
     landed: int = 0
     rejected: int = 0
@@ -84,7 +84,7 @@ class RawRecords(ConformedRecords):
         return reduce(DataFrame.unionByName, parts)
 
     def counted(self, imports: Sequence[ImportRecord]) -> Mapping[str, Counted]:
-        """What each of these imports has."""
+        """The counts of each of these imports."""
         day = F.col(self.source.partition.column)
         of_day = self.read(imports).groupBy(IMPORT_ID, F.when(F.col(REASON).isNull(), day).alias("day"))
         lines = of_day.agg(F.count("*").alias("all"), F.count(REASON).alias("rejected")).collect()

@@ -81,7 +81,7 @@ _Entry = tuple[str, str, date | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileAccount:
-    """What one landed file holds."""
+    """The account of one landed file."""
 
     counts: ImportCounts
     days: tuple[ImportDay, ...]
@@ -96,7 +96,7 @@ class FileAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What files that are landed together hold and do."""
+    """The account of files that are landed together: their records and effects."""
 
     files: Mapping[str, FileAccount]  #: By import.
     #: By earlier import, how many more of its records are accepted, duplicate and superseded now.
@@ -263,7 +263,8 @@ def _few_of_each(found: DataFrame, name: str) -> DataFrame:
 def _lines(
     found: DataFrame, ids: Sequence[str], source: SourceTable, *, apart: Sequence[str] = (), states: bool = False
 ) -> DataFrame:
-    """What every version is, which key it decides, and which import takes it away from its day: one pass, few lines.
+    """The role of every version, the key that it decides, and the import that takes it away from its day: one pass, few
+    lines.
 
     Args:
         found: What `standing` gives.
@@ -357,7 +358,8 @@ def _account(ids: Sequence[str], lines: Iterable[_Line]) -> Account:
 
 
 def _keys(ids: Sequence[str], change: Mapping[_Entry, int]) -> Mapping[str, KeyCounts]:
-    """What the imports changed together, each with its part where that was counted, and the last one with the rest."""
+    """The key counts that the imports changed together: each one's part where that was counted, and the rest in the
+    last one."""
     found = {
         import_id: KeyCounts(
             **{
@@ -425,7 +427,7 @@ def _ambiguous(found: DataFrame, source: SourceTable, ids: Sequence[str]) -> Tie
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recount:
-    """What imports hold, counted again."""
+    """A new count of the records of imports."""
 
     counts: Mapping[str, ImportCounts]  #: By import.
     keys: KeyCounts  #: What the keys of the source are.

@@ -133,7 +133,7 @@ def _conformed(part: Records, source: SourceTable, owner: Mapping[str, Column], 
 
 
 def is_version(source: SourceTable) -> Column:
-    """Whether a record is a valid one or, rejected, one of a known key: what that key is since then is not known."""
+    """True if a record is valid, or is rejected and has a known key, whose state is unknown from then on."""
     is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
     return F.col(REASON).isNull() | (has_key(source) & ~is_truncate)
 
@@ -151,7 +151,7 @@ def content_hash(source: SourceTable) -> Column:
 
 
 def has_present_hashes(file: str, landing: Files, source: SourceTable) -> bool:
-    """Whether a conformed file was written with the columns that it would have now, so that its hashes are theirs."""
+    """True if a conformed file was written with the present columns, so that its hashes cover them."""
     written = _written(file, landing)
     return written is not None and _columns(written) == _columns(conformed_schema(source))
 
@@ -217,7 +217,7 @@ def require_as_recorded(landing: Files, source: SourceTable, imports: Sequence[I
 
 
 def changes_of(landing: Files, record: ImportRecord) -> tuple[str, ...]:
-    """What is wrong with the conformed files of an import, one sentence each."""
+    """The differences of an import's conformed files from what was recorded, one sentence each."""
     return altered(landing, record.conformed.files if record.conformed else ())
 
 

@@ -95,7 +95,7 @@ def last_day(tx: ReadTransaction, source: SourceTable, at: datetime) -> date:
 def rejecting(
     tx: ReadTransaction, sources: Iterable[SourceTable], missing: Mapping[str, Iterable[date]]
 ) -> Mapping[str, tuple[str, ...]]:
-    """Of missing days of sources, the landed files with rejected records that are, or may be, of them."""
+    """The landed files with rejected records that belong, or may belong, to missing days of sources."""
     found = {each.name: rejected_of(tx, each, missing[each.name]) for each in sources if each.name in missing}
     return {name: tuple(each.import_id for each in some) for name, some in found.items() if some}
 

@@ -228,7 +228,7 @@ def _key() -> Column:
 
 
 def is_record(text: Column) -> Column:
-    """Whether a line is a record, and no message that is passed over: `debezium_messages` counts these."""
+    """True if a line is a record, and not a message that is passed over; `debezium_messages` counts those."""
     names = F.filter(F.map_keys(_EVENT), lambda name: ~name.startswith(_OF_KAFKA))
     has_row = F.arrays_overlap(names, F.array(*map(F.lit, OF_A_ROW)))
     is_of_time = F.size(F.array_except(names, F.array(*map(F.lit, TIMES)))) == 0
@@ -320,7 +320,7 @@ def complaint(source: SourceTable) -> Column:
 
 
 def _program(source: SourceTable) -> str:
-    """Who writes what the source reads."""
+    """The program that writes what the source reads."""
     return type(source.reads).__name__ if isinstance(source.reads, Maxwell | Canal) else "Debezium"
 
 
@@ -344,7 +344,7 @@ def _table(events: Debezium) -> Column:
 
 
 def _without_key(source: SourceTable) -> Column:
-    """What is wrong with a delete that does not say which row is gone."""
+    """The mistake of a delete that does not state which row is gone."""
     members_of_it = [str(part) for name in source.key for part in source.places[name]]
     values = (F.coalesce(F.col(VALUES)[each], _in_key(each, source)) for each in members_of_it if "." not in each)
     says = (
@@ -355,14 +355,14 @@ def _without_key(source: SourceTable) -> Column:
 
 
 def _unavailable(name: str, member: str, placeholder: str) -> Column:
-    """What is wrong with a value that was stored out of line, and that an update left as it was."""
+    """The mistake of a value that was stored out of line, and that an update left unchanged."""
     says = f"{name} was left as it was, and the event does not have its value"
     return F.when(~_is("delete") & F.col(ROW)[member].isin(*_unavailable_forms(placeholder)), F.lit(says))
 
 
 def _unavailable_forms(placeholder: str) -> list[str]:
-    """How the connector writes the placeholder: as a text, as bytes, and in arrays of texts, bytes, numbers and UUIDs,
-    and in a map."""
+    """The forms in which the connector writes the placeholder: a text, bytes, arrays of texts, bytes, numbers and
+    UUIDs, and a map."""
     found = placeholder.encode()
     encoded = b64encode(found).decode()
     numbers = memoryview(found).cast("b").tolist()  # bytes of Java have a sign

@@ -275,7 +275,7 @@ class RejectedOf:
 
 
 def records_rejected(found: Sequence[RejectedOf]) -> str:
-    """How many records of which files are of some days."""
+    """The number of rejected records of some days, and their files."""
     files = ", ".join(each.import_id for each in found[:_MOST_FILES])
     more = len(found) - _MOST_FILES
     files += f" and {count_of(more, 'more file')}" if more > 0 else ""

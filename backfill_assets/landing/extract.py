@@ -95,7 +95,7 @@ def _versions(work: Landing, imports: Sequence[ImportRecord]) -> DataFrame:
 
 
 def _effect(found: DataFrame, source: SourceTable, ids: Sequence[str]) -> Effect:
-    """What the versions of some imports do, by what `standing` gives with them and without them."""
+    """The effect of the versions of some imports: the results of `standing` with and without them."""
     is_mine = F.col(IMPORT_ID).isin(list(ids)) & (F.col(PHASE) == WITH)
     decided = F.max(is_mine & (fate() != F.lit(str(Fate.SUPERSEDED))))
     # What is withdrawn is not unknown, so of such a key one of their records is rejected.
@@ -128,7 +128,7 @@ _DAY = "_local_day"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extract:
-    """What files are stated to be."""
+    """The statement that files are complete, for some days or values."""
 
     days: DayRange  #: They hold everything of these days, as clocks show them where the source is.
     where: Mapping[str, str]  #: And of rows with these values only; empty for all rows of the days.
@@ -149,7 +149,7 @@ class Extract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Withdrawn:
-    """What an extract withdraws."""
+    """The keys that an extract withdraws."""
 
     keys: int = 0  #: How many keys that are current.
     current: int = 0  #: How many keys there are in its days and scope before it lands.
@@ -170,7 +170,7 @@ class Withdrawn:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether there are records, and none of them is of the days and the scope."""
+        """True if there are records, but none in the days and the scope of the extract."""
         return 0 < self.records == self.outside
 
 
@@ -186,7 +186,7 @@ class LandedExtract:
 
 
 def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *, now: datetime) -> Withdrawn:
-    """What an extract would withdraw and bring; nothing is kept of it.
+    """Previews what an extract would withdraw and bring; keeps nothing.
 
     Args:
         now: Records of later than this are in the future.
@@ -249,7 +249,7 @@ def _offered(work: Landing, capture: FileCapture, owner: str) -> tuple[str, File
 def _foreseen(
     work: Landing, offered: DataFrame, lacking: DataFrame, others: Sequence[ImportRecord], *, arrival: int
 ) -> DataFrame:
-    """What the versions of the keys would be with the records and the withdrawals of an extract, and are without."""
+    """The versions of the keys with the records and the withdrawals of an extract, and without them."""
     source = work.source
     stated = statement_rows(source, lacking, Operation.WITHDRAW, import_id=_STATING, arrival=arrival)
     mine = offered.unionByName(stated, allowMissingColumns=True).where(is_version(source))
@@ -428,7 +428,7 @@ def _known(
 
 
 def _is_of_all_days(work: Landing, extract: Extract, now: datetime) -> bool:
-    """Whether its days are all that a record which has landed until now can have."""
+    """True if its days are all that any record landed so far can have."""
     days, first = work.source.days, work.settings.first_day
     begins = first if days.are_dates else days.of(datetime.combine(first, time(), UTC))
     with work.ledger.read() as tx:
@@ -436,7 +436,7 @@ def _is_of_all_days(work: Landing, extract: Extract, now: datetime) -> bool:
 
 
 def _has_day(source: SourceTable) -> Column:
-    """Whether the day of a rejected record can be read: the time of a change is not that of what it changes."""
+    """True if the day of a rejected record can be read: the time of a change is not that of the changed row."""
     return F.col(source.event_time).isNotNull()
 
 

@@ -147,7 +147,7 @@ def _has_required(source: SourceTable, found: Found) -> bool:
 
 
 def _give_other_rows(source: SourceTable, fitting: Sequence[int], found: Mapping[int, Found]) -> bool:
-    """Whether versions that fit read other values of a file, or a lift between them gives it other rows."""
+    """True if suitable versions read other values of a file, or a lift between them gives it other rows."""
     latest, known = source.at(fitting[0]), frozenset().union(*(found[version].places for version in fitting))
     for version in fitting[1:]:
         places = found[version].places

@@ -117,7 +117,7 @@ def require_text(head: bytes, path: Path, name: str, kind: FileKind, dialect: Cs
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether first bytes have too many controls, and bytes that are no UTF-8, to be those of a text."""
+    """True if first bytes have too many controls, and bytes that are not UTF-8, to be those of a text."""
     odd = len(head) - len(head.translate(None, _CONTROLS)) + head.decode("utf-8", "replace").count("\ufffd")
     return odd > len(head) * _MOST_BINARY
 
@@ -155,7 +155,7 @@ def _require_no_other(head: bytes, path: Path, name: str, kind: FileKind, dialec
 
 
 def _begins(head: bytes, start: bytes) -> bool:
-    """Whether a file begins as one of another format, and not as a text with these letters."""
+    """True if a file begins like one of another format, and not like a text with these letters."""
     if not head.startswith(start):
         return False
     return start not in _READABLE or any(byte in _CONTROLS for byte in head)
@@ -238,7 +238,7 @@ _OF_OBJECTS = re.compile(rb"\[\s*[{\]]")
 
 
 def _is_document(lines: Sequence[bytes], *, is_whole: bool) -> bool:
-    """Whether the first line begins a document of JSON that goes on in the next ones, and is no record that was cut.
+    """True if the first line begins a document of JSON that goes on in the next ones, and is not a truncated record.
 
     Args:
         is_whole: Whether the last one of them is all there.
@@ -267,7 +267,7 @@ _BLANKS = re.compile(r"[ \t\r\n]*+")
 
 
 def json_declaration(text: str, columns: Collection[str] = ()) -> str:
-    """How a source declares that its files are documents of JSON such as this one.
+    """The declaration for files that are documents of JSON such as this one.
 
     Args:
         text: The first characters of the document.
@@ -329,7 +329,7 @@ _LETTERS = re.compile(rb"[\xc0-\xd6\xd8-\xf6\xf8-\xfe]{1,2}")
 
 
 class OtherEncoding:
-    """Whether a text has the letters of Latin-1 throughout, and no character of UTF-8 beyond ASCII.
+    """Finds out that a text is not UTF-8: it has letters of Latin-1 throughout, no UTF-8 character beyond ASCII.
 
     One row with a damaged byte, among others in UTF-8, is rejected alone.
     """

@@ -149,7 +149,7 @@ def _problems(source: SourceTable) -> Sequence[str]:
 
 
 def _of_files(frame: DataFrame, stored: Sequence[str]) -> DataFrame:
-    """What was just read, with the file and the place in it where several were read."""
+    """The rows just read, with the file and the place in it where several files were read."""
     if len(stored) == 1:
         return frame
     return frame.select(

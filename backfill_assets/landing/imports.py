@@ -48,8 +48,8 @@ _KIND = "2"
 
 
 def reading_digest(source: SourceTable) -> str:
-    """What decides which records the bytes of a file are in the present version of a contract: their columns, how files
-    are written, and the decoder."""
+    """The digest of what decides which records the bytes of a file are in the present version of a contract: their
+    columns, how files are written, and the decoder."""
     parts = (_of_files(source) | _contract(source), _by_column(source))
     return ":".join([_KIND, *(document_digest(part)[:_DIGITS] for part in parts)])
 
@@ -84,7 +84,7 @@ def reads_otherwise(source: SourceTable) -> Callable[[ImportRecord], bool]:
 
 
 def are_comparable(one: str, other: str) -> bool:
-    """Whether two texts are of one kind, so that they differ only where the declarations do."""
+    """True if two texts are of one kind, so that they differ only where the declarations do."""
     return one.count(":") == other.count(":")
 
 
@@ -138,13 +138,13 @@ def _by_column(source: SourceTable) -> dict[str, object]:
 
 
 def _drops(source: SourceTable, version: int) -> bool:
-    """Whether the present version lacks a column of an earlier one, so that nothing is declared of it any more."""
+    """True if the present version lacks a column of an earlier one, so that nothing is declared about it any more."""
     kept = {name_at(source, column, version) for column in source.schema.fieldNames()}
     return not kept.issuperset(source.at(version).schema.fieldNames())
 
 
 def _declared(value: Any) -> list[list[str]]:
-    """What an author has chosen of it: a choice that a later release adds, and that nobody has made, is none."""
+    """The choices that an author has made; a choice that a later release adds, and that nobody has made, is none."""
     if value is None:
         return []
     chosen = {each.name: getattr(value, each.name) for each in fields(value)}
@@ -156,7 +156,7 @@ def _declared(value: Any) -> list[list[str]]:
 
 
 def _in_full(value: object) -> str:
-    """What texts of the earlier kind say of it: every choice that there was then."""
+    """The full text of the declaration for texts of the earlier kind: every choice that existed then."""
     return repr(value).replace(", letters=False", "")
 
 
@@ -176,7 +176,7 @@ _UNFINISHED = (ImportState.LANDING, ImportState.FAILED)
 
 
 class OnDuplicate(StrEnum):
-    """What to do with a file whose content was landed before."""
+    """The treatment of a file whose content was landed before."""
 
     IGNORE = "ignore"
     REPROCESS = "reprocess"
@@ -185,7 +185,7 @@ class OnDuplicate(StrEnum):
 
 
 def contract_of(source: SourceTable) -> Mapping[str, str]:
-    """What steers the building of a source table: the digest of what its author declares of a record."""
+    """The digest of an author's declarations about a record, on which the rows of a source table depend."""
     contract: dict[str, object] = {
         "schema": without_comments(source.schema).json(),
         "key": list(source.key),
@@ -296,7 +296,7 @@ class ContractVersions:
         return next((v for v in range(self.present, 0, -1) if self.configuration(v) == configuration), None)
 
     def named(self, version: int | None = None) -> str:
-        """How a run names the version that it read, with the code of the lifts up to it that change values."""
+        """The contract version that a run read, with the code of those lifts up to it that change values."""
         of = version or self.present
         digest = self._lifts_until(of)
         return f"{of}:{digest[:12]}" if digest else str(of)
@@ -307,7 +307,7 @@ class ContractVersions:
         return number if number <= self.present and name == self.named(number) else None
 
     def gives_same_rows(self, version: int) -> bool:
-        """Whether what was built or read in a version is what the present contract says, up to added columns."""
+        """True if rows built or read in a version are those of the present contract, up to added columns."""
         return not any(each in self.lifts for each in range(version, self.present))
 
     def _lifts_until(self, version: int) -> str:
@@ -361,7 +361,7 @@ class NotKnown:
 
     @property
     def next_step(self) -> NextStep:
-        """What makes the keys known again, or says what becomes of them until they are."""
+        """The step that makes the keys known again, or states what becomes of them until then."""
         source, days = self.source.partition(".")[2], self.days.days
         if self.policy == UnknownKeys.DROP:
             built = joined(loads(self.source, days))
@@ -386,7 +386,7 @@ class KnownSince:
 
     @property
     def words(self) -> str:
-        """That it is so, of the run."""
+        """The sentence that keys were not known when the run was planned, and are known now."""
         are, were = ("is", "was") if self.of.keys == 1 else ("are", "were")
         days = Partitions.of(Grain.DAILY, self.of.days)
         keys = count_of(self.of.keys, "key")

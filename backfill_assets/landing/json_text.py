@@ -48,17 +48,17 @@ def let(value: Column, body: Callable[[Column], Column]) -> Column:
 
 
 def has_half_pair(text: Column) -> Column:
-    """Whether a text of JSON holds an escaped half of a surrogate pair, which is no character."""
+    """True if a text of JSON holds an escaped half of a surrogate pair, which is not a character."""
     return _has_escape(text, "d", _HALF)
 
 
 def _has_mark(text: Column) -> Column:
-    """Whether a text of JSON holds the code point that begins a number here, escaped or not."""
+    """True if a text of JSON holds the code point that begins a number here, escaped or not."""
     return text.contains(_MARK) | _has_escape(text, "f", _MARK_ESCAPED)
 
 
 def _has_escape(text: Column, digit: str, pattern: str) -> Column:
-    """Whether a text holds an escape by a pattern; the search for its first digit alone excludes nearly every text."""
+    """True if a text holds an escape by a pattern; searching for its first digit alone excludes nearly every text."""
     may_have = text.contains(f"\\u{digit}") | text.contains(f"\\u{digit.upper()}")
     return may_have & text.rlike(pattern) & F.regexp_replace(text, _NO_HALF, " ").rlike(pattern)
 
@@ -89,7 +89,7 @@ def plain(value: Column) -> Column:
 
 
 def is_object(text: Column) -> Column:
-    """Whether a text is exactly one JSON object of whole characters; false for null."""
+    """True if a text is exactly one JSON object of whole characters; false for null."""
     found = _object(text, marks_where=_MAY_BE_REFUSED)
     return F.coalesce(found.isNotNull() & ~has_half_pair(text), F.lit(False))
 

@@ -75,7 +75,7 @@ IS_CURRENT = "_is_current"
 
 
 class Fate(StrEnum):
-    """What a valid record is, among all versions of its key."""
+    """The outcome of a valid record among all versions of its key."""
 
     ACCEPTED = "accepted"
     DUPLICATE = "duplicate"
@@ -83,7 +83,7 @@ class Fate(StrEnum):
 
 
 class KeyState(StrEnum):
-    """What a key is, after everything that has landed."""
+    """The state of a key after everything that has landed."""
 
     CURRENT = "current"
     DELETED = "deleted"
@@ -91,7 +91,7 @@ class KeyState(StrEnum):
 
 
 def version_columns(source: SourceTable) -> list[Column]:
-    """What `standing` needs of a conformed record, rejected ones of a known key among them."""
+    """The columns of a conformed record that `standing` needs, rejected ones of a known key among them."""
     names = dict.fromkeys([*source.key, *source.order, source.partition.column])
     own = (IMPORT_ID, ARRIVAL, ROW, CONTENT_HASH, OPERATION, RESTORES, REASON)
     return [*(F.col(name) for name in (*names, *own)), happened_at(source).alias(HAPPENED)]
@@ -196,7 +196,8 @@ def _judged(
 
 
 def _with_rejected(found: DataFrame, source: SourceTable, every: WindowSpec, place: Column) -> DataFrame:
-    """Which rejected records are newer than everything that counts of their key, and the first of these to arrive."""
+    """Adds the rejected records that are newer than everything that counts of their key, and the first of these to
+    arrive."""
     found = found.withColumn(_NEWEST, F.max(F.when(F.col(_COUNTS), place)).over(every))
     is_placed = reduce(
         lambda left, right: left & right, (F.col(name).isNotNull() for name in source.order), F.lit(True)
@@ -253,7 +254,7 @@ def _is_statement() -> Column:
 
 
 def fate() -> Column:
-    """What becomes of a record. One that decides nothing and repeats nothing is superseded, truncates included."""
+    """The outcome of a record. One that decides nothing and repeats nothing is superseded, truncates included."""
     return (
         F.when(F.col(IS_DUPLICATE), F.lit(Fate.DUPLICATE))
         .when(F.col(DECIDES), F.lit(Fate.ACCEPTED))
@@ -262,7 +263,7 @@ def fate() -> Column:
 
 
 def key_state() -> Column:
-    """What a key is, by the version that decides it: only a truncate can come after that."""
+    """The state of a key, by the version that decides it: only a truncate can come after that."""
     operation = F.coalesce(F.col(OPERATION), F.lit(""))
     return (
         F.when(operation == Operation.WITHDRAW, F.lit(KeyState.WITHDRAWN))
@@ -287,7 +288,7 @@ def _in_reverse(source: SourceTable, every: WindowSpec) -> WindowSpec:
 
 
 def _rank(source: SourceTable) -> Column:
-    """Of one position, a snapshot comes before a change."""
+    """The rank among versions of one position: a snapshot comes before a change."""
     if source.operation is None or source.operation.snapshot is None:
         return F.lit(1)
     return F.when(F.col(OPERATION) == Operation.SNAPSHOT, F.lit(0)).otherwise(F.lit(1)).cast(IntegerType())
@@ -475,7 +476,7 @@ def _build(
 
 
 def _is_declared(source: SourceTable, record: ImportRecord) -> bool:
-    """Whether no function of the author computes what the present contract makes of its records."""
+    """True if no function of the author computes the present contract's form of its records."""
     steps = range(source.read_as(record.contract), source.contract_version)
     return all(source.lift_from(version).function is None for version in steps)
 
@@ -535,7 +536,7 @@ def changed_segments(landing: Files, source: SourceTable, recorded: Mapping[str,
 
 
 def _named(imports: Sequence[ImportRecord]) -> Mapping[str, str]:
-    """What names the conformed files of each import: every attempt writes files of other names."""
+    """The names of each import's conformed files: every attempt writes files of other names."""
     return {each.import_id: each.conformed.digest[:16] if each.conformed else "" for each in imports}
 
 

@@ -166,7 +166,7 @@ def _of_spark(work: Landing, error: Exception, imports: Sequence[ImportRecord]) 
 
 
 def _counted(work: Landing, again: Sequence[_Again], refused: _Refusals, *, even_if_none: bool = False) -> Account:
-    """What files hold whose records are written, and which of them are refused for that."""
+    """The account of files whose records are written; adds those that are refused for them to `refused`."""
     imports = [record for record, _ in again]
     if not imports:
         return Account(files={}, moved_elsewhere={}, linked=(), keys={})
@@ -344,8 +344,8 @@ def _land_batch(
 
 
 def _is_new(work: Landing, archived: Archived, on_duplicate: OnDuplicate) -> bool:
-    """Whether a file becomes an import of its own, and can land with others: without Spark it is known which version of
-    the contract its records are in."""
+    """True if a file becomes an import of its own and can land with others: its contract version is known without
+    Spark."""
     if archived.probe.version is None:
         return False
     return on_duplicate is OnDuplicate.CORRECT or _latest(work, archived.file) is None

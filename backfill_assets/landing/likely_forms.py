@@ -38,8 +38,8 @@ def declaration(dialect: Csv) -> str:
 
 
 def other_quotes(dialect: Csv) -> str:
-    """What may be declared of a file in which text is behind a closing quote: its quotes are letters like others, or
-    those inside of a value are marked otherwise."""
+    """Possible declarations for a file in which text is behind a closing quote: its quotes are ordinary letters, or
+    those inside a value are marked otherwise."""
     letters = declaration(replace(dialect, quote="", escape=""))
     if dialect.escape:
         return f"declare {letters}, where quotes are letters like others"
@@ -114,8 +114,8 @@ _FRACTION = r"\A[+-]?[0-9]*,[0-9]+\z"
 
 
 def mark_to_declare(text: Column, target: T.DataType, csv: Csv | None) -> Column:
-    """What a source declares whose files have a text in a column of a type, as what follows a sentence; empty where
-    nothing would make it a value.
+    """The declaration of a source whose files have a text in a column of a type, as what follows a sentence; empty
+    where nothing would make it a value.
 
     Args:
         csv: What its files are written in; None where they are no CSV, so that no mark is declared of them.
@@ -175,7 +175,7 @@ _CLOCK = (
 
 
 def how_to_declare(name: str, text: Column, target: T.DataType, *, has_zone: bool) -> Column:
-    """What a source declares whose times are written like a text, as what follows a sentence; null where that is not
+    """The declaration of a source whose times are written like a text, as what follows a sentence; null where it is not
     known.
 
     Args:

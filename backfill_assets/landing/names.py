@@ -125,7 +125,7 @@ def _member_type(kind: T.DataType, name: str) -> T.DataType | None:
 
 
 def spot_name(header: Sequence[str], spot: Spot) -> str:
-    """What a file calls a place in it."""
+    """The name of a place in a file."""
     return ".".join((header[spot.position], *spot.path))
 
 
@@ -381,7 +381,7 @@ class Line:
         return F.array_compact(F.array(*found)) if found else F.array().cast("array<string>")
 
     def _at(self, way: tuple[str, ...]) -> tuple[Column, Column]:
-        """Whether a member is there, and its text."""
+        """A condition that a member is there, and its text."""
         *before, name = way
         if not before:
             return self._is_in(self.base, name), self.own(self.base[name])
@@ -399,7 +399,7 @@ class Line:
 
     @property
     def names_twice(self) -> Column:
-        """Whether an object that a path leads through names a member twice."""
+        """True if an object that a path leads through names a member twice."""
         found = F.lit(False)
         for texts, _ in self.inner.values():
             names = F.map_keys(texts)

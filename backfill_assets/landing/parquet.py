@@ -83,7 +83,7 @@ def _is_in_range(ticks: Any, per_second: int) -> Any:
 
 
 def is_any_list(found: pa.DataType) -> bool:
-    """Whether a type is one of those that a Parquet file has as a list."""
+    """True if a type is one of those that a Parquet file stores as a list."""
     return any(
         is_list(found)
         for is_list in (
@@ -125,7 +125,7 @@ def within_years(value: Column, kind: T.DataType) -> Column:
 
 
 def _is_beyond(value: Column, kind: T.DataType) -> Column:
-    """Whether a value is, or has inside, a time of no year from 1 to 9999."""
+    """True if a value is, or contains, a time outside the years 1 to 9999."""
     match kind:
         case T.TimestampType():
             micros = F.unix_micros(value)
@@ -334,7 +334,7 @@ _STAMPS = (T.TimestampType, T.TimestampNTZType)
 
 
 def _differs(column: T.DataType, read: T.DataType, target: T.DataType | None) -> bool:
-    """Whether a value, or a part of one, is another one than what Spark reads."""
+    """True if a value, or a part of one, differs from what Spark reads."""
     match column, read:
         case T.ArrayType(), T.ArrayType():
             return _differs(
@@ -396,7 +396,7 @@ _ROWS_REWRITTEN_AT_ONCE = 1024
 
 
 def is_foreign(copy: Path) -> bool:
-    """Whether a Parquet file has something that PyArrow reads and Spark does not; false for what is no Parquet."""
+    """True if a Parquet file has something that PyArrow reads and Spark does not; false for what is not Parquet."""
     try:
         with pq.ParquetFile(copy) as file:
             return _has_foreign_codec(file) or any(_becomes(field.type) is not None for field in file.schema_arrow)

@@ -235,7 +235,7 @@ def _require_lines(head: bytes, *, name: str, source: SourceTable) -> str:
 
 
 def _are_lines(source: SourceTable) -> bool:
-    """Whether each line is expected to be an object, and not the element of an array, which may be anything."""
+    """True if each line is expected to be an object, and not the element of an array, which may be anything."""
     return source.reads in (None, Json())
 
 
@@ -272,7 +272,8 @@ def _refuse_envelope(line: str, members: Set[str], name: str, *, number: int, le
 
 
 def _listed(line: str, members: Set[str], least: int) -> tuple[int, str]:
-    """How many objects a list in an object has that is no record of its own, and where: the list is the records.
+    """The number and the place of objects that a list in an object holds, if it is not a record itself: the list is the
+    records.
 
     Args:
         members: What a record may have. An object with one of these is a record.
@@ -360,7 +361,7 @@ def csv_text(file: IO[bytes], *, encoding: str = "utf-8-sig", errors: str = "rep
 
 
 def _end_of_rows(text: IO[str], name: str) -> str | None:
-    """What ends the rows of a CSV; None when nothing does.
+    """The end of the rows of a CSV; None when nothing ends them.
 
     Raises:
         UnreadableFile: Rows end in different ways: Spark would take a part of a line break for a part of a value.
@@ -409,7 +410,8 @@ def _scan_rows(text: IO[str], name: str) -> tuple[str, ...]:
 
 
 def no_csv(error: str, name: str, *, began: int, line: int, dialect: Csv | None = None) -> BadFile:
-    """What Python's parser found wrong with a row: it is too long, a quote is not closed, or text follows one.
+    """The mistake that Python's parser found in a row: too long, a quote that is not closed, or text after a closing
+    quote.
 
     Args:
         dialect: What the file is declared to be written in; None for plain CSV.

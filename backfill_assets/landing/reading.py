@@ -30,7 +30,7 @@ JSON_OF_PARQUET = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What a source states of all its files."""
+    """The declarations of a source that hold for all its files."""
 
     #: Digits that a type does not keep are rounded or cut off; otherwise they make a value no value.
     rounds: bool = False
@@ -52,7 +52,7 @@ class Reading:
 
     @property
     def of_json(self) -> Reading:
-        """How what is inside arrays and structs is read, which are JSON also in a CSV."""
+        """The reading of values inside arrays and structs, which are JSON also in a CSV."""
         return Reading(rounds=self.rounds, timezone=self.timezone, repeated=self.repeated, finite=self.finite)
 
 
@@ -60,7 +60,8 @@ EXACTLY = Reading()
 
 
 def reading_of(source: SourceTable, name: str) -> Reading:
-    """How values of a column are read: what a source states of all its files, but that no key is rounded to another."""
+    """The reading of a column's values: as declared for all files of the source, except that no key is rounded to
+    another."""
     rule = repeated_hour_of(source, name)
     # A rejected record is known by the first of the two; of a time inside a value there is no other sentence.
     is_inside = isinstance(source.schema[name].dataType, NESTED)
@@ -78,8 +79,8 @@ def reading_of(source: SourceTable, name: str) -> Reading:
 
 
 def repeated_hour_of(source: SourceTable, name: str) -> str:
-    """What becomes of times of a column that clocks show twice. One that tells records apart is not taken for the first
-    unless that is declared, and of `both` the order of the records of a key decides."""
+    """The treatment of times of a column that clocks show twice. One that tells records apart is not taken for the
+    first unless that is declared, and of `both` the order of the records of a key decides."""
     tells_apart = name in (*source.key, *source.order)
     match source.repeated_hour:
         case "":

@@ -51,7 +51,7 @@ Present = Mapping[str, DataType]
 
 
 def counts_taken(source: SourceTable) -> bool:
-    """Whether times that clocks show twice are taken as the first of the two without a declaration of that."""
+    """True if times that clocks show twice are taken as the first of the two without a declaration of that."""
     return bool(source.timezone) and not source.repeated_hour
 
 
@@ -168,13 +168,14 @@ def _always(source: SourceTable) -> frozenset[str]:
 
 
 def has_key(source: SourceTable) -> Column:
-    """Whether the key of a record can be read; that of a valid record always can."""
+    """True if the key of a record can be read; that of a valid record always can."""
     texts = (F.coalesce(F.trim(F.col(name).cast("string")), F.lit("")) for name in source.key)
     return reduce(lambda left, right: left & right, (text != "" for text in texts))
 
 
 def operation_of(source: SourceTable) -> Column:
-    """What a record does to its key, by name; null when the source declares no operations, or the value is unknown."""
+    """The operation of a record on its key, by name; null when the source declares no operations, or the value is
+    unknown."""
     nothing = F.lit(None).cast(StringType())
     if source.operation is None:
         return nothing
@@ -221,7 +222,7 @@ def _day(name: str, source: SourceTable, zone: str) -> Column:
 
 
 def _is_future(name: str, source: SourceTable, bounds: Bounds) -> Column:
-    """Whether a time is later than it can be: of a date, whether no place on Earth had it when the file landed."""
+    """True if a time is later than possible: for a date, if no place on Earth had it when the file landed."""
     latest = bounds.judged_at + source.ahead
     is_date = isinstance(source.schema[name].dataType, DateType)
     return F.col(name) > F.lit(newest_date(latest) if is_date else latest)
@@ -333,7 +334,7 @@ def _value(name: str, found: DataType, target: DataType, source: SourceTable) ->
 
 
 def _rules(name: str, found: DataType, target: DataType, source: SourceTable, *, required: bool) -> list[Column]:
-    """What a present column must satisfy, the most basic first; each is null or a sentence."""
+    """The rules for a present column, the most basic first; each is null or a sentence."""
     raw, value = F.col(_raw(name)), F.col(name)
     is_text = isinstance(target, StringType) and isinstance(found, BinaryType)
     is_empty = raw.isNull() | (is_blank(value, target) if is_text else is_blank(raw, found))
@@ -360,7 +361,7 @@ def _missing(name: str, source: SourceTable, absent: Column) -> Column:
 
 
 def _of_the_operation(source: SourceTable, present: Mapping[str, DataType]) -> list[Column]:
-    """That the operation is one which the source declares; a missing one is found like any required value."""
+    """The rule that the source declares the operation; a missing one is found like any required value."""
     if source.operation is None or source.operation.column not in present:
         return []
     value = F.col(source.operation.column)

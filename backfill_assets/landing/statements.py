@@ -213,7 +213,7 @@ def require_columns(source: SourceTable, values: Mapping[str, str]) -> None:
 
 
 def _by_hand(source: SourceTable) -> Reading:
-    """How values are read that a person types."""
+    """The reading of values that a person types."""
     is_second = source.repeated_hour == SECOND
     return Reading(timezone=source.timezone, repeated=SECOND if is_second else FIRST)
 

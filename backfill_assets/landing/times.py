@@ -45,7 +45,7 @@ _BELOW_MICROSECONDS = r"[.][0-9]{6}[0-9]*[1-9]"
 
 
 def is_of(text: Column, pattern: Pattern) -> Column:
-    """Whether a text has the form of a pattern, whether or not its day and time exist."""
+    """True if a text has the form of a pattern, even if its day and time do not exist."""
     return text.rlike(_whole(pattern))
 
 
@@ -76,7 +76,7 @@ def time_of(text: Column, pattern: Pattern, target: T.DataType, *, rounds: bool)
 
 
 def in_years(micros: Column) -> Column:
-    """Whether an instant is of the years 1 to 9999, also where its offset leads out of them."""
+    """True if an instant is within the years 1 to 9999, also with its offset."""
     return micros.between(_FIRST_DAY * _DAY_MICROS, (_LAST_DAY + 1) * _DAY_MICROS - 1)
 
 
@@ -196,7 +196,7 @@ def as_text(value: Column, found: T.DataType) -> Column:
 
 
 def is_number(text: Column) -> Column:
-    """Whether a text is a number as an epoch is one: digits and perhaps a fraction, without an exponent."""
+    """True if a text is a number of the form of an epoch: digits and perhaps a fraction, without an exponent."""
     return text.rlike(_NUMBER)
 
 
@@ -298,13 +298,14 @@ _UNITS = {9: "s", 12: "ms", 15: "us", 18: "ns"}
 
 
 def can_be_time(target: T.DataType, found: T.DataType, how: Reading) -> bool:
-    """Whether values are texts, or numbers of a declared form, that are read as dates or times."""
+    """True if values are texts, or numbers of a declared form, that are read as dates or times."""
     is_number = isinstance(found, T.NumericType) and bool(how.forms)
     return isinstance(target, TIMES) and (isinstance(found, T.StringType) or is_number)
 
 
 def number_of(column: str, target: T.DataType) -> str:
-    """What a source declares whose times are numbers, as what follows a sentence; empty for columns of other types."""
+    """The declaration of a source whose times are numbers, as what follows a sentence; empty for columns of other
+    types."""
     if not isinstance(target, (T.DateType, T.TimestampType)):
         return ""
     unit = "d" if isinstance(target, T.DateType) else "ms"
@@ -341,7 +342,7 @@ def _iso(text: Column, target: T.DataType) -> Column:
 
 
 def _may_be_beyond(text: Column) -> Column:
-    """Whether a text begins with a day whose times an offset can lead out of the years that dates have."""
+    """True if a text begins with a day whose times an offset can lead out of the years that dates have."""
     return text.startswith("0001-01-01") | text.startswith("9999-12-31")
 
 
@@ -404,7 +405,7 @@ def _first(at: Column, how: Reading) -> Column:
 
 
 def _is_beyond(at: Column, instant: Column) -> Column:
-    """Whether the instant of a local time is of none of the years that dates have."""
+    """True if the instant of a local time is outside the years that dates have."""
     return ~(at.between(F.lit(_INNER[0]), F.lit(_INNER[1])) | in_years(F.unix_micros(instant)))
 
 
@@ -427,7 +428,7 @@ def _second(at: Column, first: Column, how: Reading) -> Column:
 
 
 def is_shown_twice(value: Column, found: T.DataType, how: Reading) -> Column:
-    """Whether a raw value is a time without an offset that clocks of the zone show twice."""
+    """True if a raw value is a time without an offset that clocks of the zone show twice."""
     if not isinstance(found, T.TimestampNTZType) and not can_be_time(T.TimestampType(), found, how):
         return F.lit(False)
 
@@ -486,7 +487,7 @@ def _of_iso(name: str, text: Column, target: T.DataType, how: Reading) -> Column
 
 
 def _way_out(name: str, text: Column, target: T.DataType, how: Reading) -> Column:
-    """What a source declares whose times look like a text; empty where it looks like none."""
+    """The declaration for a source whose times look like a text; empty where it looks like none."""
     unit = F.lit("d" if isinstance(target, T.DateType) else "s")
     for digits, known in _UNITS.items():
         unit = F.when(F.length(F.regexp_extract(text, "[0-9]+", 0)) >= digits, F.lit(known)).otherwise(unit)

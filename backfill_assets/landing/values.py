@@ -47,7 +47,7 @@ _AS_JSON = Reading(finite=True)
 
 
 def can_become(target: T.DataType, found: T.DataType, *, as_json: bool = False, has_zone: bool = False) -> bool:
-    """Whether values of a Parquet type can become the contract's type exactly, or be recognized if they cannot.
+    """True if values of a Parquet type can become the contract's type exactly, or be recognized if they cannot.
 
     Args:
         as_json: Whether structs, maps and arrays become JSON texts.
@@ -85,7 +85,7 @@ def can_become(target: T.DataType, found: T.DataType, *, as_json: bool = False, 
 
 
 def is_blank(value: Column, found: T.DataType) -> Column:
-    """Whether a raw value is a text of nothing but spaces, which is null for every type but strings."""
+    """True if a raw value is a text of nothing but spaces, which is null for every type but strings."""
     return F.trim(value) == "" if isinstance(found, T.StringType) else F.lit(False)
 
 
@@ -129,7 +129,7 @@ def complaint(name: str, value: Column, found: T.DataType, target: T.DataType, h
 
 
 def _demand(target: T.DataType, how: Reading) -> str:
-    """What a text of a type has to be, with what the source declares of it."""
+    """The requirement on a text of a type, with the source's declarations about it."""
     if isinstance(target, T.BooleanType):
         return " or ".join((*how.true, *how.false))
     said = _DEMANDS[type(target)]
@@ -141,7 +141,7 @@ def _demand(target: T.DataType, how: Reading) -> str:
 
 
 def _is_whole(value: Column, found: T.DataType) -> Column:
-    """Whether a value is a whole number of any size."""
+    """True if a value is a whole number of any size."""
     if isinstance(found, _FLOATING):
         return F.coalesce(value % F.lit(1.0) == 0, F.lit(False))
     digits = r"\A-?[0-9]+([.]0*)?\z" if isinstance(found, T.DecimalType) else _WHOLE_NUMBER
@@ -149,7 +149,7 @@ def _is_whole(value: Column, found: T.DataType) -> Column:
 
 
 def _has_form(text: Column, target: T.DataType) -> Column:
-    """Whether a text that is no value of a type is written as one."""
+    """True if a text that is not a value of a type is written like one."""
     match target:
         case T.FloatType() | T.DoubleType() | T.DecimalType():
             found = text.rlike(_NUMBER)

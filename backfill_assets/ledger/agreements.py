@@ -35,10 +35,10 @@ class _Pinned:
 
 
 class AgreementReads(Queries):
-    """What was last agreed to, by table."""
+    """The terms last agreed to, by table."""
 
     def of(self, table: str) -> Agreed:
-        """What was last agreed to for a table or for the readers of its name; nothing before the first publication.
+        """The terms last agreed to for a table or for the readers of its name; nothing before the first publication.
 
         Cost: one row per run of the table since the last one that a person approved, and per act on it, capture and
         replay of it; each distinct declaration is parsed once.

@@ -102,7 +102,7 @@ class Stretch(Mapping[date, str]):
 
 @dataclass(slots=True)
 class Accepted:
-    """What is accepted of a table, and how a manifest that is planned now would write it down."""
+    """The accepted versions of a table, as a manifest that is planned now would write them down."""
 
     #: The digests of files that a repair wrote, with the digest of those that they stand for.
     repaired: Mapping[tuple[date, str], str] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Accepted:
         self._pins.append(f'["{partition.isoformat()}",{version},"{digest}"]')
 
     def same(self, pins: str) -> Mapping[date, str] | None:
-        """What pins say, if the very same would be pinned now; None when anything differs, or days are left out.
+        """The recorded pins, if the very same would be pinned now; None when anything differs, or days are left out.
 
         Args:
             pins: The text between the brackets of an input's partitions.
@@ -214,7 +214,7 @@ class BasisReads(Queries):
         return ProvenanceIndex(bases=bases, earlier=earlier, digests=digests)
 
     def is_computed_as_agreed(self, run_id: str, table: str, partitions: Sequence[date]) -> bool:
-        """Whether a run has the code, settings and references of the runs that were agreed to for accepted partitions.
+        """True if a run has the code, settings and references of the runs that were agreed to for accepted partitions.
 
         Cost: as `of_accepted`.
         """
@@ -366,7 +366,7 @@ class BasisReads(Queries):
 
 
 def _computed_by(basis: Basis) -> tuple[object, ...]:
-    """What rows are computed by, besides their inputs."""
+    """The code, settings and references by which rows are computed, besides their inputs."""
     references = sorted((each.name, each.version, each.sha256) for each in basis.references)
     code = (basis.transform, basis.transform_version, basis.code_digest)
     return (*code, basis.configuration, references, basis.session_digest)

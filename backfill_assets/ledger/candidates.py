@@ -85,7 +85,7 @@ class CandidateReads(Queries):
         return tuple(rows.chunk_record(row) for row in self._rows(chosen))
 
     def pace(self, table: str, *, latest: int = 5) -> Pace | None:
-        """How long the latest runs of a table took; None when no run has ended its gates.
+        """The durations of the latest runs of a table; None when no run has ended its gates.
 
         Cost: one row per chunk of the latest runs, and their events of gates, found by index.
         """
@@ -167,7 +167,7 @@ class CandidateReads(Queries):
         return frozenset(self._values(chosen))
 
     def inputs(self, run_id: str) -> dict[date, Mapping[str, str]]:
-        """What each staged partition of a run was computed from: by input table, the digest of its window.
+        """The inputs of each staged partition of a run: by input table, the digest of its window.
 
         Cost: one index range: one row per partition of the run.
         """
@@ -177,7 +177,7 @@ class CandidateReads(Queries):
         return {row.partition_date: inputs_of(provenance_of(row.provenance)) for row in found}
 
     def row_count(self, run_id: str) -> int:
-        """How many rows the staged partitions of a run have together.
+        """The total number of rows in the staged partitions of a run.
 
         Cost: one index range, added up in the database.
         """
@@ -186,7 +186,7 @@ class CandidateReads(Queries):
         return int(rows_ or 0)
 
     def gate_results(self, run_id: str) -> tuple[GateResult, ...]:
-        """What the gates found, by partition and gate.
+        """The gates' results, by partition and gate.
 
         Cost: one index range: one row per partition and gate of the run.
         """
@@ -195,7 +195,7 @@ class CandidateReads(Queries):
         return tuple(rows.gate_result(row) for row in self._rows(chosen))
 
     def read_by_gates(self, run_id: str) -> tuple[GateReads, ...]:
-        """What the gates of a run have read besides what it pins, by gate.
+        """The inputs that the gates of a run have read besides what it pins, by gate.
 
         Cost: one index range: one row per gate that reads other tables or references.
         """
@@ -212,7 +212,7 @@ class CandidateReads(Queries):
         )
 
     def every_gate_result(self, tables: Iterable[str]) -> Iterator[GateResult]:
-        """What the gates found in the runs of some tables.
+        """The gates' results in the runs of some tables.
 
         Cost: every gate result of these tables, a page at a time.
         """
@@ -221,8 +221,8 @@ class CandidateReads(Queries):
         yield from map(rows.gate_result, self._streamed(chosen))
 
     def of_accepted(self, table: str) -> tuple[dict[str, int], tuple[GateResult, ...]]:
-        """What the gates found in the rows that readers of a table see: in how many partitions, and what failed. Where
-        a partition was checked since its run, the check counts.
+        """The gates' results for the accepted rows of a table: the number of partitions, and what failed. Where a
+        partition was checked since its run, the check counts.
 
         Cost: one index range per accepted partition, added up in the database; what failed is read.
         """
@@ -297,7 +297,7 @@ class CandidateReads(Queries):
         }
 
     def unanswered(self, run_id: str) -> tuple[GateResult, ...]:
-        """The same, unless the last approval of the run has commented on exactly these results.
+        """The demanded results, unless the last approval of the run has commented on exactly these.
 
         Cost: as `demanded`, and where there are any, the events of the run, by index.
         """
@@ -455,7 +455,7 @@ class CandidateWrites(CandidateReads, Writes):
         took_ms: Mapping[str, int] | None = None,
         core_ms: int | None = None,
     ) -> None:
-        """What the gates measured; it takes the place of the run's earlier results.
+        """Records the measures of the gates, in place of the run's earlier results.
 
         Cost: one row per partition of the run, and one per partition and gate in place of another; one event.
 

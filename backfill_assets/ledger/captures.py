@@ -51,11 +51,11 @@ class CaptureRecord:
 
     @property
     def is_scan(self) -> bool:
-        """Whether it read a period once more, to land it as a complete extract."""
+        """True if it read a period once more, to land it as a complete extract."""
         return any(each.partition.startswith(SCAN) for each in self.spans)
 
     def is_complete(self, reached: Collection[tuple[str, str, str]]) -> bool:
-        """Whether it was read to its end.
+        """True if the capture was read to its end.
 
         Args:
             reached: As of `reached_by`, of its files at least.

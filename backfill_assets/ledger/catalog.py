@@ -66,7 +66,8 @@ _OF_TABLES = ("trigger", "rule", "index", "column", "constraint", "reference")
 
 
 def changed_definitions(engine: Engine) -> Iterator[str]:
-    """What was dropped, replaced or added in the database of a ledger, one sentence each. Changes nothing."""
+    """The definitions that were dropped, replaced or added in the database of a ledger, one sentence each. Changes
+    nothing."""
     with transaction(engine, READ) as connection:
         present = _definitions(connection)
     try:
@@ -113,7 +114,7 @@ def _definitions(connection: Connection) -> Definitions:
 
 
 def _is_of_ledger(row: Any) -> bool:
-    """Whether an object is of a table of the ledger, or a view or a function."""
+    """True if an object belongs to a table of the ledger, or is a view or a function."""
     return row.kind not in (*_OF_TABLES, "table") or row.of_table in metadata.tables
 
 

@@ -37,7 +37,7 @@ Version = tuple[date, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedGate:
-    """What one gate found in one accepted version. Key: table, partition, version, gate."""
+    """One gate's finding in one accepted version. Key: table, partition, version, gate."""
 
     table: str  #: The table.
     partition: date  #: The partition.
@@ -72,7 +72,7 @@ class CheckedGate:
 
     @property
     def result(self) -> GateResult:
-        """As gates give it: of the run that made the version."""
+        """The finding in the form that gates give: of the run that made the version."""
         return GateResult(
             run_id=self.run_id,
             partition=self.partition,
@@ -86,7 +86,7 @@ class CheckedGate:
 
     @property
     def found(self) -> tuple[object, ...]:
-        """What makes it another finding than an earlier one of the same version."""
+        """The part of a finding that distinguishes it from an earlier one of the same version."""
         return (self.term, self.blocking, self.passed, self.digest, self.finding, dict(self.observed))
 
 
@@ -134,7 +134,7 @@ class CheckReads(Queries):
         return {name: days for name, days in found.items() if days}
 
     def failing(self, table: str, gates: Mapping[str, str]) -> tuple[CheckedGate, ...]:
-        """What checks with these gates found wrong in rows that readers see now, by gate and partition.
+        """The failures that checks with these gates found in rows that readers see now, by gate and partition.
 
         Cost: one index range over the checks of the table; those that failed are read.
 
@@ -159,7 +159,7 @@ class CheckReads(Queries):
         }
 
     def not_known(self, table: str, found: Iterable[CheckedGate]) -> tuple[CheckedGate, ...]:
-        """What of a check is not what the ledger has as the last one of these versions. Cost: as `of_versions`."""
+        """The findings of a check that differ from the last recorded ones of these versions. Cost: as `of_versions`."""
         given = tuple(found)
         known = self.of_versions(table, ((each.partition, each.version) for each in given))
         before = {key: each.found for key, each in known.items()}
@@ -212,8 +212,8 @@ class CheckWrites(CheckReads, Writes):
     """Checks, as they are made. They change nothing that readers see."""
 
     def record(self, table: str, found: Iterable[CheckedGate], *, actor: str, keys: Iterable[FailingKey] = ()) -> None:
-        """What gates found in versions; of each version and gate it takes the place of an earlier check. What is known
-        already is not written again.
+        """Records the findings of gates in versions, each in place of an earlier check of that version and gate. What
+        is known already is not written again.
 
         Cost: one row per version and gate, and the checks of the same months for their digest; one event, and one for
         each run of whose rows keys are kept.

@@ -37,13 +37,13 @@ class ComparedPartition:
 
     @property
     def is_clean(self) -> bool:
-        """Whether both sides have the partition, and every difference was expected."""
+        """True if both sides have the partition, and every difference was expected."""
         return self.version > 0 and self.with_version > 0 and self.differing == self.explained
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComparedDay:
-    """What the comparison of all partitions of a version came to on a day."""
+    """The result of comparing all partitions of a version on a day."""
 
     table: str  #: The version.
     compared_on: date  #: The day, in UTC.

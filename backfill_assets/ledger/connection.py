@@ -205,8 +205,8 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
 
 
 def _hidden_schema(engine: Engine) -> str:
-    """That its role may not use the first schema of its path that exists, as PostgreSQL says it elsewhere; it leaves
-    such a schema out of the path without a word. Empty where none exists."""
+    """The message that its role may not use the first existing schema of its path. PostgreSQL leaves such a schema
+    out of the path without a word. Empty where none exists."""
     with engine.connect() as connection:
         found = connection.execute(_FIRST_OF_PATH).scalar_one_or_none()
     return "" if found is None else f"permission denied for schema {found}"
@@ -223,7 +223,7 @@ def _writer_that_stays(engine: Engine, error: DBAPIError) -> str:
 
 
 def said_by_database(error: DBAPIError) -> str:
-    """What the database said, in one line."""
+    """The database's message, in one line."""
     return " ".join(str(error.orig).split())
 
 
@@ -298,7 +298,8 @@ def _connect_sqlite(dialect: Dialect, record: ConnectionPoolEntry, given: Any, n
 
 
 def _read_only_address(file: Path) -> str | None:
-    """How SQLite opens a ledger in a folder that may not be written; None where that is not why it cannot be opened.
+    """The address with which SQLite opens a ledger in a folder that may not be written; None where that is not why it
+    cannot be opened.
 
     While other processes have it open they share their index of its log with readers. Otherwise the file is read as it
     is, which is whole only while nothing waits in the log.

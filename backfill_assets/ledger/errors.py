@@ -193,7 +193,7 @@ class TargetTaken(errors.Refused):
 
 
 def loosened_words(names: Sequence[str], unsure: Sequence[str] = ()) -> str:
-    """What is declared more loosely than was last agreed to.
+    """The terms that are declared more loosely than was last agreed to.
 
     Args:
         unsure: Of these, what is changed, and may well be stricter.

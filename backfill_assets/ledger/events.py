@@ -70,7 +70,7 @@ def hash_of(entry: EventRecord) -> str:
 
 
 def broken_links(entries: Iterable[EventRecord], head: ChainHead) -> Iterator[str]:
-    """What is wrong with a chain of events, one sentence each, in the order of the events.
+    """The faults in a chain of events, one sentence each, in the order of the events.
 
     Args:
         head: What the ledger says the last one is.
@@ -175,7 +175,7 @@ class EventLog(Queries):
 
     @property
     def _behind(self) -> Mapping[str, str]:
-        """What the clock shows, where it is behind the instant of the transaction."""
+        """The time that the clock shows, where it is behind the instant of the transaction."""
         return {} if self._shown == self.now else {CLOCK_AT: self._shown.isoformat()}
 
     def require_recorded(self) -> None:
@@ -252,7 +252,7 @@ ALL_GATES = "gates"
 
 
 def seconds_of_gates(recorded: EventRecord) -> Mapping[str, float]:
-    """How long the stages of gating took, by the event of its results."""
+    """The duration of the gating stages, by the event of their results."""
     return {stage: took_ms / 1000 for stage, took_ms in recorded.payload.get(TOOK_MS, {}).items()}
 
 
@@ -292,7 +292,7 @@ class EventReads(Queries):
         return {(event.payload["subject"], event.payload["mark"]): event.at for event in found}
 
     def stopped_by(self, run: RunHeader) -> StoppedBy | None:
-        """What has stopped a FAILED run, and would stop it again; None of any other run.
+        """The cause that stopped a FAILED run, and would stop it again; None of any other run.
 
         Cost: the events of the run that moved it.
         """
@@ -302,7 +302,7 @@ class EventReads(Queries):
         return None if by is None else StoppedBy(by)
 
     def reached(self, run: RunHeader) -> RunState:
-        """How far a run is; of a cancelled one, how far it was.
+        """The progress of a run; for a cancelled one, the progress it had made.
 
         Cost: of a cancelled run one index range of its events.
         """
@@ -311,7 +311,7 @@ class EventReads(Queries):
         return RunState(self._moves(run)[-1].from_state)
 
     def ran_by(self, run_ids: Iterable[str]) -> Mapping[str, str]:
-        """Who computed runs last, by run; those that were never staged are absent.
+        """The actor that computed each run last; runs that were never staged are absent.
 
         Cost: one index range per run.
         """
@@ -365,7 +365,7 @@ class EventReads(Queries):
         return "" if row is None else f"{row.sequence}:{row.hash}"
 
     def still_contains(self, head: str) -> bool:
-        """Whether the chain still has the event that was its head once, exactly as `head` returned it.
+        """True if the chain still has the event that was once its head, exactly as `head` returned it.
 
         Cost: one primary key lookup.
         """
@@ -377,7 +377,7 @@ class EventReads(Queries):
         return self._values(select(events.c.hash).where(events.c.sequence == int(sequence))) == [digest]
 
     def violations(self) -> tuple[str, ...]:
-        """What was edited, removed or reordered in the chain, one sentence each; empty when nothing was.
+        """The events that were edited, removed or reordered in the chain, one sentence each; empty when there are none.
 
         Cost: one pass over all events.
         """
@@ -395,7 +395,7 @@ class EventReads(Queries):
 
 
 class Writes(Queries):
-    """What one aggregate writes at one writer's turn, with the events of it."""
+    """The writes of one aggregate within one writer's turn, with its events."""
 
     def __init__(self, log: EventLog) -> None:
         super().__init__(log.connection)

@@ -59,9 +59,8 @@ class BreakdownCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChanges:
-    """How much of a measure differs in the rows of a month, each row by itself: what is more in one row makes up for
-    nothing that is less in another.
-    """
+    """The difference of a measure in the rows of a month, row by row: an increase in one row does not offset a
+    decrease in another."""
 
     month: date  #: Its first day.
     measure: str
@@ -128,7 +127,7 @@ class UsualPoint:
 
 
 class Finding(StrEnum):
-    """What a gate found in a partition. Only a gate that failed finds what names a mistake.
+    """A gate's finding in a partition. Only a failed gate finds something that names a mistake.
 
     `..._ELSEWHERE` is the verdict of a proof on a partition that was not computed again.
     """
@@ -177,7 +176,7 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
-    """What one gate found in one staged partition. Key: run_id, partition, gate."""
+    """One gate's result in one staged partition. Key: run_id, partition, gate."""
 
     run_id: str  #: The run.
     partition: date  #: The partition.
@@ -192,7 +191,7 @@ class GateResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateReads:
-    """What a gate has read besides what its run pins. Key: run_id, gate."""
+    """The inputs that a gate has read besides what its run pins. Key: run_id, gate."""
 
     run_id: str  #: The run.
     gate: str  #: The name of the gate.
@@ -216,7 +215,7 @@ FAR, FAR_GROUPS = "far", "far_groups"
 
 
 class SampleKind(StrEnum):
-    """What the rows of a sample show."""
+    """The kind of the rows in a sample."""
 
     CHANGED_ROWS = "CHANGED_ROWS"
     FAILING_KEYS = "FAILING_KEYS"

@@ -53,7 +53,7 @@ class Freeze:
         return tuple(partition for partition in partitions if self.first <= partition <= self.last)
 
     def stops(self, manifest: Manifest) -> bool:
-        """Whether a run waits: what no person has ordered, and with `only` everything else.
+        """True if a run has to wait: one that no person ordered, and with `only` every other one.
 
         Who ordered a run is its cause, which the ledger has checked; a name that somebody types decides nothing.
         """

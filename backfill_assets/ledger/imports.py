@@ -24,7 +24,7 @@ from backfill_assets.ledger.states import COUNTING, ImportState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportCounts:
-    """What became of a landed file's records: landed = accepted + duplicate + superseded + rejected."""
+    """Counts of a landed file's records: landed = accepted + duplicate + superseded + rejected."""
 
     landed: int = 0  #: How many records it holds.
     accepted: int = 0  #: How many of them decide what their key is: its last version, or its withdrawal.
@@ -38,13 +38,13 @@ class ImportCounts:
 
     @property
     def are_mostly_rejected(self) -> bool:
-        """Whether more than half of the records are rejected: the file is probably not in the form of the contract."""
+        """True if more than half of the records are rejected: the file is probably not in the form of the contract."""
         return 2 * self.rejected > self.landed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCounts:
-    """What keys are: of a source, how many there are; of an import, how many more there are since it landed.
+    """Counts of keys by state: for a source, of all its keys; for an import, the increase since it landed.
 
     The sums over the imports of a source are its keys: ever accepted = current + deleted + withdrawn.
     """
@@ -103,7 +103,7 @@ class ImportRecord(LandedFile):
 
 
 def sums_by_source(landed: Iterable[ImportRecord]) -> Mapping[str, tuple[int, KeyCounts]]:
-    """How many keys landed files have ever brought, and what these are now, by source."""
+    """The number of keys that landed files have ever brought, and their present states, by source."""
     found: dict[str, tuple[int, KeyCounts]] = {}
     for record in landed:
         accepted, keys = found.get(record.source, (0, KeyCounts()))
@@ -199,7 +199,7 @@ class ImportReads(Queries):
         days: Iterable[date] | None = None,
         states: Iterable[ImportState] | None = None,
     ) -> tuple[ImportDay, ...]:
-        """Which landed files touch which event dates, by arrival and date.
+        """The landed files that touch event dates, by arrival and date.
 
         Cost: one index range per batch of files or dates; one row per file and date.
 
@@ -258,7 +258,7 @@ class ImportReads(Queries):
         return unknown
 
     def keyless(self, source: str) -> int:
-        """How many rejected records of a source have no key that can be read. Cost: one row per landed file."""
+        """The number of rejected records of a source whose key cannot be read. Cost: one row per landed file."""
         wanted = (imports.c.source == source) & imports.c.state.in_(COUNTING)
         (found,) = self._rows(select(func.coalesce(func.sum(imports.c.keyless), 0)).where(wanted))
         return int(found[0])
@@ -509,7 +509,8 @@ class ImportWrites(ImportReads, Writes):
     def reopen(
         self, import_id: str, how: str, actor: str, *, lease: LeaseTerms | None = None, at: datetime | None = None
     ) -> None:
-        """The same file is landed once more, judged `at` a moment or now, in its place of arrival. Cost: as `fail`."""
+        """Reopens the import of a file that is landed once more, judged `at` a moment or now, in its place of
+        arrival. Cost: as `fail`."""
         self._log.change(
             _step(import_id, self.get(import_id).state, ImportState.LANDING),
             Event("import", import_id, "import_reopened", actor=actor, payload={"on_duplicate": how}),
@@ -550,7 +551,7 @@ class ImportWrites(ImportReads, Writes):
 
 
 def _unknown_on(days: Iterable[ImportDay]) -> Mapping[str, int]:
-    """How many keys of each day became not known."""
+    """The number of keys of each day that became unknown."""
     found: dict[str, int] = {}
     for day in days:
         if day.unknown > 0:

@@ -46,7 +46,7 @@ class LeaseReads(Queries):
         return {row.work_id: rows.lease_of(row) for row in self._rows(of_work)}
 
     def is_held(self, work_id: str, *, at: datetime) -> bool:
-        """Whether other processes have to leave it alone. Cost: one primary key lookup."""
+        """True if other processes have to leave it alone. Cost: one primary key lookup."""
         held = self.get(work_id)
         return held is not None and held.is_alive(at)
 
@@ -143,12 +143,12 @@ class TurnWrites(LeaseReads):
 
 
 def turn_of(source: str) -> str:
-    """What the turn to land files of a source is called among the leases."""
+    """The name of the turn to land files of a source among the leases."""
     return f"{_TURN}{source}"
 
 
 def whole_of(name: str) -> str:
-    """What a set, or a rollback with dependents, is called among the leases while a process goes on with it."""
+    """The name of a set, or of a rollback with dependents, among the leases while a process works on it."""
     return f"{_WHOLE}{name}"
 
 

@@ -49,7 +49,7 @@ class OutboxReads(Queries):
         return tuple(rows.outbox_entry(row) for row in self._rows(chosen))
 
     def of_publications(self, publication_ids: Iterable[str]) -> dict[str, OutboxEntry]:
-        """What these publications ask, by publication; those that ask nothing are left out.
+        """The requests of these publications, by publication; those that ask nothing are left out.
 
         Cost: one index lookup per publication.
         """
@@ -331,7 +331,7 @@ class StuckReads(Queries):
     """Work that sensors have given up."""
 
     def work(self, sensor: Sensor | None = None) -> tuple[StuckWork, ...]:
-        """What was given up and not cleared since, the first given up first; also what is done by now.
+        """The work that sensors abandoned and nobody cleared since, the oldest first; including what is done by now.
 
         Cost: one index range per sensor: everything that it ever gave up, and every clearing.
         """
@@ -339,21 +339,21 @@ class StuckReads(Queries):
         return tuple(sorted(found, key=lambda work: work.since_at))
 
     def forgiven(self, sensor: Sensor) -> dict[str, int]:
-        """How many attempts a sensor had made of each subject when that was cleared last: they do not count any more.
+        """The attempts that a sensor had made for each subject when it was last cleared: they do not count any more.
 
         Cost: as `work`, of one sensor.
         """
         return {work.subject: work.attempts for work in self._given_up(sensor, cleared=True)}
 
     def cleared(self, sensor: Sensor) -> frozenset[tuple[str, str]]:
-        """What a person has cleared and the sensor has not given up again, by subject and mark.
+        """The work that a person has cleared and the sensor has not abandoned again, by subject and mark.
 
         Cost: as `work`, of one sensor.
         """
         return frozenset((work.subject, work.mark) for work in self._given_up(sensor, cleared=True))
 
     def _given_up(self, sensor: Sensor, *, cleared: bool) -> Iterator[StuckWork]:
-        """What was given up last of each subject, where that was cleared since, or was not."""
+        """The work abandoned last of each subject, cleared since or not."""
         last: dict[str, StuckWork] = {}
         is_cleared: dict[str, bool] = {}
         for event in self._of(sensor):

@@ -16,7 +16,7 @@ from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceProvenance:
-    """Of a partition of a source: the files it was built from."""
+    """The provenance of a partition of a source: the files it was built from."""
 
     #: Every landed file with events of it, as its id and sha256; empty where nothing has landed.
     imports: tuple[tuple[str, str], ...]
@@ -25,7 +25,7 @@ class SourceProvenance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DerivedProvenance:
-    """Of a partition of a derived table: the inputs, code and settings it was computed from."""
+    """The provenance of a partition of a derived table: the inputs, code and settings it was computed from."""
 
     code: str  #: The digest of the code of its transform.
     configuration: str  #: The digest of the configuration of its run.

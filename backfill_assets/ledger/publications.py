@@ -69,7 +69,7 @@ class SetToLedger:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """How much a publication changes."""
+    """The extent of a publication's changes."""
 
     partition_count: int = 0  #: How many partitions it swaps.
     new_empty_count: int = 0  #: How many it records that had no rows before and have none after.
@@ -81,7 +81,7 @@ class Extent:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether every partition that it names was found equal."""
+        """True if every partition that it names was found equal."""
         return not self.partition_count + self.new_empty_count
 
 
@@ -89,7 +89,7 @@ NOTHING_CHANGED = Extent()
 
 
 class PublicationFilter(TypedDict, total=False):
-    """Which publications are meant; without any of these, all."""
+    """A filter of publications; without any field, all."""
 
     table: str
     run_id: str
@@ -148,7 +148,8 @@ class PublicationReads(Queries):
         return tuple(rows.publication_header(row) for row in self._rows(_chosen(chosen)))
 
     def periods(self, table: str, partition: date) -> tuple[Period, ...]:
-        """What readers saw of a partition, and when: a publication begins a version, a rollback restores one.
+        """The versions of a partition that readers saw, with their periods: a publication begins a version, a rollback
+        restores one.
 
         Cost: one primary key lookup per publication of the table that landed; no file sets are read.
         """
@@ -179,7 +180,7 @@ class PublicationReads(Queries):
         )
 
     def seen_in(self, table: str, delta_version: int) -> dict[date, int]:
-        """Which version of each partition readers saw once a version of the table had landed; 0 for none.
+        """The version of each partition that readers saw once a version of the table had landed; 0 for none.
 
         Cost: one index lookup per partition that a publication of the table changed until then; no file sets are read.
         """
@@ -247,7 +248,7 @@ class PublicationReads(Queries):
         return -1 if found is None else found.version
 
     def last_log(self, table: str) -> LogEvidence | None:
-        """What was recorded last of the log of a table: with a publication, or when it was set to the ledger.
+        """The last recorded evidence of a table's log: with a publication, or when it was set to the ledger.
 
         Cost: two index ranges.
         """
@@ -288,11 +289,11 @@ class PublicationReads(Queries):
         return {row.run_id: row.landed_at for row in self._rows(chosen.group_by(held.c.run_id))}
 
     def count(self, **chosen: Unpack[PublicationFilter]) -> int:
-        """How many publications there are. Cost: one index range, counted in the database."""
+        """The number of publications. Cost: one index range, counted in the database."""
         return int(self._values(select(func.count()).select_from(_chosen(chosen).order_by(None).subquery()))[0])
 
     def extents(self, publication_ids: Iterable[str]) -> dict[str, Extent]:
-        """How much publications change, by publication.
+        """The extents of publications, by publication.
 
         Cost: one index range per publication, added up in the database; no file sets are read.
         """
@@ -404,7 +405,7 @@ class PublicationReads(Queries):
         return {each.run_id: each for each in sorted(found, key=lambda each: each.sequence)}
 
     def is_unknown(self, publication_id: str) -> bool:
-        """Whether the process of a publication has ended without knowing whether the swap landed.
+        """True if the process of a publication ended without knowing whether the swap landed.
 
         Cost: the events of the publication.
         """
@@ -470,7 +471,7 @@ def _set_to_ledger(row: Row[Any]) -> SetToLedger:
 
 
 def _count(partitions: Table) -> ScalarSelect[int]:
-    """How many partitions of a kind a publication names."""
+    """The number of partitions of a kind that a publication names."""
     named = select(func.count()).select_from(partitions)
     if partitions is publication_changes:
         # A partition that is new and has no rows is recorded, and nothing changes for its readers.

@@ -26,7 +26,7 @@ Unreadable = Callable[[str, BackfillError], None]
 
 
 class Queries:
-    """What one aggregate asks of the database, inside one transaction."""
+    """The queries of one aggregate within one transaction."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -48,8 +48,8 @@ class ApprovalGrounds:
 
 
 class TableAct(StrEnum):
-    """What is done with a version of a table as a whole: it is kept up to date beside the table that readers are shown,
-    or not any more; readers are cut over to it; or it is given up for good."""
+    """An act on a version of a table as a whole: keep it up to date beside the table that readers are shown, or stop
+    that; cut readers over to it; or give it up for good."""
 
     START = "START"
     STOP = "STOP"
@@ -114,7 +114,7 @@ class ChunkRecord:
 
     @property
     def seconds(self) -> float:
-        """How long it was computed; 0 until it is done."""
+        """The seconds for which it was computed; 0 until it is done."""
         return (self.finished_at - self.started_at).total_seconds() if self.finished_at else 0.0
 
 
@@ -145,7 +145,7 @@ class CandidatePartition:
 
     @property
     def replaces_lost(self) -> bool:
-        """Whether the accepted files are gone or damaged, so that it was compared with what was recorded of them."""
+        """True if the accepted files are gone or damaged, so that it was compared with what was recorded of them."""
         return (self.compared_checksum or "").startswith(LOST)
 
 
@@ -171,7 +171,7 @@ class PartitionVersion:
 
 
 class Action(StrEnum):
-    """What a publication does: bring new files in, or bring the earlier ones back."""
+    """The direction of a publication: bring new files in, or bring the earlier ones back."""
 
     PUBLISH = "PUBLISH"
     ROLLBACK = "ROLLBACK"
@@ -179,7 +179,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionChange:
-    """What a publication does to one partition."""
+    """A publication's change to one partition."""
 
     partition: date
     expected_version: int  #: The version that must be the accepted one; 0 for none.
@@ -231,7 +231,8 @@ class PublicationIntent:
 
     @property
     def partitions(self) -> tuple[date, ...]:
-        """What it names, in order: none for the rollback of a publication that had found everything equal."""
+        """The partitions that it names, in order: none for the rollback of a publication that had found everything
+        equal."""
         return tuple(sorted([*(c.partition for c in self.changes), *(found.partition for found in self.verified)]))
 
 
@@ -338,8 +339,9 @@ class EventRecord:
 
 
 class PartKind(StrEnum):
-    """What a replay reads: a captured file, of a topic or a stream; a version of a partition, whose rows are sent; one
-    beside it, whose keys have a row; and the keys that have none any more, each sent as a record without a value."""
+    """The kind of a replay's input: a captured file of a topic or a stream; a version of a partition, whose rows are
+    sent; one beside it, whose keys have a row; or the keys that have none any more, each sent as a record without a
+    value."""
 
     CAPTURED = "captured"
     SHARD = "shard"
@@ -406,12 +408,12 @@ class ReplayRecord:
 
     @property
     def waits(self) -> bool:
-        """Whether another person has to approve it first."""
+        """True if another person has to approve it first."""
         return self.is_live and self.approved_by is None
 
     @property
     def inputs(self) -> int:
-        """How many files, or partitions of the table, are sent."""
+        """The number of files, or partitions of the table, that are sent."""
         return sum(each.kind not in (PartKind.BESIDE, PartKind.GONE) for each in self.parts)
 
     @property
@@ -421,20 +423,20 @@ class ReplayRecord:
 
     @property
     def is_as_captured(self) -> bool:
-        """Whether captured records are sent as they were, and not the rows that readers see."""
+        """True if captured records are sent as they were, and not the rows that readers see."""
         return any(each.kind in (PartKind.CAPTURED, PartKind.SHARD) for each in self.parts)
 
     @property
     def deleted_keys(self) -> int:
-        """How many of the records have no value, since their key has no row any more."""
+        """The number of records without a value, since their key has no row any more."""
         return sum(each.records for each in self.parts if each.kind is PartKind.GONE)
 
     @property
     def records(self) -> int:
-        """How many records they have."""
+        """The number of their records."""
         return sum(each.records for each in self.parts)
 
     @property
     def size_bytes(self) -> int:
-        """How large their files are."""
+        """The size of their files in bytes."""
         return sum(each.size_bytes for each in self.parts)

@@ -80,7 +80,7 @@ class ReplayReads(Queries):
         return None if row is None else _replay(row)
 
     def is_sender(self, replay_id: str, sender: str) -> bool:
-        """Whether a process may still write to the stream of a replay. Cost: one primary key lookup."""
+        """True if a process may still write to the stream of a replay. Cost: one primary key lookup."""
         is_it = (replays.c.replay_id == replay_id) & (replays.c.state != ReplayState.CLOSED)
         return self._values(select(replays.c.sender).where(is_it)) == [sender]
 

@@ -81,7 +81,7 @@ class RowDigests(Queries):
 
     @property
     def is_recorded(self) -> bool:
-        """Whether an event has the digests of everything that was written."""
+        """True if an event has the digests of everything that was written."""
         return not self._written
 
     def expect(self, table: Table, entities: Iterable[Entity]) -> None:
@@ -93,7 +93,7 @@ class RowDigests(Queries):
         self._written[table] = self._written.get(table, {}) | named
 
     def take(self) -> Changed:
-        """What was written since the event before, for the next event."""
+        """Takes the writes since the event before, for the next event."""
         changed: dict[str, dict[str, tuple[str, str]]] = {}
         for table, entities in self._written.items():
             found = self._digests(table, entities)
@@ -116,7 +116,7 @@ class RowChecks(Queries):
     """Compares rows with events."""
 
     def violations(self) -> tuple[str, ...]:
-        """What was changed in the rows behind the ledger's back, one sentence each.
+        """The changes made in the rows behind the ledger's back, one sentence each.
 
         Cost: one pass over all events and over all rows of the protected tables; memory grows with the number of runs,
         publications, sets and imports.

@@ -70,7 +70,7 @@ def _resolved_spans(documents: list[dict[str, Any]]) -> tuple[Resolved, ...]:
 
 
 def log_evidence(document: dict[str, Any] | None) -> LogEvidence | None:
-    """What is recorded of the log of a table."""
+    """The recorded evidence of a table's log."""
     return None if document is None else LogEvidence(**{**document, "commits": tuple(document["commits"])})
 
 

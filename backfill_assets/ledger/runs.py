@@ -45,7 +45,7 @@ from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode, Pinne
 
 
 class RunFilter(TypedDict, total=False):
-    """Which runs are meant; without any of these, all."""
+    """A filter of runs; without any field, all."""
 
     table: str
     states: Collection[RunState]
@@ -159,13 +159,13 @@ class RunReads(Queries):
         return {row.run_id: row.table_name for row in found}
 
     def counts(self) -> Mapping[tuple[str, RunState], int]:
-        """How many runs there are, by table and state. Cost: one index scan over all runs, counted in the database."""
+        """The number of runs, by table and state. Cost: one index scan over all runs, counted in the database."""
         counted = select(runs.c.table_name, runs.c.state, func.count().label("found"))
         grouped = counted.group_by(runs.c.table_name, runs.c.state)
         return {(row.table_name, row.state): row.found for row in self._rows(grouped)}
 
     def state(self, run_id: str) -> RunState:
-        """How far a run is.
+        """The state of a run.
 
         Cost: one primary key lookup.
 
@@ -253,7 +253,7 @@ def _chosen(statement: Select[*tuple[object, ...]], chosen: RunFilter) -> Select
 
 
 def _acted(person: str) -> ColumnElement[bool]:
-    """Whether a person acted on a run: by index, run by run."""
+    """True if a person acted on a run: by index, run by run."""
     name = func.lower(person)
     of_set = select(set_members.c.set_id).where(set_members.c.run_id == runs.c.run_id).scalar_subquery()
     on_run = exists().where(events.c.entity_id == runs.c.run_id, func.lower(events.c.actor) == name)
@@ -369,7 +369,7 @@ class Cancellation:
 
     @property
     def note(self) -> str:
-        """What the run or the set says about its state from then on."""
+        """The note about the state of the run or set from then on."""
         what = "the difference was accepted" if self.leaves else "cancelled"
         return f"{what} by {self.by}: {self.reason}"
 

@@ -37,7 +37,7 @@ class SampleReads(Queries):
     """The samples of runs."""
 
     def latest(self, run_id: str, kind: type[Shown]) -> tuple[Shown, ...]:
-        """What the latest gating of a run has kept of a kind; nothing where it found none, or they were erased.
+        """The latest sample of a kind from the gating of a run; nothing where it found none, or they were erased.
 
         Cost: the events of the run, by index, and one row.
         """

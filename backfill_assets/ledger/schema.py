@@ -56,7 +56,8 @@ def _one_of(values: type[StrEnum], name: str) -> Enum:
 
 
 def _measured_file_set() -> tuple[Column[Any], ...]:
-    """What planning asks of a file set, so that it need not read the set: 100,000 partitions take part in a plan."""
+    """The columns of a file set that planning asks for, so that it need not read the set: 100,000 partitions take
+    part in a plan."""
     return (
         Column("files_digest", SHA256, nullable=False),
         Column("file_count", Integer, nullable=False),
@@ -65,7 +66,7 @@ def _measured_file_set() -> tuple[Column[Any], ...]:
 
 
 def _verdict() -> tuple[Column[Any], ...]:
-    """What a gate found."""
+    """A gate's verdict."""
     kinds: Any = {"blocking": Boolean, "passed": Boolean, "digest": SHA256, "finding": Text, "observed": CanonicalJson}
     return (Column("gate", Text, primary_key=True), *(Column(name, kinds[name], nullable=False) for name in kinds))
 

@@ -84,7 +84,7 @@ class SetReads(Queries):
         return {row.run_id: row.set_id for row in self._rows_with(chosen, set_members.c.run_id, run_ids)}
 
     def whole_of(self, run_id: str) -> str:
-        """What is undone with a run: the id of its set, or of a run of its own. Cost: one index lookup."""
+        """The unit that is undone with a run: the id of its set, or of a run of its own. Cost: one index lookup."""
         return self.id_of_run(run_id) or run_id
 
     def of_run(self, run_id: str) -> SetRecord | None:
@@ -235,7 +235,7 @@ class SetWrites(SetReads, Writes):
 
 
 def is_replaceable(record: SetRecord, runs: Iterable[RunRecord]) -> bool:
-    """Whether a newer proposal may take the place of a set: it was proposed, and no person or process has begun it."""
+    """True if a newer proposal may replace a set: it was proposed, and no person or process has begun it."""
     return (
         record.manifest.proposed is not None
         and record.state is SetState.PENDING

@@ -29,7 +29,7 @@ class _State(StrEnum):
 
 
 class AskedKind(StrEnum):
-    """What besides runs and sets is asked for, and has an id of its own that is approved; its ids begin so."""
+    """The kind of an approvable request other than a run or a set; its ids begin so."""
 
     ACT = "act"
     CAPTURE = "cap"
@@ -45,7 +45,7 @@ class AskedKind(StrEnum):
 
 
 class RunState(_State):
-    """How far a run is. Its approval is a separate fact, and publication needs both."""
+    """The state of a run. Its approval is a separate fact, and publication needs both."""
 
     PLANNED = "PLANNED"
     STAGING = "STAGING"
@@ -96,21 +96,21 @@ UNBLOCKED = tuple(state for state in OPEN_STATES if state is not RunState.BLOCKE
 
 
 class StoppedBy(StrEnum):
-    """What has stopped a run that FAILED, where to run it again would fail again."""
+    """The cause that stopped a FAILED run, and would stop it again."""
 
     CODE = "code"
     LIMIT = "limit"
 
 
 class ApprovalState(_State):
-    """Whether the run's manifest may be published."""
+    """The approval state of a run: may its manifest be published?"""
 
     DRAFT = "DRAFT"
     APPROVED = "APPROVED"
 
 
 class PublicationState(_State):
-    """How far one swap is: intended, landed, given up with nothing changed, or undone by a later one."""
+    """The state of one swap: intended, landed, given up with nothing changed, or undone by a later one."""
 
     PUBLISHING = "PUBLISHING"
     PUBLISHED = "PUBLISHED"
@@ -119,7 +119,7 @@ class PublicationState(_State):
 
 
 class SetState(_State):
-    """How far the publication of a restatement set is. Each of its runs has a state of its own."""
+    """The state of a restatement set's publication. Each of its runs has its own state."""
 
     PENDING = "PENDING"
     PUBLISHING = "PUBLISHING"
@@ -132,7 +132,7 @@ class SetState(_State):
 
 
 class VersionState(_State):
-    """What a partition version is to readers."""
+    """The state of a partition version for readers."""
 
     ACCEPTED = "ACCEPTED"
     SUPERSEDED = "SUPERSEDED"
@@ -150,7 +150,7 @@ STANDING = (VersionState.ACCEPTED, VersionState.EXPIRED)
 
 
 class ImportState(_State):
-    """How far a landed file is."""
+    """The state of a landed file."""
 
     LANDING = "LANDING"
     LANDED = "LANDED"
@@ -163,15 +163,15 @@ COUNTING = (ImportState.LANDED, ImportState.LOADED)
 
 
 class ChunkState(_State):
-    """How far one chunk of a run is."""
+    """The state of one chunk of a run."""
 
     RUNNING = "RUNNING"
     DONE = "DONE"
 
 
 class ReplayState(_State):
-    """How far a replay is: agreed, begun in its topic or stream, all of it sent, and ended; or failed, as not all of
-    what was planned can be sent."""
+    """The state of a replay: agreed, begun in its topic or stream, all of it sent, and ended; or failed, as not all
+    of what was planned can be sent."""
 
     ASKED = "ASKED"
     SENDING = "SENDING"
@@ -181,7 +181,7 @@ class ReplayState(_State):
 
 
 class ActState(_State):
-    """How far an act on the versions of a table is."""
+    """The state of an act on the versions of a table."""
 
     ASKED = "ASKED"
     DONE = "DONE"
@@ -268,7 +268,7 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
 
 
 def may_follow(present: State, following: State) -> bool:
-    """Whether the transition table allows this step."""
+    """True if the transition table allows this step."""
     return following in TRANSITIONS[present]
 
 
@@ -278,8 +278,8 @@ def states_before(wanted: State) -> tuple[State, ...]:
 
 
 def go_on_with(run_id: str, state: RunState, whole: str | None = None, *, is_leased: bool = False) -> Advice:
-    """What takes a run on by its state alone: of a measured one it depends on its set, its approval and later
-    publications too, which its status knows.
+    """The command that takes a run on by its state alone: for a measured one it depends on its set, its approval and
+    later publications too, which its status knows.
 
     Args:
         whole: The set that it is asked for with; None for the run alone.

@@ -79,7 +79,7 @@ class Ledger:
 
     @property
     def clock_behind(self) -> timedelta:
-        """How far the clock of this process was found to be behind the last event."""
+        """The time by which the clock of this process was found to be behind the last event."""
         return self._clock.behind
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class Ledger:
         compact_log(self._engine)
 
     def changed_definitions(self) -> Sequence[str]:
-        """What was dropped, replaced or added in its database besides rows, one sentence each."""
+        """The definitions that were dropped, replaced or added in its database besides rows, one sentence each."""
         # Imported for an audit alone: it makes a new ledger to compare with.
         from backfill_assets.ledger.catalog import changed_definitions
 
@@ -148,7 +148,7 @@ class _TakenBack(Exception):
 
 
 def _found(error: Retryable | DBAPIError) -> str:
-    """What the database said."""
+    """The value that the database returned."""
     if isinstance(error, Unavailable):
         return error.why
     cause = error.__cause__ if isinstance(error, Retryable) else error
@@ -181,5 +181,5 @@ class LedgerState:
         return [run.run_id for run in runs if not wanted.isdisjoint(run.manifest.partitions)]
 
     def pace(self, table: str) -> Pace | None:
-        """How fast the table's latest runs were staged."""
+        """The speed at which the table's latest runs were staged."""
         return self.tx.candidates.pace(table)

@@ -95,7 +95,7 @@ class TableActReads(Queries):
         return _act(self._named(_acts(), table_acts.c.act_id, kind="act", name=act_id))
 
     def columns(self, act_id: str) -> tuple[ColumnChange, ...]:
-        """How the columns that readers see change with an act, as it was when it was asked for.
+        """The changes of the columns that readers see with an act, as they were when it was asked for.
 
         Cost: one index range of events.
         """

@@ -47,7 +47,7 @@ from backfill_assets.planning.state import Claim, Expired
 
 
 def found_equal(*columns: Column[Any]) -> Select[Any]:
-    """Of the versions that publications which stand found equal, columns of `partition_versions` and `publications`."""
+    """The columns of `partition_versions` and `publications` for versions that standing publications found equal."""
     return (
         select(*columns)
         .join_from(publications, verifications, publications.c.publication_id == verifications.c.publication_id)
@@ -108,7 +108,7 @@ class VersionReads(_VersionQueries):
     """Partition versions."""
 
     def accepted(self, table: str, partitions: Iterable[date] | None = None) -> dict[date, PartitionVersion]:
-        """What readers of a table see, in the order of its partitions.
+        """The accepted versions of a table, in the order of its partitions.
 
         Cost: one index range: one row per accepted partition, with its file set.
 
@@ -122,7 +122,7 @@ class VersionReads(_VersionQueries):
         return dict(sorted((row.partition_date, rows.partition_version(row)) for row in found))
 
     def standing(self, table: str, partitions: Sequence[date]) -> dict[date, PartitionVersion]:
-        """What stands for each of these partitions: its accepted version, or that which says that it has expired.
+        """The standing version of each of these partitions: the accepted one, or the record that it has expired.
 
         Cost: one index range: one row per version of these partitions, with its file set.
         """
@@ -359,7 +359,7 @@ class VersionReads(_VersionQueries):
 
 
 class VersionSteps(_VersionQueries, Writes):
-    """What becomes of the versions that a publication names; not a part of a transaction's surface."""
+    """The steps of versions that a publication names; not a part of a transaction's surface."""
 
     def supersede_expected(self, intent: PublicationIntent) -> list[str]:
         """The expected versions make way; returns the runs that made them or found them equal."""
@@ -517,7 +517,7 @@ def month_of(partition: date) -> int:
 
 
 def _is_named(intent: PublicationIntent, named: Column[int]) -> ColumnElement[bool]:
-    """Whether a publication names a version, in its column `expected_version` or `restores`."""
+    """True if a publication names a version, in its column `expected_version` or `restores`."""
     return and_(
         publication_changes.c.publication_id == intent.publication_id,
         publication_changes.c.partition_date == partition_versions.c.partition_date,

@@ -61,7 +61,7 @@ publications = Table(
 
 
 class View(StrEnum):
-    """What can be exported."""
+    """The views that can be exported."""
 
     RUNS = "runs"
     PUBLICATIONS = "publications"
@@ -110,7 +110,7 @@ _SEARCHED = {
 
 
 class ViewReads(Queries):
-    """What the views hold."""
+    """The contents of the views."""
 
     def matching(self, view: View, text: str, *, most: int) -> tuple[Mapping[str, object], ...]:
         """The rows in whose ids, names and reasons a text occurs, in any case, the last begun first.

@@ -338,7 +338,7 @@ class PublicationWrites(PublicationChecks, Writes):
         )
 
     def _is_repaired_as_agreed(self, intent: PublicationIntent, manifest: Manifest) -> bool:
-        """Whether a repair brings in what was lost, as it was recorded, and computed as was agreed to."""
+        """True if a repair brings in what was lost, as it was recorded, and computed as was agreed to."""
         connection, days = self._log.connection, [change.partition for change in intent.changes]
         lost = CandidateReads(connection).replacing_lost(intent.run_id)
         return (
@@ -348,7 +348,7 @@ class PublicationWrites(PublicationChecks, Writes):
         )
 
     def _only_repairs(self, intent: PublicationIntent, run: RunHeader) -> bool:
-        """Whether a repair brings in, for every partition, exactly the rows that were recorded of the version there."""
+        """True if a repair brings in, for every partition, exactly the rows that were recorded of the version there."""
         if run.kind is not Kind.REPAIR or intent.action is not Action.PUBLISH or not intent.changes:
             return False
         held = partition_versions
@@ -516,8 +516,8 @@ def _expected_versions(intent: PublicationIntent) -> dict[date, int]:
 def _can_be_restored(
     change: PartitionChange, versions: Versions, repaired: Mapping[tuple[date, int], PartitionVersion]
 ) -> bool:
-    """Whether a rollback brings back exactly the version that the undone one had replaced; where a repair has put that
-    one back, the one that it had replaced itself."""
+    """True if a rollback brings back exactly the version that the undone one had replaced; where a repair has put
+    that one back, the one that the repair had replaced."""
     key = (change.partition, change.expected_version)
     _, replaced = versions.get(key, (None, None))
     before = {replaced, repaired[key].replaces} if key in repaired else {replaced}

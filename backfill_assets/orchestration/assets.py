@@ -283,7 +283,7 @@ def _what_was_published(
     *,
     validation: dg.AssetKey | None = None,
 ) -> Events:
-    """What a publication changed, or for whose approval it waits."""
+    """The changes of a publication, or whose approval it waits for."""
     key, links = published_key(table), _links(session, run)
     if isinstance(record, NotApproved):
         yield waits(context, key, run, record, links=links)

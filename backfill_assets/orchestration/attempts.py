@@ -20,7 +20,7 @@ _PID = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
-    """What a sensor knows of its attempts."""
+    """A sensor's record of its attempts."""
 
     made: int  #: How many of its Dagster runs have ended.
     counted: int  #: How many of these since a person let it try again.
@@ -44,7 +44,7 @@ def attempts_of(
 
 
 def is_under_way(instance: DagsterInstance, named: Mapping[str, str]) -> bool:
-    """Whether a Dagster run with these tags has not ended. Those whose process is gone are ended first."""
+    """True if a Dagster run with these tags has not ended. Ends those whose process is gone first."""
     end_abandoned_runs(instance, named)
     return not all(run.is_finished for run in instance.get_runs(filters=RunsFilter(tags=dict(named))))
 

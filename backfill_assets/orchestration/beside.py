@@ -35,7 +35,7 @@ MANY = 300
 
 
 class Handover:
-    """What the executing thread has to say, in order: its progress, the results of the parts, or why it stopped."""
+    """The messages of the executing thread, in order: its progress, the results of the parts, or why it stopped."""
 
     def __init__(self) -> None:
         self._said: SimpleQueue[Progress | Executed | BackfillError] = SimpleQueue()
@@ -192,7 +192,7 @@ def _told(
 
 
 def _is_apart(ws: Workspace, partitions: int) -> bool:
-    """Whether another process records so many partitions; it has to find the same home in its environment."""
+    """True if another process records so many partitions; it has to find the same home in its environment."""
     return partitions > MANY and Settings.from_environment() == ws.settings
 
 

@@ -40,7 +40,7 @@ def captured_assets(domain: Domain) -> Sequence[dg.AssetSpec]:
 
 
 def before_bronze(source: SourceTable) -> Sequence[dg.AssetDep]:
-    """What the asset of a source table is drawn after: its captures, or the asset that its files come from."""
+    """The assets upstream of a source table's asset: its captures, or the asset that its files come from."""
     if source.capture is not None:
         return [_without_partitions(captured_key(source))]
     return [_without_partitions(dg.AssetKey(source.upstream))] if source.upstream else []
@@ -87,7 +87,7 @@ def _without_partitions(key: dg.AssetKey) -> dg.AssetDep:
 
 
 def _numbers(record: CaptureRecord, files: Sequence[CapturedFile]) -> Mapping[str, Any]:
-    """What a capture holds, for the plots and the table of an event."""
+    """The numbers of a capture, for the plots and the table of an event."""
     times = [time for file in files for time in (file.first_at, file.last_at) if time is not None]
     spans = [(each.partition, each.range_from, each.range_to) for each in record.spans]
     return {

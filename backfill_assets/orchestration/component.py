@@ -23,7 +23,7 @@ class _Begun(BaseModel):
 
 
 class _Scaffolder(Scaffolder[_Begun]):
-    """What `dg scaffold defs` writes: the domain that it is given."""
+    """Writes the files of `dg scaffold defs`: the domain that it is given."""
 
     @classmethod
     def get_scaffold_params(cls) -> type[_Begun]:

@@ -65,7 +65,7 @@ PARTS = ("captured", "source", "candidate", "validation", "published")
 
 
 def part_tags(table: Table, part: str) -> Mapping[str, str]:
-    """Which of a table's assets it is, for the search of pages: `tag:backfill/part=validation`."""
+    """The tags of a table's assets, for the search of pages: `tag:backfill/part=validation`."""
     assert part in PARTS
     return {PART: part, "backfill/table": table.name}
 
@@ -126,13 +126,13 @@ def published_table(table: DerivedTable) -> str:
 
 
 def table_metadata(table: Table, url: str) -> Mapping[str, Any]:
-    """What a published table promises its readers, and where it is: nothing that is recorded has an address, so that
-    a home that was copied or moved has no old one."""
+    """The metadata on what a published table promises its readers, and where it is: nothing that is recorded has an
+    address, so that a home that was copied or moved has no old one."""
     return {"dagster/table_name": table.name, "dagster/uri": url, **row_metadata(table), **gate_metadata(table)}
 
 
 def row_metadata(table: Table) -> Mapping[str, Any]:
-    """What a row of a table is, staged or published."""
+    """The metadata on the rows of a table, staged or published."""
     return {
         "dagster/column_schema": dg.TableSchema(
             columns=[
@@ -157,7 +157,7 @@ def gate_metadata(of: Table) -> Mapping[str, Any]:
 
 
 def transform_metadata(table: DerivedTable, node: TableNode) -> Mapping[str, Any]:
-    """How a derived table is computed."""
+    """The metadata on how a derived table is computed."""
     return {
         "transform": table.transform,
         **code_metadata(table),
@@ -188,7 +188,7 @@ def _window(window: AnyWindow) -> str:
 def staged(
     found: Mapping[date, CandidatePartition], manifest: Manifest, *, validation: dg.AssetKey, links: Links
 ) -> Numbers:
-    """What staging wrote, with links to where it is judged and read about."""
+    """The staged output, with links to where it is judged and read about."""
     return Numbers(
         of_run={
             **_run_id(found.values()),
@@ -211,7 +211,7 @@ def measured(
     published: dg.AssetKey,
     links: Links,
 ) -> Numbers:
-    """What the gates measured: numbers of each partition, which pages plot, and a summary of the run."""
+    """The measures of the gates: numbers of each partition, which pages plot, and a summary of the run."""
     differences = {part.partition: _differences(part.moves) for part in partition_moves(results, found)}
     broken = Counter[date]()
     for result in results:
@@ -237,13 +237,13 @@ def measured(
 
 
 def violations(result: GateResult) -> int:
-    """How many rows of a partition break a gate; 0 for a gate that does not count rows."""
+    """The number of rows of a partition that break a gate; 0 for a gate that does not count rows."""
     counts = ("violating_rows", "rows_without_a_required_value", "failing_rows")
     return int(next((result.observed[name] for name in counts if name in result.observed), 0) or 0)
 
 
 def names_rows(result: GateResult) -> bool:
-    """Whether a failed gate is about single rows, whose keys a report shows: rows that break it, or that moved."""
+    """True if a failed gate is about single rows, whose keys a report shows: rows that break it, or that moved."""
     return any((violations(result), *(result.observed.get(name) for name in MOVED)))
 
 
@@ -273,7 +273,7 @@ def published(
     links: Links,
     validation: dg.AssetKey | None = None,
 ) -> Numbers:
-    """What a publication changed; a partition it left alone already held the same rows.
+    """The changes of a publication; a partition it left alone already held the same rows.
 
     Args:
         validation: Where its gates were measured; None for a source table.

@@ -1,4 +1,4 @@
-"""What this project's event log adds to Dagster's: batches, places in pools, and the colours of tables.
+"""The extensions of Dagster's event log: batches, places in pools, and the colours of tables.
 
 Three classes, which `storage` and `postgres` mix into Dagster's SQL event logs.
 
@@ -104,7 +104,7 @@ NEVER_ABSENT = frozenset({"error_info"})
 
 @dataclass(kw_only=True)
 class _Batch:
-    """What one thread has stored and not committed."""
+    """The events that one thread has stored and not committed."""
 
     is_gathered: bool  #: It is committed soon, and not where a caller has said.
     since: float = field(default_factory=time.monotonic)
@@ -121,7 +121,7 @@ class _OfThread(threading.local):
 
 
 class BatchedEventLog(SqlEventLogStorage):
-    """What a SQL event log needs for putting many events into one commit; its connections come from `shared`."""
+    """Extends a SQL event log to put many events into one commit; its connections come from `shared`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._mine = _OfThread()
@@ -142,7 +142,7 @@ class BatchedEventLog(SqlEventLogStorage):
 
     @contextmanager
     def gathering(self, gathers: bool) -> Iterator[None]:
-        """Whether events that this thread stores inside are gathered for a commit, or each is committed by itself.
+        """Gathers events that this thread stores inside the block for one commit, or commits each by itself.
 
         They are committed in their order: after `GATHER_S`, after an event of `COMMITTED_AT_ONCE`, and at the end.
         Other writers wait while there are some, so what may take long is done where none are gathered.
@@ -174,7 +174,7 @@ class BatchedEventLog(SqlEventLogStorage):
         return self._mine.batch is not None and not self._mine.batch.is_gathered
 
     def is_in_batch(self) -> bool:
-        """Whether this thread's events wait for a commit together."""
+        """True if this thread's events wait for a commit together."""
         return self._mine.batch is not None
 
     @contextmanager
@@ -334,7 +334,7 @@ class BatchedEventLog(SqlEventLogStorage):
             return frozenset(run_id for query in ON_PAGES for (run_id,) in conn.exec_driver_sql(query))
 
     def sizes(self) -> Mapping[str, int]:
-        """How many bytes of events each run has."""
+        """The size of each run's events in bytes."""
         found: Counter[str] = Counter()
         with self.index_connection() as conn:
             for query in SIZES:
@@ -346,7 +346,7 @@ class BatchedEventLog(SqlEventLogStorage):
         self.delete_events(run_id)
 
     def disk_bytes(self) -> int:
-        """What its files take; 0 where a database server has them."""
+        """The size of its files in bytes; 0 where a database server has them."""
         return 0
 
     def give_back(self) -> None:
@@ -354,7 +354,7 @@ class BatchedEventLog(SqlEventLogStorage):
 
 
 def tells_of_a_partition(event: EventLogEntry) -> bool:
-    """Whether it is a materialization, or a planned materialization, of one partition of an asset."""
+    """True if an event is a materialization, or a planned one, of one partition of an asset."""
     return event.dagster_event_type in OF_PARTITIONS and event.get_dagster_event().partition is not None
 
 
@@ -447,7 +447,7 @@ PAUSE_S = 1.0
 
 
 class LivePools(SqlEventLogStorage):
-    """What a SQL event log needs so that only runs whose process is at work have a place in a pool."""
+    """Extends a SQL event log so that only runs whose process is at work have a place in a pool."""
 
     def claim_concurrency_slot(
         self, concurrency_key: str, run_id: str, step_key: str, priority: int | None = None
@@ -486,7 +486,7 @@ _as_accepted = ContextVar("as_accepted", default=False)
 
 @contextmanager
 def as_accepted() -> Iterator[None]:
-    """What is reported or wiped inside was read in the ledger."""
+    """Marks that the events reported or wiped inside the block were read in the ledger."""
     token = _as_accepted.set(True)
     try:
         yield
@@ -495,7 +495,7 @@ def as_accepted() -> Iterator[None]:
 
 
 class TableColours(SqlEventLogStorage):
-    """What a SQL event log needs so that a domain's tables are coloured by what was published, not by attempts."""
+    """Extends a SQL event log so that a domain's tables are coloured by what was published, not by attempts."""
 
     _domain: str | None = None
 
@@ -544,7 +544,7 @@ class TableColours(SqlEventLogStorage):
         self.wipe_asset_cached_status(asset_key)
 
     def _counted(self, asset_key: AssetKey, run_ids: Collection[str]) -> frozenset[str]:
-        """Of the runs that have not materialized what they planned, those that an asset shows."""
+        """The runs that an asset shows, among those that have not materialized what they planned."""
         if not run_ids:
             return frozenset()
         is_a_table = self._table(asset_key) is not None

@@ -106,7 +106,7 @@ _BESIDE_USUAL = ("value", "usual", "low", "high")
 
 
 def _beside_usual(result: GateResult) -> Mapping[str, float]:
-    """Of a gate on the usual, what a partition has, what is usual, and between which values; nothing of other gates."""
+    """The value of a partition, the usual one, and its bounds, for a gate on the usual; nothing for other gates."""
     if not all(name in result.observed for name in _BESIDE_USUAL):
         return {}
     return {name: float(result.observed[name]) for name in _BESIDE_USUAL}
@@ -252,7 +252,7 @@ def materialized(
 def expired(
     context: dg.AssetExecutionContext, key: dg.AssetKey, manifest: Manifest, numbers: Numbers
 ) -> Iterator[dg.AssetObservation]:
-    """That the snapshots of a run have expired, which are not materialized any more."""
+    """Reports that the snapshots of a run have expired, which are not materialized any more."""
     keys = [key_of(partition) for partition in manifest.partitions]
     said = expired_words(manifest.run_id)
     for partition_key in keys:
@@ -295,7 +295,8 @@ def _data_version(by_partition: Mapping[str, Mapping[str, Any]]) -> dg.DataVersi
 def waits(
     context: dg.AssetExecutionContext, key: dg.AssetKey, run: RunRecord, waiting: NotApproved, *, links: Links
 ) -> dg.AssetObservation:
-    """That a run has passed its gates and waits for an approval: in the log of the Dagster run, and on the table."""
+    """Reports that a run has passed its gates and waits for an approval: in the log of the Dagster run, and on the
+    table."""
     sentence = f"PASSED, waiting for approval by another person than the requester: {explained_in_dagster(waiting)}"
     context.log.warning(sentence)
     return dg.AssetObservation(

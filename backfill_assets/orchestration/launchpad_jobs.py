@@ -114,7 +114,7 @@ class _Launch:
         return name
 
     def text(self, key: str) -> str:
-        """What was typed, without blanks around it; empty for nothing."""
+        """The typed text, without blanks around it; empty for nothing."""
         return str(self.typed.get(key) or "").strip()
 
     def about(self, name: str | None, by: str) -> None:
@@ -196,7 +196,7 @@ def _job(name: str, description: str, entries: Mapping[str, Entry], *, pool: str
 
 
 def _in_order(given: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Mapping[str, Any]]:
-    """What was typed; days that are reversed are refused before there is a Dagster run.
+    """The typed range; refuses reversed days before there is a Dagster run.
 
     Raises:
         DagsterInvariantViolationError: The last day is before the first one; Dagster shows its own errors as they are.

@@ -50,7 +50,7 @@ class Launchpad:
 
     @property
     def config(self) -> str:
-        """What its editor shows. An empty value is none, so that Dagster names it as missing."""
+        """The config that its editor shows. An empty value is none, so that Dagster names it as missing."""
         lines = [f"  {name}: {'' if value is None else json.dumps(value)}" for name, value in self.entries.items()]
         return "\n".join([f"{self.chosen}:", *(line.rstrip() for line in lines), ""])
 

@@ -53,7 +53,7 @@ class OfferedDays:
     asked_on: date | None = None  #: The day on which this was asked; without it, the first one.
 
     def with_all(self, days: DayRange | None) -> OfferedDays:
-        """The same and these: those of a run, which may be none that pages show."""
+        """These days together with those of a run, which may be none that pages show."""
         if days is None:
             return self
         last = None if self.last is None else max(self.last, days.last)

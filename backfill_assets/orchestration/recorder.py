@@ -115,7 +115,7 @@ class DagsterRecorder:
 
 
 def acting_in(context: OpExecutionContext, ws: Workspace, by: str) -> Acting:
-    """Who acts in a job; what is computed and published is recorded as Dagster runs of the assets."""
+    """The context of an action in a job; what is computed and published is recorded as Dagster runs of the assets."""
 
     def listen(progress: Progress) -> None:
         context.log.info(progress.line)

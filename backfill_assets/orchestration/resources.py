@@ -114,7 +114,7 @@ def run_resources(settings: Settings, domain: Domain, open_session: Callable[[],
 
 
 def _storage(settings: Settings) -> LocalConfig | S3Config:
-    """How Dagster's resource of a table reaches it."""
+    """The storage by which Dagster's resource of a table reaches it."""
     if isinstance(settings.lake, Path):
         return LocalConfig()
     access = settings.access

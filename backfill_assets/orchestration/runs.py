@@ -101,7 +101,8 @@ def launch_tags(context: AssetExecutionContext) -> Mapping[str, str]:
 
 
 def actor(session: Session, context: AssetExecutionContext) -> str:
-    """Who requested the Dagster run, from its tag or the setting BACKFILL_USER: Dagster has no identity of its users.
+    """The person who requested the Dagster run, from its tag or the setting BACKFILL_USER: Dagster has no identity of
+    its users.
 
     Raises:
         Refused: Neither is given, or it is no name of a person. The system acts in its own names in a process that

@@ -87,7 +87,7 @@ def switched_off(settings: Settings, sensor: Sensor) -> str:
 
 
 def held_in(cursor: str | None) -> dict[str, str]:
-    """What the cursor of a sensor holds; nothing of one that was reset or edited."""
+    """The content of a sensor's cursor; nothing for one that was reset or edited."""
     try:
         found = json.loads(cursor or "{}")
     except ValueError:

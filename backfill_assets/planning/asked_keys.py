@@ -15,7 +15,7 @@ MOST_KEYS = 5_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedKeys:
-    """What a manifest has of the keys that were asked for."""
+    """The requested keys, as a manifest pins them."""
 
     count: int  #: How many they are.
     digest: str  #: sha256 over a random number, which is kept with the keys, and the keys.

@@ -37,7 +37,7 @@ class AskedReferences:
 
     @property
     def are_present(self) -> bool:
-        """Whether every run is computed with the present versions."""
+        """True if every run is computed with the present versions."""
         return self.semantics is ReferenceSemantics.CURRENT
 
 

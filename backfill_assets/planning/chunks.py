@@ -28,12 +28,12 @@ class Chunk:
 
     @property
     def once_more(self) -> tuple[date, ...]:
-        """What is computed with the chunk and compared with what its owners stage, and not staged."""
+        """The partitions that are computed with the chunk and compared with what their owners stage, and not staged."""
         return self.before + self.after
 
     @property
     def computed(self) -> tuple[date, ...]:
-        """What one call of the transform computes."""
+        """The partitions that one call of the transform computes."""
         return self.before + self.partitions + self.after
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierRun:
-    """What a run of the table took. Grain: one per run whose gates have ended."""
+    """The measures of one earlier run of the table. Grain: one per run whose gates have ended."""
 
     rows: int
     partitions: int
@@ -35,7 +35,7 @@ class EarlierRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How long a run of so many rows in so many chunks takes, by a line for its chunks and another for its gates."""
+    """The expected duration of a run, by a line of rows and chunks for its chunks and another for its gates."""
 
     runs: tuple[EarlierRun, ...]
 
@@ -45,11 +45,11 @@ class Pace:
         return sum(run.rows for run in self.runs) // (sum(run.partitions for run in self.runs) or 1)
 
     def seconds(self, rows: int, chunks: int) -> float | None:
-        """How long a run takes that writes so many rows; None where no earlier run has written any."""
+        """The duration of a run that writes so many rows; None where no earlier run has written any."""
         return _of(((run, run.staging_seconds, run.gating_seconds) for run in self.runs), rows, chunks)
 
     def core_seconds(self, rows: int, chunks: int) -> float | None:
-        """How much processor time it takes; None where that of no earlier run with rows was measured."""
+        """The processor time of a run; None where no earlier run with rows has measured it."""
         measured = ((run, run.staging_core_seconds, run.gating_core_seconds) for run in self.runs)
         return _of(
             ((run, staging, gating) for run, staging, gating in measured if staging is not None and gating is not None),
@@ -59,7 +59,7 @@ class Pace:
 
 
 def _of(measured: Iterable[tuple[EarlierRun, float, float]], rows: int, chunks: int) -> float | None:
-    """What a run takes, from what the chunks and the gates of earlier runs took."""
+    """The duration of a run, from the chunks and the gates of earlier runs."""
     known = [each for each in measured if each[0].rows]
     if not known:
         return None
@@ -69,7 +69,7 @@ def _of(measured: Iterable[tuple[EarlierRun, float, float]], rows: int, chunks: 
 
 
 def _line(known: Sequence[tuple[float, float]]) -> Callable[[float], float]:
-    """How many seconds so many rows take: a part that there always is, and a part for each row.
+    """The line by which seconds follow from rows: a constant part, and a part for each row.
 
     It is a line through what is known: the median of the slopes between each two points (Theil and Sen), so that one
     slow run does not move it. Points of about one size tell only what a row takes.
@@ -94,7 +94,7 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """What a run is expected to write."""
+    """The expected output of a run."""
 
     rows: Mapping[date, int]  #: By output partition.
     size_bytes: int | None  #: Of all data files; None when no rows of the table are known.
@@ -105,7 +105,7 @@ class Estimate:
 
     @property
     def total_rows(self) -> int:
-        """Of all output partitions."""
+        """The total for all output partitions."""
         return sum(self.rows.values())
 
 
@@ -117,7 +117,7 @@ def estimate(
     pace: Pace | None,
     chunks: Callable[[Mapping[date, int]], int],
 ) -> Estimate:
-    """What a run over these partitions is expected to write.
+    """Estimates what a run over these partitions will write.
 
     Args:
         accepted: What readers see now, by partition; partitions that were never built are absent.

@@ -17,7 +17,7 @@ from backfill_assets.planning.partitions import DayRange, TablePartitions, days_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted(TablePartitions):
-    """What one publication still asks of one dependent."""
+    """The partitions that one publication still asks of one dependent."""
 
     partitions: tuple[date, ...]  #: What can be computed now and for which no run is planned yet.
     publication_id: str  #: The publication.

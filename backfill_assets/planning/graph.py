@@ -72,7 +72,7 @@ class TableNode:
 
     @property
     def keeps_state(self) -> bool:
-        """Whether its partitions are snapshots of a state that rests on every day before."""
+        """True if its partitions are snapshots of a state that rests on every day before."""
         return self._state is not None
 
     @property
@@ -144,7 +144,7 @@ class Graph:
         return DayRange(self.first_day, max(self.first_day, last + ONE_DAY))
 
     def beyond(self, name: str) -> timedelta:
-        """How far the events of a table, or of one that it reads, are ahead of the present day."""
+        """The time by which the events of a table, or of one that it reads, are ahead of the present day."""
         node = self.table(name)
         return max([node.beyond, *(self.beyond(edge.table) for edge in node.inputs)])
 

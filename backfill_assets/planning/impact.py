@@ -58,7 +58,7 @@ def impact(
     keep: Mapping[str, AbstractSet[date]] = KEEP_NOTHING,
     expired: Mapping[str, AbstractSet[date]] = KEEP_NOTHING,
 ) -> tuple[Rebuild, ...]:
-    """What a change makes stale everywhere downstream, and all of a table that is built as a whole.
+    """The partitions that a change makes stale everywhere downstream, and all of a table that is built as a whole.
 
     Args:
         accepted: What has an accepted version. Only that can become stale.
@@ -181,7 +181,7 @@ def unbuilt(graph: Graph, accepted: Mapping[str, AbstractSet[date]]) -> Mapping[
 
 
 def is_within(grain: Grain, partition: date, days: Days) -> bool:
-    """Whether every day of a partition is one of these."""
+    """True if every day of a partition is one of these."""
     return any(each.start <= partition and days_of(grain, partition).end <= each.end for each in days.ranges)
 
 
@@ -260,7 +260,7 @@ def lacking(graph: Graph, node: TableNode, partitions: Iterable[date], there: Ac
 
 
 def first_missing(graph: Graph, missing: Mapping[str, Iterable[date]], there: Accepted) -> tuple[TablePartitions, ...]:
-    """What has to be there before missing partitions can be built, inputs before dependents.
+    """The missing partitions that can be built first, inputs before dependents.
 
     Days of sources, and partitions of derived tables whose own inputs exist; what rests on them can only be built after
     them.

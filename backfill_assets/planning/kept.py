@@ -18,7 +18,7 @@ MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """Which accepted snapshots of a table that keeps state stay; the others expire.
+    """A rule on which accepted snapshots of a table that keeps state stay; the others expire.
 
     A snapshot that has expired does not become one that stays when newer ones are accepted.
 
@@ -43,7 +43,7 @@ class Kept:
 
     @property
     def document(self) -> Mapping[str, int | str]:
-        """As manifests keep it."""
+        """The rule as manifests keep it."""
         return {"days": self.days, "then": self.then}
 
     def expired(self, grain: Grain, accepted: Iterable[date]) -> tuple[date, ...]:

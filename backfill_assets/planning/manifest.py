@@ -56,7 +56,7 @@ MERGED_WITH = "accepted rows"
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredTerms:
-    """What the declaration of a table contributes to a manifest."""
+    """The contribution of a table's declaration to a manifest."""
 
     domain: str  #: The domain that declares it.
     partition_column: str  #: The column of its partitions.
@@ -180,7 +180,7 @@ class Manifest(DeclaredTerms):
 
     @property
     def terms(self) -> AgreedTerms:
-        """What of the declaration its author may not loosen alone."""
+        """The terms of the declaration that its author may not loosen alone."""
         return AgreedTerms(policy=self.policy, name_policy=self.name_policy, safeguards=self.safeguards)
 
     @property
@@ -205,7 +205,7 @@ class Manifest(DeclaredTerms):
 
     @property
     def reference_semantics(self) -> ReferenceSemantics | None:
-        """Which truth its references give; None without references."""
+        """The semantics of its references; None without references."""
         return semantics_of(self.references)
 
     @cached_property
@@ -418,7 +418,7 @@ def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:
 
 
 def has_gaps(manifest: Manifest) -> bool:
-    """Whether a run leaves out partitions between its own."""
+    """True if a run leaves out partitions between its own."""
     return len(node_of(manifest).in_a_row(manifest.partitions)) > 1
 
 

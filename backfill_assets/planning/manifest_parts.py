@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 class Mode(StrEnum):
-    """How a run may act on the world."""
+    """The mode of a run: how it may act on the world."""
 
     LIVE = "LIVE"
     BACKFILL = "BACKFILL"
@@ -37,7 +37,7 @@ class Mode(StrEnum):
 
 
 class CauseKind(StrEnum):
-    """What made a run exist."""
+    """The kind of cause of a run."""
 
     PERSON = "PERSON"
     FOLLOW_UP = "FOLLOW_UP"
@@ -56,7 +56,7 @@ class InexactSum:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCause:
-    """What made a run exist, which decides which policy of its table counts."""
+    """The cause of a run, which decides which policy of its table counts."""
 
     kind: CauseKind  #: A request by a person, a follow-up that the ledger's outbox asked for, or a landed file.
     #: The publications that a follow-up follows, in the order of the outbox; empty for the other kinds.
@@ -113,7 +113,7 @@ class KeysUnknown:
 
 
 class ReferenceSemantics(StrEnum):
-    """Which truth a reference gives the rows of a run.
+    """The truth that a reference gives the rows of a run.
 
     `CURRENT`: what holds now, the version in the reference folder when the run was planned. `CORRECTED`: what should
     have been true, a version that the requester named. `AS_RECORDED`: what was believed then, the version that the
@@ -136,7 +136,7 @@ class PinnedReference:
 
     @property
     def is_chosen(self) -> bool:
-        """Whether a person chose this version, rather than taking the present one."""
+        """True if a person chose this version, rather than taking the present one."""
         return self.semantics is not ReferenceSemantics.CURRENT
 
     @staticmethod
@@ -146,7 +146,7 @@ class PinnedReference:
 
 
 def semantics_of(references: Iterable[PinnedReference]) -> ReferenceSemantics | None:
-    """Which truth a run computes: `CURRENT` if no version of a reference was chosen; None for a run without references.
+    """The semantics of a run's references: `CURRENT` if no version was chosen; None for a run without references.
 
     One run never mixes versions as recorded with versions that were named.
     """
@@ -168,7 +168,7 @@ class GateInput:
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """As a manifest keeps it; `GateInput.parse(read.document) == read`."""
+        """The input as a manifest keeps it; `GateInput.parse(read.document) == read`."""
         flags = {"changes": self.changes, "optional": self.is_optional}
         named = {"argument": self.argument, "table": self.table, "window": dict(self.window.document)}
         return {**named, **{name: True for name, is_set in flags.items() if is_set}}
@@ -199,7 +199,7 @@ class GateTerm:
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """As a manifest keeps it; `GateTerm.parse(term.document) == term`."""
+        """The term as a manifest keeps it; `GateTerm.parse(term.document) == term`."""
         more = {
             "code": self.code,
             "reads": [dict(read.document) for read in self.reads],
@@ -230,7 +230,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What is computed once more to prove the window: partitions at the ends of the run and of its chunks."""
+    """The recomputations that prove the window: of partitions at the ends of the run and of its chunks."""
 
     beside: int  #: How many partitions of its neighbours a chunk computes as well on either side, at most.
     partitions: tuple[date, ...]  #: Those at the ends of the run, with longer windows.

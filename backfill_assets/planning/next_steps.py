@@ -37,7 +37,7 @@ def how_to_fill(table: str, grain: Grain, partitions: Sequence[date], rejecting:
 
 
 def restated(table: str, partitions: Partitions) -> NextStep:
-    """What replaces accepted rows that fail a gate; nothing is undone by itself."""
+    """The commands that replace accepted rows which fail a gate; nothing is undone by itself."""
     if _is_source(table):
         located = do(Act.LOCATE, table.partition(".")[2], first=partitions.days[0], last=partitions.days[-1])
         return step("find the files that brought these rows, and land corrected ones: ", located)
@@ -68,7 +68,8 @@ def land_or_declare_empty(table: str, days: Iterable[date], rejecting: Sequence[
 
 
 def read_rejected_anew(table: str, days: Sequence[date], rejecting: Sequence[str]) -> NextStep:
-    """What shows why records were rejected that are, or may be, of some days, and what reads their files anew."""
+    """The commands that show why records were rejected that are, or may be, of some days, and that read their files
+    anew."""
     source, some = table.partition(".")[2], ",".join(rejecting[:_MOST])
     return step(
         "look why records that may be of these days were rejected: ",
@@ -157,7 +158,7 @@ def plan_anew(manifest: Manifest, partitions: Collection[date]) -> NextStep:
 
 
 def loads(table: str, days: Iterable[date], *, empty: bool = False) -> Sequence[Invocation]:
-    """What builds exactly these days of a source table; days between them may never have landed.
+    """The commands that build exactly these days of a source table; days between them may never have landed.
 
     Args:
         empty: Declare that nothing happened on days without landed events.

@@ -18,7 +18,7 @@ from backfill_assets.planning.partitions import Grain, days_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnPast:
-    """What is known of the accepted snapshots of a table."""
+    """The accepted snapshots of a table, as far as they are known."""
 
     stale: Mapping[date, str]  #: The reasons why snapshots are not up to date, by partition.
     #: Accepted snapshots that are stale only because earlier ones may be, with the accepted one before each: from an
@@ -31,7 +31,7 @@ class OwnPast:
     references: tuple[PinnedReference, ...] = ()
 
     def for_run(self, code_digest: str, references: tuple[PinnedReference, ...], accepted: Iterable[date]) -> OwnPast:
-        """What is known for a run with this code and these references."""
+        """The part that a run with this code and these references can use."""
         if (code_digest, references) == (self.code_digest, self.references):
             return self
         stale = dict.fromkeys(accepted, "computed with another release or other references")

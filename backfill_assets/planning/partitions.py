@@ -46,7 +46,7 @@ class MalformedDays(InvalidRange):
 
 
 class Grain(StrEnum):
-    """How many days a partition covers."""
+    """The period that a partition covers: a day or a month."""
 
     DAILY = "daily"
     MONTHLY = "monthly"
@@ -204,7 +204,7 @@ def instant_named(text: str) -> datetime:
 
 
 def _is_of_no_day(text: str) -> bool:
-    """Whether a text begins with a date that does not exist."""
+    """True if a text begins with a date that does not exist."""
     try:
         date.fromisoformat(text[:10])
     except ValueError:
@@ -239,7 +239,7 @@ def days_between(text: str) -> DayRange:
 
 
 def are_apart(some: Partitions, others: Partitions) -> bool:
-    """Whether all of some partitions are before or after all of the others, with at least one between them."""
+    """True if all of some partitions are before or after all of the others, with at least one between them."""
     after = next_partition(some.grain, others.days[-1]) < some.days[0]
     return after or next_partition(some.grain, some.days[-1]) < others.days[0]
 
@@ -360,7 +360,7 @@ def describe(grain: Grain, partitions: Iterable[date], *, most: int = _MOST_SHOW
 
 
 def describe_ranges(grain: Grain, partitions: Iterable[date], *, most: int = _MOST_SHOWN) -> str:
-    """The same without the count of all: `2006-07-01..2006-09-30`."""
+    """The ranges without the total count: `2006-07-01..2006-09-30`."""
     ranges = compress(grain, partitions)
     shown = ", ".join(_days_text(grain, days) for days in ranges[:most])
     rest = f" and {count_of(len(ranges) - most, 'more range')}" if len(ranges) > most else ""

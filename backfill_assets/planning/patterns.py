@@ -163,7 +163,8 @@ class Pattern:
 
     @property
     def regex(self) -> str:
-        """What it reads, for Python and for Java, with a group for each field, from the first character to the last."""
+        """The regular expression for Python and Java, with a group for each field, from the first character to the
+        last."""
         return "".join(re.escape(part) if isinstance(part, str) else f"({part.regex})" for part in self.parts)
 
     def place(self, of: str) -> int:
@@ -179,7 +180,7 @@ class Pattern:
 
     @property
     def is_utc(self) -> bool:
-        """Whether a text of it says that it is of UTC: `'Z'` and `'UTC'` are part of what a source writes."""
+        """True if a text of it states UTC: `'Z'` and `'UTC'` are part of what a source writes."""
         return self.has_time and any(isinstance(part, str) and _UTC.search(part) is not None for part in self.parts)
 
     @property

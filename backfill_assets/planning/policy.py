@@ -15,7 +15,7 @@ APPROVERS = "approvers"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Which runs need a person's approval before they are published, and whose."""
+    """A policy: the runs that need a person's approval before they are published, and whose."""
 
     live: Rule = "auto"  #: Runs of kind LIVE.
     backfill: Rule = "approve"  #: Every other run that a person asked for.
@@ -65,7 +65,7 @@ A_PERSON = Demand()
 
 
 def every(demands: Iterable[Demand]) -> Demand:
-    """What the runs of a set require together: one person who may approve each of them."""
+    """The joint requirement of the runs of a set: one person who may approve each of them."""
     asked = tuple(demands)
     surely = {name for each in asked for name in each.loosened if name not in each.unsure}
     return Demand(

@@ -30,7 +30,7 @@ EXTRA_DAYS = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofTerms:
-    """What a table's declaration requires of the proof."""
+    """The requirements of a table's declaration on the proof."""
 
     partitions: int  #: How many partitions at each end of the run are computed once more.
     extra_days: int | None = None  #: How many more days on each side of each input.
@@ -45,7 +45,7 @@ def plan_proof(
     graph: Graph,
     state: ClaimReader,
 ) -> Proof:
-    """What to recompute, and the accepted input partitions to pin for it in addition to those that the run reads."""
+    """Plans the recomputations, and the accepted input partitions to pin for them besides those that the run reads."""
     extra = terms.extra_days or EXTRA_DAYS
     more = tuple(MoreDays(argument=edge.argument, back=extra, ahead=extra) for edge in node.inputs)
     ends = tuple(
@@ -70,7 +70,7 @@ def plan_proof(
 
 
 def windows_touch(node: TableNode, earlier: Sequence[date], later: Sequence[date]) -> bool:
-    """Whether no day of any input lies between the windows of partitions and those of later ones."""
+    """True if no day of any input lies between the windows of partitions and those of later ones."""
     before, after = output_days(node.grain, earlier), output_days(node.grain, later)
     return all(edge.window.around(before).end >= edge.window.around(after).start for edge in node.inputs)
 
@@ -80,7 +80,7 @@ Pinned = Mapping[str, Collection[date]]
 
 
 def pinned_by(manifest: Manifest, proof: Proof) -> Pinned:
-    """What the proof of a manifest can read: only its pins, even if other versions are accepted by now."""
+    """The reads that the proof of a manifest can use: only its pins, even if other versions are accepted by now."""
     found: dict[str, set[date]] = {}
     for pinned in (*manifest.inputs, *proof.inputs):
         found.setdefault(pinned.argument, set()).update(pin.partition for pin in pinned.partitions)
@@ -90,7 +90,7 @@ def pinned_by(manifest: Manifest, proof: Proof) -> Pinned:
 def longer_reads(
     proof: Proof, together: Sequence[date], node: TableNode, graph: Graph, pinned: Pinned
 ) -> tuple[Reads, ...]:
-    """What consecutive partitions read in the proof of a manifest: their windows, and more days of each input."""
+    """The reads of consecutive partitions in the proof of a manifest: their windows, and more days of each input."""
     reads: list[Reads] = []
     for edge, each, declared in zip(node.inputs, proof.more, reads_of(node, graph, together), strict=True):
         around = _around(edge, node, graph, together, each)
@@ -106,7 +106,7 @@ def longer_reads(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Around:
-    """What consecutive partitions read of one input."""
+    """The reads of consecutive partitions from one input."""
 
     days: DayRange  #: Those of the longer window.
     declared: tuple[date, ...]  #: The partitions of the declared window.

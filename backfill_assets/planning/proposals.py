@@ -38,7 +38,8 @@ def closure_of(
     accepted: Area,
     expired: Area = NOWHERE,
 ) -> Closure:
-    """What has to be rebuilt because of changed days: what read them before they changed, and what depends on that.
+    """The partitions to rebuild because of changed days: those that read them before they changed, and their
+    dependents.
 
     What was published since, and has read what is accepted of them now, is not built again; of a table that keeps
     state, all snapshots from the day on are.
@@ -75,7 +76,7 @@ class OpenDraft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What keeps its partitions: an open plan, or an obstacle to any plan.
+    """The reason why partitions stay as they are: an open plan, or an obstacle to any plan.
 
     Args:
         name: The run or the set; for an obstacle, what it is.
@@ -88,7 +89,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of every changed day: each is in exactly one of these."""
+    """The decision about every changed day: each is in exactly one of these."""
 
     #: Restated by new drafts, one each: days are in one as far as tables connect them, whether through what they
     #: rebuild or because keys moved between them.
@@ -113,7 +114,7 @@ def decide(
     for_a_person: Area = NOWHERE,
     closure: Closure,
 ) -> Decision:
-    """What becomes of changed days.
+    """Decides what becomes of changed days.
 
     Args:
         kept: Everything else that is open, and obstacles.

@@ -12,7 +12,7 @@ from backfill_assets.planning.partitions import DayRange, Grain, TablePartitions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads(TablePartitions):
-    """What one call of a transform reads of one input."""
+    """The reads of one call of a transform from one input."""
 
     partitions: tuple[date, ...]  #: Every partition in the window.
     argument: str  #: The argument of the transform.
@@ -21,7 +21,8 @@ class Reads(TablePartitions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreDays:
-    """How many more days than its window one input is read: those that exist, even if the proof asks for more."""
+    """The number of days beyond its window that are read of one input: those that exist, even if the proof asks for
+    more."""
 
     argument: str  #: The argument of the transform.
     back: int  #: Days before the window.
@@ -29,7 +30,7 @@ class MoreDays:
 
 
 def reads_of(node: TableNode, graph: Graph, partitions: Sequence[date]) -> tuple[Reads, ...]:
-    """What computing these output partitions of a table in one call reads: exactly the windows of its inputs."""
+    """The reads of a call that computes these output partitions of a table: exactly the windows of its inputs."""
     output = output_days(node.grain, partitions)
     return tuple(
         Reads(
@@ -44,7 +45,7 @@ def reads_of(node: TableNode, graph: Graph, partitions: Sequence[date]) -> tuple
 
 
 def reads_after(reads: Sequence[Reads], start: date) -> tuple[Reads, ...]:
-    """What a call reads that continues a state: only the days from `start` on."""
+    """The reads of a call that continues a state: only the days from `start` on."""
     return tuple(
         replace(
             read,
@@ -56,7 +57,7 @@ def reads_after(reads: Sequence[Reads], start: date) -> tuple[Reads, ...]:
 
 
 def reads_together(calls: Sequence[tuple[Reads, ...]]) -> tuple[Reads, ...]:
-    """What one call reads in place of several: of each input all of their partitions."""
+    """The reads of one call that replaces several: of each input all of their partitions."""
     return tuple(
         replace(
             of_input[0],
@@ -73,7 +74,7 @@ def output_days(grain: Grain, partitions: Sequence[date]) -> DayRange:
 
 
 def more_days(declared: Sequence[Reads], longer: Sequence[Reads]) -> tuple[MoreDays, ...]:
-    """How many more days than the declared windows are read. More days of the same partitions do not count."""
+    """The number of days that are read beyond the declared windows. More days of the same partitions do not count."""
     return tuple(
         MoreDays(
             argument=each.argument,

@@ -89,7 +89,7 @@ def in_order(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
 
 
 def only_of_code(reasons: Iterable[Reason]) -> bool:
-    """Whether partitions are stale for changed code alone, which a person asks for by itself (`--changed-code`)."""
+    """True if partitions are stale for changed code alone, which a person asks for by itself (`--changed-code`)."""
     return {reason.cause for reason in reasons} - {Cause.DIFFERENCE_ACCEPTED} == {Cause.CODE_CHANGED}
 
 

@@ -108,7 +108,7 @@ class Terms(DeclaredTerms):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedInput(TablePartitions):
-    """What a run reads of one input."""
+    """The reads of a run from one input."""
 
     partitions: tuple[date, ...]  #: Every partition in the windows, warm-up and look-ahead included.
     argument: str  #: The argument of the transform.
@@ -160,12 +160,12 @@ class Plan:
 
     @property
     def grain(self) -> Grain:
-        """Whether a partition is a day or a month."""
+        """The grain of its partitions: day or month."""
         return self.manifest.grain
 
     @property
     def asked_for(self) -> int:
-        """How many partitions were asked for."""
+        """The number of partitions that were asked for."""
         return len(self.manifest.partitions) + len(self.left_out)
 
     @property
@@ -299,7 +299,8 @@ def propose(
 def _first_missing(
     graph: Graph, missing: Iterable[PlannedInput], state: StateReader, upstream: Upstream
 ) -> tuple[TablePartitions, ...]:
-    """What has to be there before missing inputs can be built; what earlier runs of the set stage counts as there."""
+    """The first partitions to build before missing inputs can be built; what earlier runs of the set stage counts as
+    there."""
 
     def there(table: str, partitions: Sequence[date]) -> AbstractSet[date]:
         return state.claims(table, partitions).keys() | upstream.get(table, {}).keys()
@@ -354,7 +355,8 @@ def superseded(claims: Iterable[Claim]) -> tuple[str, ...]:
 
 
 def _own_rows(node: TableNode, partitions: Sequence[date], reads: Iterable[PlannedInput]) -> Mapping[date, int]:
-    """How many rows the inputs have on the days of each output partition, where every input day is an average one."""
+    """The number of input rows on the days of each output partition, assuming that every input day is an average
+    one."""
     per_day = sum(_rows_per_day(read) for read in reads)
     until = accumulate(len(days_of(node.grain, partition)) for partition in partitions)
     # Rounded up once, and not for each partition: their sum is what is expected of the run.

@@ -104,17 +104,17 @@ class PlannedSet:
 
     @property
     def planned(self) -> int:
-        """How many partitions it builds, of all tables."""
+        """The number of partitions that it builds, of all tables."""
         return sum(len(rebuild.partitions) for rebuild in self.rebuilds)
 
     @property
     def asked_for(self) -> int:
-        """How many partitions the request asked for."""
+        """The number of partitions that the request asked for."""
         return self.planned + asked_of(self.left_out)
 
 
 def asked_of(left_out: Iterable[LeftOut]) -> int:
-    """How many of the partitions that are left out were asked for."""
+    """The number of left out partitions that were asked for."""
     return sum(len(each.partitions) for each in left_out if each.is_asked)
 
 

@@ -60,17 +60,17 @@ class Safeguard:
     exactly: Mapping[str, str] = field(default_factory=dict)  #: Texts of which any other one counts as looser.
 
     def is_looser(self, earlier: Safeguard) -> bool:
-        """Whether it is not surely as strict as an earlier declaration of it."""
+        """True if it is not surely as strict as an earlier declaration of it."""
         return self.is_other(earlier) or self.is_surely_looser(earlier)
 
     def is_other(self, earlier: Safeguard) -> bool:
-        """Whether the two cannot be compared, such as two functions that measure a gate: neither is known to be as
+        """True if the two cannot be compared, such as two functions that measure a gate: neither is known to be as
         strict as the other."""
         kinds = earlier.least.keys() ^ self.least.keys() | earlier.most.keys() ^ self.most.keys()
         return bool(kinds) or self.exactly != earlier.exactly
 
     def is_surely_looser(self, earlier: Safeguard) -> bool:
-        """Whether a bound that both have is wider than in an earlier declaration of it."""
+        """True if a bound that both have is wider than in an earlier declaration of it."""
         return (
             any(_below(self.least[name], bound) for name, bound in earlier.least.items() if name in self.least)
             or any(_above(self.most[name], bound) for name, bound in earlier.most.items() if name in self.most)
@@ -79,12 +79,12 @@ class Safeguard:
         )
 
     def lacks(self, earlier: Safeguard) -> int:
-        """How much it does not hold of what an earlier declaration of it holds."""
+        """The number of entries of an earlier declaration that it does not hold."""
         return sum(len(set(some) - set(self.holds.get(name, ()))) for name, some in earlier.holds.items())
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """As manifests keep it: what it has. Numbers as texts: a float has no canonical form."""
+        """The safeguard as manifests keep it. Numbers are texts: a float has no canonical form."""
         parts: dict[str, Any] = {
             "least": {name: _text(bound) for name, bound in self.least.items()},
             "most": {name: _text(bound) for name, bound in self.most.items()},
@@ -156,7 +156,8 @@ _DIGITS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgreedTerms:
-    """What a table was declared with when a run was planned, as far as its author may not loosen it alone."""
+    """The terms with which a table was declared when a run was planned, as far as its author may not loosen them
+    alone."""
 
     policy: Policy  #: The policy of the table.
     #: Of a version of a table, the policy of the table whose readers may be shown it.
@@ -165,7 +166,7 @@ class AgreedTerms:
 
     @property
     def document(self) -> Mapping[str, Any]:
-        """As the ledger keeps it beside the run."""
+        """The terms as the ledger keeps them beside the run."""
         return {
             "policy": plain(self.policy),
             "name_policy": plain(self.name_policy),
@@ -185,7 +186,7 @@ class AgreedTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreed:
-    """What was last agreed to for a table: the newest terms that a person has agreed to, and all that were used since.
+    """The terms last agreed to for a table: the newest that a person has agreed to, and all that were used since.
 
     What counts is the strictest of them.
     """
@@ -205,7 +206,7 @@ class Agreed:
         )
 
     def lacking(self, name: str, *declared: Iterable[Safeguard]) -> frozenset[str]:
-        """What of the lists of a safeguard one of these declarations does not hold."""
+        """The entries of a safeguard's lists that one of these declarations does not hold."""
         return frozenset(
             each for now in declared for was in self.safeguards for each in _held(was, name) - _held(now, name)
         )
@@ -229,7 +230,7 @@ class Agreed:
         return tuple(name for name in found if name not in (PUBLISH, CUT_OVER))
 
     def was_version_of(self, table: str) -> bool:
-        """Whether it was never published as anything but a version of a table."""
+        """True if the table was only ever published as a version of another table."""
         return all(each.exactly.get(OF) == table for some in self.safeguards for each in some if each.name == PUBLISH)
 
 

@@ -40,7 +40,7 @@ def is_set(name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phases:
-    """How the runs of a set are published that are phases of one change."""
+    """The order of publication for runs of a set that are phases of one change."""
 
     hold_s: int = 0  #: For how many seconds after a phase has landed the next one waits.
     #: Whether each phase is approved by itself, once those before it are published; else the set as a whole.
@@ -104,7 +104,7 @@ class SetMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedByFile:
-    """What a landed file changed of the days that a set was proposed for."""
+    """The changes of a landed file to the days for which a set was proposed."""
 
     import_id: str  #: The import.
     days: tuple[date, ...]  #: The changed days that it decides something of.
@@ -116,7 +116,7 @@ class ChangedByFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedBecause:
-    """What a set was proposed for, without a person who asked for it."""
+    """The reason why a set was proposed without a person who asked for it."""
 
     days: Mapping[str, tuple[date, ...]]  #: The changed days, by source.
     imports: tuple[str, ...]  #: The landed files that changed them, in the order of arrival.

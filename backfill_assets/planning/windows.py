@@ -29,7 +29,7 @@ class AnyWindow(ABC):
     @property
     @abstractmethod
     def document(self) -> Mapping[str, int]:
-        """As manifests keep it."""
+        """The rule as manifests keep it."""
 
     @abstractmethod
     def widened(self, start: int, end: int, before: int, after: int) -> tuple[int, int]:

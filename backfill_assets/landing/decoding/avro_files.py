@@ -116,7 +116,7 @@ class _File:
                 yield name, self.take(self.number())
 
     def blocks(self, sync: bytes) -> Iterator[tuple[int, bytes]]:
-        """How many records each block has, and its bytes."""
+        """The blocks of the file: the number of records of each, and its bytes."""
         while first := self._stream.read(1):
             self._block += 1
             count = self.number(first)

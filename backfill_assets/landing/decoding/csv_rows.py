@@ -49,11 +49,11 @@ class EscapedLines:
         self._restored = str.maketrans({each: name for name, each in self._stand_ins.items()})
 
     def goes_on(self, line: str) -> bool:
-        """Whether the end of a line is escaped."""
+        """True if the end of a line is escaped."""
         return self._goes_on.search(line) is not None
 
     def is_end(self, line: str) -> bool:
-        """Whether a line is the one behind the last row that PostgreSQL writes."""
+        """True if a line is the end mark that PostgreSQL writes behind the last row."""
         return self._is_end.fullmatch(line) is not None
 
     def as_plain(self, line: str) -> str:
@@ -100,7 +100,7 @@ class QuotedLines:
         self._escaped = re.compile(f"{before}{behind}", re.DOTALL) if escape else None
 
     def are_looked_at(self, line: str, *, inside: bool) -> bool:
-        """Whether a line has something that is written anew.
+        """True if a line has something that must be rewritten.
 
         Args:
             inside: Whether it begins within a quoted value.

@@ -162,7 +162,7 @@ _READ_PACKED = ("", "gzip")
 
 
 def formats(source: SourceTable) -> Mapping[str, Format]:
-    """What a file of the source is, by the suffix of its name; by an empty one, what one of any other name is."""
+    """The formats of a source's files, by the suffix of their name; the empty suffix stands for any other name."""
     match source.reads:
         case Csv():  # rows have every suffix that somebody has thought of, and none
             return FORMATS | {"": Format.CSV}
@@ -177,7 +177,7 @@ def formats(source: SourceTable) -> Mapping[str, Format]:
 
 
 def is_decoded(copy: Path, kind: FileKind, source: SourceTable, *, is_offered: bool = True) -> bool:
-    """Whether a file of this kind is read by way of a decoded one.
+    """True if a file of this kind is read through a decoded copy.
 
     Args:
         is_offered: Whether somebody has written it as the source declares. What is captured has one form, but the

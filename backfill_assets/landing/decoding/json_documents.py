@@ -152,7 +152,7 @@ class _Text:
 
     @property
     def found(self) -> str:
-        """What comes next, in words."""
+        """The next thing in the text, in words."""
         what = self.what
         if what in _WHAT:
             return _WHAT[what]
@@ -160,7 +160,7 @@ class _Text:
         return repr(visible(re.split(r"[\s,\]}]", quoted.decode("utf-8", "replace"), maxsplit=1)[0] or what))
 
     def begins(self, wanted: str, reads: Json) -> bool:
-        """Whether another document comes; False at the end of the file."""
+        """True if another document follows; False at the end of the file."""
         while True:
             match = _SEPARATORS.match(self._text, self._at)
             assert match is not None
@@ -333,7 +333,7 @@ class _Text:
         return found
 
     def _require_utf8(self, end: int) -> str:
-        """What comes next, which is no part of a record, as the text that it is."""
+        """Returns the next text, which is not part of a record; refuses one that is not UTF-8."""
         try:
             return self._text[self._at : end].encode("latin-1").decode()
         except UnicodeDecodeError:

@@ -81,7 +81,7 @@ def changes(operation: str, row: Event, old: object, place: Event, keys: Sequenc
 
 
 def key_members(source: SourceTable) -> Sequence[str]:
-    """What rows call the columns of the key."""
+    """The names by which rows call the columns of the key."""
     return [str(part) for column in source.key for part in source.places[column]]
 
 
@@ -170,7 +170,7 @@ def canal_events(stream: IO[bytes], source: SourceTable, *, name: str) -> Iterat
 
 
 def _beside(found: Mapping[str, Any]) -> Event | None:
-    """What a message is that has no row, as a message of Debezium that is passed over; None of a change.
+    """The kind of a message without a row, as of a Debezium message that is passed over; None for a change.
 
     A statement may be beside the rows that it changed, as a remark. One that empties a table is a change.
     """

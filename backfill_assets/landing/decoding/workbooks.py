@@ -151,7 +151,7 @@ class Workbook:
             return fromstring(stream.read())  # noqa: S314 - expat bounds entities, and reads no other files
 
     def _formats_of(self, path: str) -> Sequence[str]:
-        """How the styles of cells show a number, in their order."""
+        """The number formats of the styles of cells, in their order."""
         from openpyxl.styles.numbers import BUILTIN_FORMATS
 
         if not path:
@@ -310,7 +310,7 @@ def _sheet(book: Workbook, reads: Xlsx, name: str) -> str:
 
 
 def cell_text(cell: Cell) -> str:
-    """What a cell holds, as text: empty for one without a value."""
+    """The text of a cell: empty for one without a value."""
     match value := cell.value:
         case None:
             return ""

@@ -148,7 +148,7 @@ class Change(ABC):
 
 
 def chunk_sizes(partitions: Sequence[date], rows: Mapping[date, int], limits: Limits) -> tuple[int, ...]:
-    """How many partitions each chunk takes, so that neither limit is exceeded by more than one partition alone.
+    """The number of partitions of each chunk, so that neither limit is exceeded by more than one partition alone.
 
     Args:
         partitions: The output partitions in order.

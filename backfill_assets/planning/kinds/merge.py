@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Older(StrEnum):
-    """What becomes of a change that is older than the accepted row of its key."""
+    """The treatment of a change that is older than the accepted row of its key."""
 
     REFUSE = "refuse"
     IGNORE = "ignore"
