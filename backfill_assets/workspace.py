@@ -167,7 +167,7 @@ class Workspace:
         return loaded
 
     def known_to_gates(self, table: Table) -> tuple[Safeguard, ...]:
-        """What gates of a table know from references, as these are now; see `known_to`.
+        """The safeguards that gates of a table take from present references; see `known_to`.
 
         Raises:
             MissingInput: A reference is not there.
@@ -176,7 +176,8 @@ class Workspace:
         return known_to(table, self.references) if reading_references(table) else ()
 
     def known_now(self, table: Table) -> tuple[Safeguard, ...]:
-        """The same, and nothing where the references cannot be used: that is looser than anything."""
+        """The safeguards taken from present references; nothing where the references cannot be used: that is looser
+        than anything."""
         try:
             return self.known_to_gates(table)
         except (MissingInput, InvalidReference):
@@ -191,7 +192,7 @@ class Workspace:
         return found.stamp if found else ""
 
     def with_present_references(self) -> Workspace:
-        """The same workspace with references and code read again, for a process that stays; the ledger is shared."""
+        """This workspace with references and code read again, for a process that stays; the ledger is shared."""
         again = replace(self)
         again.__dict__["ledger"] = self.ledger
         return again
@@ -250,7 +251,7 @@ class Workspace:
 
     @cached_property
     def code(self) -> DomainCode:
-        """What identifies the code of the domain's tables as it is now."""
+        """The identity of the present code of the domain's tables."""
         return DomainCode(domain=self.domain)
 
     def versions(self, spark: SparkSession | None = None) -> Versions:

@@ -1,4 +1,5 @@
-"""What the ledger requires of a publication, asked before one is tried and again in the transaction that begins it."""
+"""The ledger's requirements of a publication, checked before one is tried and again in the transaction that begins
+it."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ class PublicationChecks(PublicationReads):
             raise errors.PartOfSet(run_id=run_id, set_id=record.set_id, act=action.lower(), why=why)
 
     def require_after_what_it_read(self, found: RunRecord) -> None:
-        """What was computed from other candidates of a set is published after them, or readers see it without them.
+        """Requires that rows computed from other candidates of a set are published after them, or readers would see
+        them without their inputs.
 
         Cost: one primary key lookup per run of the set that it reads.
         """

@@ -34,7 +34,7 @@ def set_id_for(asked: str, as_of: datetime) -> str:
 
 
 def is_set(name: str) -> bool:
-    """Whether an id is a set's and not a run's."""
+    """True if an id is a set's and not a run's."""
     return name.startswith(SET_PREFIX)
 
 

@@ -27,7 +27,7 @@ from backfill_assets.planning.sets import Phases
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStage:
-    """What every stage of a run over partitions has."""
+    """The properties of every stage of a run over partitions."""
 
     stage: str  #: Which stage it is.
     run_id: str  #: The run.
@@ -69,7 +69,7 @@ class Recomputation:
 
     @property
     def is_other(self) -> bool:
-        """Whether its windows differ from those of staging: an end without more input to read has the same."""
+        """True if its windows differ from those of staging: an end without more input to read has the same."""
         return not self.more or any(each.back or each.ahead for each in self.more)
 
 
@@ -84,7 +84,7 @@ class Prove(RunStage):
 
     @property
     def compared(self) -> tuple[date, ...]:
-        """What is in fact computed with other windows, in order."""
+        """The recomputations that in fact use other windows, in order."""
         return compared_by(again for again in (*self.between_chunks, *self.ends) if again.is_other)
 
 
@@ -198,7 +198,7 @@ def computing(manifest: Manifest, graph: Graph) -> tuple[Compute, ...]:
 
 
 def continuing(manifest: Manifest, graph: Graph, computed: Sequence[date], state: date | None) -> tuple[Reads, ...]:
-    """What a call reads of the inputs; of a table that keeps state, what comes after the snapshot that it continues.
+    """The reads of a call from the inputs; for a table that keeps state, those after the snapshot that it continues.
 
     Args:
         state: The snapshot that it continues; None for a cold start, or a table without state.
@@ -217,7 +217,7 @@ def _state_before(manifest: Manifest, chunk: Chunk) -> date | None:
 
 
 def measuring(manifest: Manifest, graph: Graph) -> tuple[Measure | Prove, ...]:
-    """How the gates measure and prove the staged rows."""
+    """The stage in which the gates measure and prove the staged rows."""
     measure = Measure(
         run_id=manifest.run_id,
         table=manifest.table,
@@ -290,5 +290,5 @@ def publishing(manifest: Manifest, graph: Graph, *, inside: Iterable[str] = ()) 
 
 
 def compared_by(calls: Iterable[Recomputation]) -> tuple[date, ...]:
-    """What some calls compare with the staged rows, in order."""
+    """The comparisons of calls with the staged rows, in order."""
     return tuple(sorted({partition for again in calls for partition in again.compared}))

@@ -49,7 +49,7 @@ class BasisInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What accepted partitions of a table depend on: a run that computed them, or that later found them equal."""
+    """The basis of accepted partitions of a table: a run that computed them, or that later found them equal."""
 
     run_id: str
     partitions: tuple[date, ...]  #: The accepted partitions that it still applies to, in order.
@@ -67,12 +67,12 @@ class Basis:
 
     @property
     def has_chosen_references(self) -> bool:
-        """Whether a person chose the version of a reference that the rows were computed with."""
+        """True if a person chose the version of a reference with which the rows were computed."""
         return any(pinned.is_chosen for pinned in self.references)
 
 
 class ClaimReader(Protocol):
-    """What is accepted."""
+    """A reader of accepted versions."""
 
     def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
         """The accepted versions of these partitions; partitions without one are absent."""
@@ -91,5 +91,5 @@ class StateReader(ClaimReader, Protocol):
         ...
 
     def pace(self, table: str) -> Pace | None:
-        """How fast the table's latest runs were staged; None when there was none."""
+        """The speed at which the table's latest runs were staged; None when there was none."""
         ...

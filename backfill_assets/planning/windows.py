@@ -24,7 +24,7 @@ class AnyWindow(ABC):
     @property
     @abstractmethod
     def counts(self) -> tuple[int, int]:
-        """How many partitions back and ahead."""
+        """The number of partitions back and ahead."""
 
     @property
     @abstractmethod

@@ -103,7 +103,7 @@ def demand_of(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Demand:
 
 
 def demands_of(ws: Workspace, tx: ReadTransaction, runs: Collection[RunRecord]) -> Mapping[str, Demand]:
-    """The same for several runs, by run; what was last agreed to for a table is read once."""
+    """The demands of several runs, by run; reads the terms last agreed to for a table once."""
     tables = {run.manifest.table: ws.domain.table(run.manifest.table) for run in runs}
     standing = {name: standing_of(ws, tx, name) for name in tables}
     found: dict[str, Demand] = {}
@@ -118,7 +118,8 @@ def demands_of(ws: Workspace, tx: ReadTransaction, runs: Collection[RunRecord]) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What counts of a table besides what was pinned: the declared and the last agreed policies and safeguards."""
+    """The terms of a table that count besides what was pinned: the declared and the last agreed policies and
+    safeguards."""
 
     #: The policy of the table, and of the name whose readers are shown it; none of what is not declared.
     declared: tuple[Policy, ...]
@@ -188,7 +189,7 @@ def _cause(ws: Workspace, tx: ReadTransaction, run: RunRecord, table: Table) -> 
 
 
 def _brings_more_than_inputs(ws: Workspace, tx: ReadTransaction, run: RunRecord, table: Table) -> bool:
-    """Whether accepted rows that a follow-up replaces were computed with other references, code or settings.
+    """True if accepted rows that a follow-up replaces were computed with other references, code or settings.
 
     The present ones are compared, and the run must have been planned with these. What cannot be read is not known.
     """
@@ -208,8 +209,8 @@ def _brings_more_than_inputs(ws: Workspace, tx: ReadTransaction, run: RunRecord,
 
 
 def _needs_a_person(tx: ReadTransaction, run: RunRecord, table: Table) -> bool:
-    """Whether no policy can approve: for a run of a set, for one that was rolled back, and for a follow-up by another
-    release than the present one."""
+    """True if no policy can approve: a run of a set, one that was rolled back, or a follow-up by another release
+    than the present one."""
     manifest = run.manifest
     if manifest.member_of or run.state is RunState.ROLLED_BACK:
         return True
@@ -318,7 +319,7 @@ def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver:
 
 
 def _subject(run: RunRecord) -> Mapping[str, str]:
-    """What is approved with a run: its set, or the run alone."""
+    """The subject that is approved with a run: its set, or the run alone."""
     of_set = run.manifest.member_of
     return {"kind": "set", "name": of_set} if of_set else {"kind": "run", "name": run.run_id}
 
@@ -392,7 +393,7 @@ def require_agreed(ws: Workspace, run: RunRecord, asked: Demand, *, alone: bool 
 
 
 def has_valid_approval(ws: Workspace, run: RunRecord, asked: Demand) -> bool:
-    """Whether a run has an approval that is valid now."""
+    """True if a run has an approval that is valid now."""
     try:
         require_agreed(ws, run, asked)
     except NotApproved:

@@ -10,7 +10,7 @@ from backfill_assets.workspace import Workspace
 
 
 def is_built_since(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
-    """Whether nothing of a load is left to do, because every day of it was built by loads that were planned after it.
+    """True if nothing of a load is left to do, because loads that were planned after it built every day of it.
 
     A load reads whatever has landed for its days, so a later one has read what this one would have, and possibly more.
     """
@@ -22,7 +22,7 @@ def is_built_since(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
 
 
 def is_covered_since(tx: ReadTransaction, run: RunRecord) -> bool:
-    """Whether runs of the table that were planned later have published every partition of a run."""
+    """True if runs of the table that were planned later have published every partition of a run."""
     left, partitions = set(run.manifest.partitions), run.manifest.partitions
     for later in tx.runs.records(table=run.manifest.table, states=EVER_VISIBLE, after=run.sequence, over=partitions):
         left.difference_update(later.manifest.partitions)

@@ -34,7 +34,7 @@ def basis_of(tx: ReadTransaction, days: AbstractSet[SourceDay], area: Area) -> s
 
 
 def is_current(tx: ReadTransaction, record: SetRecord, runs: Iterable[RunRecord]) -> bool:
-    """Whether a proposed set still reads and replaces what is accepted now.
+    """True if a proposed set still reads and replaces what is accepted now.
 
     Args:
         runs: Its members.

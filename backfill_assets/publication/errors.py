@@ -24,7 +24,7 @@ Groups = tuple[tuple[str, ...], ...]
 
 
 def members(groups: Sequence[Sequence[str]], people: Mapping[str, Sequence[str]] | None = None) -> str:
-    """Of which groups a person has to be a member.
+    """The groups of which a person has to be a member.
 
     Args:
         people: The members of each group, where they are known.
@@ -136,7 +136,7 @@ class StoppedForGood(OfRun, Because, OfManifest, errors.IllegalTransition):
 
     @property
     def cause(self) -> str:
-        """What is to be changed before it is planned again; what code cannot compute can be due to its rows."""
+        """The cause to remove before it is planned again; what code cannot compute can be due to its rows."""
         return "code or its rows" if self.by is StoppedBy.CODE else str(self.by)
 
     @property

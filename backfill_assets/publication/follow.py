@@ -52,7 +52,7 @@ class Asking:
 
     @property
     def is_followed(self) -> bool:
-        """Whether there is nothing left to plan for it now."""
+        """True if nothing is left to plan for it now."""
         return self.set_id is None and not any(each.partitions or each.frozen for each in self.wanted)
 
 
@@ -105,7 +105,7 @@ def plan_follow_ups(
 
 
 def what_is_asked(ws: Workspace, tx: ReadTransaction, entries: Iterable[OutboxEntry]) -> tuple[Asking, ...]:
-    """What open entries of the outbox ask of direct dependents that follow automatically, in the order of the entries.
+    """The requests of open outbox entries to direct dependents that follow automatically, in the order of the entries.
 
     Source tables ask for nothing but the restatement of what their declared lateness allows: everything else that is
     derived from bronze is restated by decision, not because an event arrived.
@@ -133,7 +133,8 @@ def what_waits(ws: Workspace, tx: ReadTransaction) -> tuple[Asking, ...]:
 
 
 def _wanted(ws: Workspace, tx: ReadTransaction, entry: OutboxEntry, automatic: AbstractSet[date]) -> Iterator[Wanted]:
-    """What an entry asks for; of a source table, what was computed from other rows of its automatic days."""
+    """The partitions that an entry asks for; for a source table, those computed from other rows of its automatic
+    days."""
     is_source = isinstance(ws.domain.tables.get(entry.table), SourceTable)
     changed = [day for day in entry.partitions if day in automatic] if is_source else entry.partitions
     if not changed or entry.table not in ws.domain.tables:
@@ -208,8 +209,8 @@ def _plan(ws: Workspace, follow_up: FollowUp, terms: Terms, *, by: str) -> RunRe
 
 
 def _is_wanted(ws: Workspace, tx: ReadTransaction, follow_up: FollowUp) -> bool:
-    """Whether a source asks for exactly this in the transaction that reads what the run pins: what landed since it was
-    asked may be for a person."""
+    """True if a source asks for exactly this in the transaction that reads what the run pins: what landed since it
+    was asked may be for a person."""
     if not any(isinstance(ws.domain.tables[name], SourceTable) for name in follow_up.sources):
         return True
     entries = tx.outbox.of_publications(follow_up.publications).values()

@@ -71,7 +71,7 @@ from backfill_assets.workspace import Workspace
 
 
 class Ends(StrEnum):
-    """What ends an obstacle."""
+    """The event that ends an obstacle."""
 
     #: Time, or work that other runs have begun.
     WAITING = "waiting"
@@ -237,7 +237,7 @@ def _not_publishable(run: RunRecord) -> NotPublishable:
 
 
 def _has_begun(asked: Publishing) -> bool:
-    """Whether the publication of its set has begun: it waits for nothing, as readers would see half of it meanwhile."""
+    """True if the publication of its set has begun: it waits for nothing, as readers would see half of it meanwhile."""
     return asked.of_set is not None and asked.of_set.state is SetState.PUBLISHING
 
 
@@ -337,8 +337,8 @@ def _known_since(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> KnownSin
 def _is_left_out(
     ws: Workspace, tx: ReadTransaction, source: SourceTable, unknown: ImportDay, read: Mapping[date, int]
 ) -> bool:
-    """Whether the version of a day that a run has read was built from the file since which keys of it are not known, by
-    a contract that drops them."""
+    """True if the version of a day that a run has read was built from the file since which keys of it are not known,
+    by a contract that drops them."""
     day, contracts = unknown.event_date, ws.contracts[source.name]
     claim = tx.versions.claims(source.name, (day,)).get(day)
     if claim is None or claim.version != read[day]:
@@ -415,7 +415,8 @@ def present_gates(asked: Publishing) -> DeclaredSince | None:
 
 @requirement(Ends.RUN_AGAIN, of_gated=True)
 def read_as_measured(asked: Publishing) -> ReadByGateSince | None:
-    """What its gates have read besides its rows is what readers see, or the present version of a reference.
+    """The first input that gates have read besides the rows and that is no longer accepted, or no longer the present
+    version of a reference.
 
     Cost: the claims of the partitions that its gates have read, and the publications that are under way.
     """
@@ -715,7 +716,7 @@ REQUIREMENTS_OF_SET: tuple[Requirement[PublishingSet], ...] = (
 
 
 def obstacles(asked: Publishing, requirements: Requirements | None = None, *, slow: bool = True) -> Iterator[Obstacle]:
-    """What stands in the way of publishing a run, found one by one in the order of the requirements.
+    """The obstacles to publishing a run, found one by one in the order of the requirements.
 
     Args:
         requirements: Only these; all by default.
@@ -728,7 +729,7 @@ def obstacles(asked: Publishing, requirements: Requirements | None = None, *, sl
 
 
 def obstacles_of_set(asked: PublishingSet, *, slow: bool = True) -> Iterator[Obstacle]:
-    """What stands in the way of publishing a set, or its next phase: of the set, and then of each of its runs."""
+    """The obstacles to publishing a set, or its next phase: of the set, and then of each of its runs."""
     for each in REQUIREMENTS_OF_SET:
         yield from _obstacle(each, asked, None)
     for run in asked.due:
@@ -752,12 +753,12 @@ def require_none(found: Iterable[Obstacle]) -> None:
 
 
 def is_met(asked: Publishing, *requirements: Requirement[Publishing]) -> bool:
-    """Whether a run meets these requirements."""
+    """True if a run meets these requirements."""
     return not any(obstacles(asked, requirements))
 
 
 def outdated(asked: Publishing) -> Partitions | None:
-    """What a run of a set has staged from candidates of it that have been staged again since."""
+    """The partitions that a run of a set has staged from candidates of it that have been staged again since."""
     if asked.run.state in (*VISIBLE, RunState.CANCELLED):
         return None
     found = next(obstacles(asked, (read_as_staged,)), None)

@@ -46,7 +46,7 @@ def require_no_orphans(graph: Graph, tx: ReadTransaction, undone: Sequence[Publi
 
 
 def orphans_of(graph: Graph, tx: ReadTransaction, undone: Sequence[PublicationIntent]) -> tuple[Orphans, ...]:
-    """What has to be undone before these publications, in that order."""
+    """The publications that have to be undone before these, in that order."""
     if not any(change.restores == 0 for intent in undone for change in intent.changes):
         return ()
     after = _After(tx)
@@ -87,7 +87,7 @@ class _Table:
 
 
 class _After:
-    """What would be accepted after some publications were undone."""
+    """The accepted versions after some publications were undone."""
 
     def __init__(self, tx: ReadTransaction) -> None:
         self._tx = tx

@@ -66,11 +66,11 @@ class OpenWork:
 
     @property
     def is_replaceable(self) -> bool:
-        """Whether a newer proposal may take its place."""
+        """True if a newer proposal may take its place."""
         return self.record is not None and is_replaceable(self.record, self.runs)
 
     def reads(self, source: str, day: date, digest: str) -> bool:
-        """Whether it reads exactly this version of a day of a source."""
+        """True if it reads exactly this version of a day of a source."""
         return any(
             pinned.partition == day and pinned.digest == digest
             for run in self.runs
@@ -82,7 +82,7 @@ class OpenWork:
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """What has changed, what is open, and what becomes of every changed day."""
+    """The situation of proposals: what has changed, what is open, and what becomes of every changed day."""
 
     changes: SourceChanges = field(default_factory=SourceChanges)
     #: What landed files brought to each changed day.
@@ -107,7 +107,7 @@ class Situation:
 
 
 def situation(ws: Workspace, tx: ReadTransaction) -> Situation:
-    """What has changed, what is open, and what becomes of every changed day."""
+    """The situation of proposals: what has changed, what is open, and what becomes of every changed day."""
     changes = source_changes(ws, tx)
     changed = frozenset(changes.dependents)
     sets = list(open_sets(tx))

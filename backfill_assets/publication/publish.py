@@ -73,7 +73,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
 
 
 def intent_of(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: str) -> PublicationIntent:
-    """What publishing a run that nothing stands in the way of would change, and what it found equal; not begun."""
+    """The changes of publishing a run without obstacles, and the partitions found equal; begins nothing."""
     manifest = run.manifest
     changes, verified = changes_for(
         manifest,
@@ -199,7 +199,7 @@ def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationInten
 
 
 def _lease_of(ws: Workspace, intent: PublicationIntent) -> LeaseTerms:
-    """What a publication is known by among the leases: its id is no other attempt's."""
+    """The name of a publication among the leases: no other attempt has its id."""
     return LeaseTerms(attempt=intent.publication_id, length=ws.settings.lease)
 
 
@@ -306,7 +306,8 @@ def _give_up(tx: WriteTransaction, intent: PublicationIntent, lost: Collection[d
 
 
 def evidence_of(ws: Workspace, table: str, version: int | None = None) -> LogEvidence:
-    """What the log of a table contains up to a version, or now, behind the last commit that the ledger has recorded."""
+    """The evidence in the log of a table up to a version, or now, after the last commit that the ledger has
+    recorded."""
     # Imported where a table was written, as in `swap_and_acknowledge`.
     from backfill_assets.lake.log_evidence import log_evidence
 

@@ -20,7 +20,7 @@ from backfill_assets.workspace import Workspace
 
 
 class RecoveryEnd(StrEnum):
-    """How work that was under way ended."""
+    """The end of work that was in progress."""
 
     NOT_LANDED = "NOT_LANDED"
     NOTHING_TO_SWAP = "NOTHING_TO_SWAP"

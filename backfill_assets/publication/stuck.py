@@ -1,4 +1,4 @@
-"""What sensors have given up and is still to be done: a person may have done it since by hand."""
+"""The work that sensors abandoned and that is still to be done: a person may have done it since by hand."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _is_open(tx: ReadTransaction, work: StuckWork, dropped: AbstractSet[tuple[st
 
 
 def _dropped(ws: Workspace, tx: ReadTransaction, stuck: Sequence[StuckWork]) -> set[tuple[str, str]]:
-    """What is in the drop folder now, by name and mark; no server is asked, of whose files no later one has landed."""
+    """The files in the drop folder now, by name and mark; no server is asked, as no later file of one has landed."""
     fetched: dict[str, datetime] = {}
     for source in ws.domain.sources:
         if source.drop is not None:
@@ -88,5 +88,5 @@ def _state(tx: ReadTransaction, subject: str) -> RunState | SetState | Publicati
 
 
 def is_publication(subject: str) -> bool:
-    """Whether a publication is named."""
+    """True if a publication is named."""
     return subject.startswith("pub-")

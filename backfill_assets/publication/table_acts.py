@@ -229,7 +229,7 @@ def require_ready(ws: Workspace, tx: ReadTransaction, pair: Pair) -> None:
 
 
 def require_compared(tx: ReadTransaction, pair: Pair) -> None:
-    """What is asked again in the transaction that cuts over: see `require_ready`."""
+    """Checks again, in the transaction that cuts over, what `require_ready` checks."""
     version, shown = pair.version, pair.shown
     named = {"name": pair.name, "table": version.name, "shown": shown.name}
     there = tx.versions.claims(shown.name)

@@ -32,7 +32,7 @@ def changes_for(
     candidates: Mapping[date, CandidatePartition],
     accepted: Mapping[date, PartitionVersion],
 ) -> tuple[tuple[PartitionChange, ...], tuple[VerifiedPartition, ...]]:
-    """What publishing a candidate would do to each declared partition, where nothing stands in its way.
+    """The changes that publishing a candidate would make to each declared partition, where it has no obstacles.
 
     Returns:
         The partitions whose rows change, and those whose accepted rows are equal: the latter stay, so that nothing
@@ -67,7 +67,7 @@ def changes_for(
 
 
 def is_verified(kind: Kind, candidate: CandidatePartition, accepted: PartitionVersion) -> bool:
-    """Whether the accepted files hold exactly the candidate's rows. The checksum begins with their number.
+    """True if the accepted files hold exactly the candidate's rows. The checksum begins with their number.
 
     The present content of the files counts, not only that at their acceptance: a damaged file is replaced. Where the
     latter was recorded of the columns of an earlier contract, or in the form of another release, the present content
@@ -82,8 +82,8 @@ def is_verified(kind: Kind, candidate: CandidatePartition, accepted: PartitionVe
 
 
 def has_recorded_rows(candidate: CandidatePartition, accepted: PartitionVersion) -> bool:
-    """Whether a candidate has exactly the rows that the ledger recorded when they were accepted, by their number and by
-    a checksum of the same columns in the same form. What the accepted files hold now does not matter."""
+    """True if a candidate has exactly the rows that the ledger recorded when they were accepted, by their number and
+    by a checksum of the same columns in the same form. What the accepted files hold now does not matter."""
     return (
         bool(candidate.checksum)
         and (candidate.rows, candidate.checksum) == (accepted.rows, accepted.checksum)
@@ -92,9 +92,9 @@ def has_recorded_rows(candidate: CandidatePartition, accepted: PartitionVersion)
 
 
 def brings_back_what_was_recorded(tx: ReadTransaction, run: RunRecord) -> bool:
-    """Whether a repair has computed, for every partition, exactly the rows that the ledger recorded when they were
-    accepted, whose files are lost, and by the code, settings and references that were agreed to for them; of one that
-    was published, whether it was approved for that."""
+    """True if a repair has computed, for every partition, exactly the rows that the ledger recorded when they were
+    accepted, whose files are lost, by the code, settings and references that were agreed to for them; for a
+    published repair, if it was approved for that."""
     manifest = run.manifest
     if manifest.kind is not Kind.REPAIR:
         return False

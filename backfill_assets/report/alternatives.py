@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Instead(StrEnum):
-    """What can be done instead."""
+    """The kind of an alternative."""
 
     NOTHING = "NOTHING"
     ONLY_STALE = "ONLY_STALE"
@@ -60,7 +60,7 @@ class Alternative:
 
 
 def instead_of_gated(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tuple[Alternative, ...]:
-    """What could be done instead of publishing a run that is gated."""
+    """The alternatives to publishing a gated run."""
     found = tolerance_met(ws, tx, run)
     if found is None:
         return ()
@@ -81,12 +81,12 @@ def instead_of_gated(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tupl
 def alternatives(
     ws: Workspace, tx: ReadTransaction, plan: Plan, brings: Iterable[BroughtAlong]
 ) -> tuple[Alternative, ...]:
-    """What could be done instead of a run by the present release with the present references; empty for other runs."""
+    """The alternatives to a run by the present release with the present references; empty for other runs."""
     return tuple(_alternatives(ws, tx, plan, brings)) if _is_present(ws, plan.manifest) else ()
 
 
 def _is_present(ws: Workspace, manifest: Manifest) -> bool:
-    """Whether staleness says something of a run: it is computed as everything that is computed now."""
+    """True if staleness says something about a run: it is computed as everything is computed now."""
     table = ws.domain.tables.get(manifest.table)
     if not isinstance(table, DerivedTable) or manifest.mode in NEVER_PUBLISHED:
         return False
@@ -165,7 +165,7 @@ def _alternatives(
 
 
 def published(ws: Workspace, tx: ReadTransaction, dependents: Iterable[TablePartitions]) -> tuple[TablePartitions, ...]:
-    """What of some dependents has accepted rows that a set would replace."""
+    """Accepted partitions of dependents that the set would replace."""
     found: list[TablePartitions] = []
     for each in dependents:
         node, claims = ws.graph.table(each.table), tx.versions.claims(each.table, each.partitions).keys()
@@ -195,7 +195,7 @@ def together(manifest: Manifest, *, partial: bool = False) -> Invocation:
 
 
 def _part(ws: Workspace, plan: Plan, partitions: Iterable[date]) -> Cost | None:
-    """What a part of a run is expected to cost, by its share of the expected rows."""
+    """The expected cost of a part of a run, by its share of the expected rows."""
     expected = plan.estimate
     if expected.core_seconds is None or not expected.total_rows:
         return None

@@ -14,7 +14,7 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkInProgress:
-    """What one process is working on, or was when it stopped."""
+    """The work of one process: what it is doing, or was when it stopped."""
 
     work: str  #: A run, or a landed file.
     table: str | None = None  #: The table of the run, or the source of the file; null when neither is known any more.
@@ -27,7 +27,7 @@ class WorkInProgress:
 
 
 def at_work(ws: Workspace) -> tuple[WorkInProgress, ...]:
-    """What processes are working on, by what is worked on."""
+    """The work that processes are doing, by the object that they work on."""
     with ws.ledger.read() as tx:
         now = tx.now
         return tuple(
@@ -42,7 +42,7 @@ def at_work(ws: Workspace) -> tuple[WorkInProgress, ...]:
 
 
 def _described(tx: ReadTransaction, found: WorkInProgress) -> WorkInProgress:
-    """The same with how far it is."""
+    """The description, with progress."""
     if found.work.startswith("imp-"):
         record = tx.imports.get(found.work)
         return replace(found, table=record.source, state=str(record.state))

@@ -32,7 +32,7 @@ class MeasuredCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakdownDocument:
-    """What a run changes, by the dimensions that its table declares."""
+    """The changes of a run, by the dimensions that its table declares."""
 
     dimensions: tuple[str, ...]  #: Their names, in the order of the declaration, without the month.
     measures: tuple[str, ...]  #: The names of the measures; `rows` counts rows.

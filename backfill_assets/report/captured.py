@@ -43,13 +43,13 @@ class CapturePlan:
 
     @property
     def expires_soon(self) -> bool:
-        """Whether the retention may take something of it before a day has passed."""
+        """True if the retention may remove something of it within a day."""
         return self.expires_at is not None and self.expires_at - self.as_of <= SOON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaptureReport:
-    """What was captured of a period, and what became of it."""
+    """The captured records of a period, and what became of them."""
 
     capture_id: str | None  #: The capture, such as `cap-000001`; null when everything was captured before.
     waits: bool  #: Whether nothing was read, because another person has to approve it first.
@@ -66,12 +66,13 @@ class CaptureReport:
 
     @property
     def per_second(self) -> float | None:
-        """How many records were captured in a second; None where nothing was."""
+        """The number of records captured per second; None where nothing was."""
         return self.captured / self.seconds if self.captured and self.seconds > 0 else None
 
     @property
     def came_per_second(self) -> float | None:
-        """How many of them the stream took in a second when they were written; None where that is not known."""
+        """The number of them that arrived in the stream per second when they were written; None where that is not
+        known."""
         begun = [each.first_at for each in self.files if each.first_at is not None]
         ended = [each.last_at for each in self.files if each.last_at is not None]
         took = (max(ended) - min(begun)).total_seconds() if begun and ended else 0.0
@@ -79,7 +80,7 @@ class CaptureReport:
 
     @property
     def needs_a_look(self) -> bool:
-        """Whether a gate blocked the load, or most records of a file are rejected."""
+        """True if a gate blocked the load, or most records of a file are rejected."""
         return self.landed is not None and self.landed.needs_a_look
 
 

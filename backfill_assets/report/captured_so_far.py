@@ -18,7 +18,7 @@ from backfill_assets.planning.partitions import DayRange
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedSource:
-    """How far the captures of a source are, from the ledger alone."""
+    """The progress of a source's captures, from the ledger alone."""
 
     last: CaptureRecord  #: The last capture.
     positions: Mapping[str, str]  #: The position behind the last one that was captured, by partition.
@@ -32,7 +32,7 @@ class CapturedSource:
 def captured_sources(
     tx: ReadTransaction, sources: Sequence[SourceTable], *, as_of: datetime
 ) -> tuple[CapturedSource, ...]:
-    """How far captures are, of the sources that have any."""
+    """The progress of captures, for the sources that have any."""
     found = ((source, tx.captures.records(source.name, limit=1)) for source in sources if source.capture is not None)
     return tuple(_captured(tx, source, last[0], as_of) for source, last in found if last)
 

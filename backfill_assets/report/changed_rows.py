@@ -53,7 +53,7 @@ class NotCompared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDiff:
-    """How the rows of a table differ."""
+    """The differences between the rows of a table."""
 
     table: str  #: The table.
     partitions: Partitions  #: The partitions that are compared.
@@ -89,7 +89,7 @@ class DiffDocument:
 
 @dataclass(kw_only=True, slots=True)
 class KeyCount:
-    """How many keys differ in which way, added up."""
+    """Counts of keys by the way in which they differ, added up."""
 
     by_kind: dict[str, int] = field(default_factory=dict)
 
@@ -111,7 +111,7 @@ def require_columns(table: str, known: Sequence[str], columns: Sequence[str]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedPage:
-    """Which page of changed rows is asked for."""
+    """The requested page of changed rows."""
 
     table: str = ""  #: The table; empty for the first one.
     kind: str = ""  #: Only rows of this kind; empty for all.
@@ -122,7 +122,7 @@ class AskedPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCounts:
-    """How many keys of a table differ."""
+    """Counts of a table's differing keys."""
 
     table: str
     added: int  #: How many are on the later side only.
@@ -205,7 +205,7 @@ def page_of_rows(
 
 
 def _chosen(compared: ComparedSides, asked: AskedPage, wanted: Wanted, counts: KeyCounts | None) -> KeyCounts | None:
-    """How many keys are asked for by kind and column."""
+    """The number of keys that are asked for, by kind and column."""
     if asked.column:
         return _counted(compared, wanted)
     if not asked.kind or counts is None:
@@ -215,7 +215,7 @@ def _chosen(compared: ComparedSides, asked: AskedPage, wanted: Wanted, counts: K
 
 
 def _counted(compared: ComparedSides, wanted: Wanted) -> KeyCounts | None:
-    """How many keys differ; None where more groups of partitions would be compared than a page may take."""
+    """The number of differing keys; None where more groups of partitions would be compared than a page may take."""
     total = KeyCount()
     for place, group in enumerate(compared_groups(compared, wanted)):
         if place == MOST_GROUPS:
@@ -257,7 +257,7 @@ def not_compared(grain: Grain, found: Mapping[date, WhyNotCompared]) -> tuple[No
 
 
 def first_rows(compared: ComparedSides, wanted: Wanted = EVERY, *, most: int = FIRST_ROWS) -> TableDiff:
-    """How many rows of a table differ, and the first of them."""
+    """The number of differing rows of a table, and the first of them."""
     total, rows = KeyCount(), list[ChangedRow]()
     for group in compared_groups(compared, wanted):
         total.add(group.keys())

@@ -40,7 +40,7 @@ _HOUR, _WEEK = 3_600, 8 * 86_400
 
 
 class Form(StrEnum):
-    """How marks are drawn."""
+    """The form in which marks are drawn."""
 
     STACKED = "stacked"
     """Columns over time, the parts of one on each other."""
@@ -79,7 +79,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plot:
-    """What one drawing shows, on one scale."""
+    """One drawing, on one scale."""
 
     title: str  #: What it shows, for those who do not see it too.
     form: Form
@@ -101,7 +101,7 @@ class Plot:
 
 
 def drawable(value: float) -> bool:
-    """Whether a number can be drawn on a scale: it is finite, and no scale of it overflows."""
+    """True if a number can be drawn on a scale: it is finite, and no scale of it overflows."""
     return abs(value) < _LARGEST
 
 
@@ -275,7 +275,7 @@ def _times(plot: Plot, texts: _Texts, width: float) -> dict[str, Any]:
 
 
 def _named(times: Sequence[str], width: float) -> Sequence[tuple[int, str]]:
-    """Which of some times are named, and at which side of their place: a name stays inside and clear of the others."""
+    """The times that get a label, and at which side of their place: a label stays inside and clear of the others."""
     last = len(times) - 1
     half = max(map(len, times)) * _LETTER / 2
     first_at, last_at, middle_at = (width * (place + 0.5) / len(times) for place in (0, last, round(last / 2)))
@@ -369,7 +369,7 @@ def _short(numbers: str) -> str:
 
 
 def _described(plot: Plot) -> str:
-    """What a plot says, for those who do not see it."""
+    """The text of a plot, for readers who do not see it."""
     over = f"From {plot.times[0]} to {plot.times[-1]}. " if plot.times else ""
     below = f"Below each other: {', '.join(plot.rows)}. " if len(plot.rows) > 1 else ""
     largest = max(plot.marks, key=lambda mark: abs(mark.value))

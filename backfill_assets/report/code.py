@@ -53,7 +53,7 @@ class ChangedValue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeDifference:
-    """How two archived codes differ."""
+    """The differences between two archived codes."""
 
     before: str  #: A code digest.
     after: str  #: Another one.
@@ -107,7 +107,7 @@ class ModuleOfCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodeDocument:
-    """What a code digest stands for."""
+    """The archived code behind a code digest."""
 
     digest: str  #: The code digest.
     modules: tuple[ModuleOfCode, ...]  #: The modules whose lines count.
@@ -141,7 +141,7 @@ def _is_digest(text: str) -> bool:
 
 
 def code_document(ws: Workspace, code: ArchivedCode, *, texts: bool = False, folder: str | None = None) -> CodeDocument:
-    """What archived code consists of.
+    """The content of archived code.
 
     Args:
         texts: With the lines that count.
@@ -186,7 +186,7 @@ def _is_below(path: str) -> bool:
 def code_difference(
     files: Files, before: ArchivedCode, after: ArchivedCode, *, most: int | None = None, first: str = ""
 ) -> CodeDifference:
-    """How two archived codes differ.
+    """The differences between two archived codes.
 
     Args:
         most: How many lines are shown in all; None for all of them.
@@ -215,7 +215,8 @@ def code_difference(
 
 
 def code_changes(ws: Workspace, manifest: Manifest, replaced: Mapping[date, Manifest]) -> tuple[CodeChange, ...]:
-    """How the code of a run differs from that of the rows that it replaces, code by code, the latest first."""
+    """The differences between the code of a run and that of the rows that it replaces, code by code, the latest
+    first."""
     files, found, own = ws.reference_archive, [], _own_module(ws, manifest)
     codes = grouped(((made.transform_version, made.code_digest), day) for day, made in sorted(replaced.items()))
     others = [each for each in codes if each[1] != manifest.code_digest]

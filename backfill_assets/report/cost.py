@@ -27,7 +27,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostDocument:
-    """What a run has cost so far."""
+    """The cost of a run so far."""
 
     chunks: int  #: In how many chunks it was computed.
     input_rows: int  #: How many rows these read.
@@ -58,7 +58,7 @@ def cost_of(
     read_bytes: int,
     tariff: Tariff,
 ) -> CostDocument:
-    """What a run has cost so far, as far as the ledger knows.
+    """The cost of a run so far, as far as the ledger knows.
 
     Args:
         tariff: What computing costs.

@@ -167,5 +167,5 @@ def names_in_json(kind: Any) -> Mapping[str, str]:
 
 
 def name_of(kind: type) -> str:
-    """What a class is called in `SHOWN`."""
+    """The name of a class in `SHOWN`."""
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("backfill_assets.")

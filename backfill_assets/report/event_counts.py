@@ -45,7 +45,7 @@ class Durations:
 
 @dataclass(slots=True)
 class EventCounts:
-    """What events add up to, by table or source."""
+    """Counts of events, by table or source."""
 
     last: int = 0  #: The sequence of the last event that is counted.
     input_rows: Counter[str] = field(default_factory=Counter)  #: Rows that finished chunks have read and staged.

@@ -38,7 +38,7 @@ class FileProject:
 
     @property
     def has_gaps(self) -> bool:
-        """Whether days may be missing that landing does not take for empty."""
+        """True if days may be missing that landing does not take for empty."""
         return not self.proposal.is_whole or self.proposal.longest_gap_days > _PLAUSIBLE_GAP_DAYS
 
     @property
@@ -59,7 +59,7 @@ class FileProject:
 
     @property
     def words(self) -> Mapping[str, str]:
-        """What stands in its templates for the marks, by the mark."""
+        """The words that replace the marks in its templates, by mark."""
         (first, last), begins = self.days, self.first_day
         tested = last if self.has_gaps else max(first, last - timedelta(days=_TESTED_DAYS - 1))
         return {

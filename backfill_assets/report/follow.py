@@ -45,7 +45,7 @@ class FollowedRun(TablePartitions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowReport:
-    """What became of everything that publications asked for."""
+    """The outcome of everything that publications asked for."""
 
     followed: tuple[FollowedRun, ...]  #: One per run that this process executed, or that could not be planned.
     elsewhere: tuple[FollowedRun, ...]  #: Runs that another process is executing.
@@ -56,7 +56,7 @@ class FollowReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowCancellation:
-    """That nothing follows a publication any more."""
+    """The cancellation of a publication's follow-ups."""
 
     publication_id: str  #: Names it.
     cancelled_by: str  #: Who decided it.

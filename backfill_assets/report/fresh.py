@@ -18,7 +18,7 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freshness:
-    """What is stale of a table, partition by partition."""
+    """The stale parts of a table, partition by partition."""
 
     table: str
     accepted: tuple[date, ...]  #: Its accepted partitions, in order.
@@ -27,7 +27,8 @@ class Freshness:
 
 
 def freshness(ws: Workspace, table: str | None) -> Iterator[Freshness]:
-    """What is stale of a derived table, or of each table; of a source table, which reads no other, nothing is."""
+    """The stale partitions of a derived table, or of each table; a source table reads no other, so none of it is
+    stale."""
     names = {derived.name for derived in ws.domain.derived}
     with ws.ledger.read() as tx:
         for source in ws.domain.sources if table is None else ():

@@ -90,6 +90,6 @@ def waits_for_words(error: BackfillError) -> str:
 
 
 def frozen_line(frozen: FreezeDocument) -> NextStep:
-    """The same with the runs that wait, and what ends it."""
+    """A line on a freeze, with the runs that wait, and what ends it."""
     planned = f": {', '.join(frozen.waits)}" if frozen.waits else ""
     return step(f"{frozen_words(frozen.freeze)}{planned}. To end it: ", frozen.end)

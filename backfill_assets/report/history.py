@@ -46,7 +46,7 @@ class TableHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOnDay:
-    """What one landed file or statement does to one day of its source."""
+    """The effect of one landed file or statement on one day of its source."""
 
     day: ImportDay  #: What of the day it brings, moves, deletes, withdraws and restores.
     landed: ImportRecord  #: The file or the statement.
@@ -172,7 +172,7 @@ def _imports(tx: ReadTransaction, version: PartitionVersion) -> tuple[ImportOnDa
 
 
 def undo_of(ws: Workspace, tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> NextStep | None:
-    """What undoes the publication of a version by its run; None when readers do not see it."""
+    """The command that undoes the publication of a version by its run; None when readers do not see it."""
     standing = tx.versions.standing(version.table, [version.partition]).get(version.partition)
     if standing is None or standing.version != version.version:
         return None
@@ -192,7 +192,7 @@ def _undone(tx: ReadTransaction, version: PartitionVersion) -> PublicationHeader
 
 
 def approver_of(run: RunRecord, events: Iterable[EventRecord], publication: PublicationHeader) -> str | None:
-    """Who had approved a run last when a publication of it was begun, by its events: after a rollback, another person
+    """The last approver of a run when a publication of it was begun, by its events: after a rollback, another person
     may approve it again."""
     approvals = [event for event in events if is_approval(event)]
     before = [event for event in approvals if event.sequence < publication.sequence]

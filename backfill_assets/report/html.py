@@ -216,7 +216,7 @@ def _named(table: Table, number: int) -> Markup:
 
 
 def _sorted_by(value: Value) -> Markup:
-    """What a column is sorted by, where that is not the text of a cell."""
+    """The sort key of a column, where it is not the text of a cell."""
     return Markup(' data-value="{}"').format(value.after) if isinstance(value, Moved) else Markup()
 
 
@@ -240,7 +240,7 @@ def whole(title: str, body: Markup, *, head: Markup) -> Markup:
 
 
 def browser_title(page: Page) -> str:
-    """What a tab, a bookmark and a printed sheet are called."""
+    """The title of a tab, a bookmark and a printed sheet."""
     return " \u00b7 ".join(filter(None, map(text_of, (page.title, page.below))))
 
 
@@ -273,14 +273,14 @@ def source(name: str) -> Markup:
 
 
 def _terms(body: str) -> Markup:
-    """What the words of a page mean, for those that it has."""
+    """The explanations of those words of a page that have one."""
     terms = Markup("\n").join(Markup("<dt>{}</dt><dd>{}</dd>").format(*each) for each in glossary(body).items())
     shape = Markup('<details class="glossary"><summary>What the words mean</summary><dl>{}</dl></details>')
     return shape.format(terms) if terms else Markup()
 
 
 def policy() -> str:
-    """What a page may do: show its own style and its empty icon, and run exactly its own script."""
+    """The permissions of a page: it may show its own style and its empty icon, and run exactly its own script."""
     digest = base64.b64encode(hashlib.sha256(source("page.js").encode()).digest()).decode()
     return (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:; base-uri 'none'"

@@ -49,7 +49,7 @@ class LandedImport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatedExtract:
-    """What a complete extract withdrew."""
+    """The keys that a complete extract withdrew."""
 
     scope: str  #: The days, and the values of the rows, of which the extract is everything.
     withdrawn: Withdrawn  #: What it withdrew, and how many records its files have.
@@ -57,7 +57,7 @@ class StatedExtract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandReport:
-    """What became of files that were landed together."""
+    """The outcome of files that were landed together."""
 
     source: str  #: The source table.
     has_dates: bool = False  #: Whether its event time is a date; otherwise its partitions are UTC dates.
@@ -79,13 +79,13 @@ class LandReport:
 
     @property
     def needs_a_look(self) -> bool:
-        """Whether a gate blocked the load, most records of a file are rejected, or a dropped file was refused."""
+        """True if a gate blocked the load, most records of a file are rejected, or a dropped file was refused."""
         return bool(self.mostly_rejected or self.refused) or (self.load is not None and self.load.is_blocked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExtractPreview:
-    """What a complete extract would withdraw; nothing has landed."""
+    """A preview of a complete extract; nothing has landed."""
 
     source: str  #: The source table.
     has_dates: bool  #: Whether its event time is a date; otherwise its partitions are UTC dates.
@@ -98,7 +98,7 @@ class ExtractPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadAgain:
-    """What becomes of a landed file that is read anew."""
+    """The effect of reading a landed file anew."""
 
     import_id: str  #: The import.
     name: str  #: Its file.
@@ -111,7 +111,7 @@ class ReadAgain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgainPreview:
-    """What reading landed files anew would give; nothing has changed."""
+    """A preview of reading landed files anew; nothing has changed."""
 
     source: str  #: The source table.
     imports: tuple[ReadAgain, ...]  #: The files, in the order in which they landed.
@@ -120,7 +120,7 @@ class AgainPreview:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingToLoad:
-    """That no day of a source is missing between its first and its last event; nothing was changed."""
+    """Reports that no day of a source is missing between its first and its last event; nothing was changed."""
 
     source: str  #: The source table.
 
@@ -149,7 +149,7 @@ def days_filled(ws: Workspace, table: SourceTable, load: RunRecord) -> Partition
 
 
 def corrections(report: LandReport, table: SourceTable) -> Iterator[NextStep]:
-    """What is done about each file of which records are rejected, and about those that were read otherwise."""
+    """The corrections for each file with rejected records, and for those that were read otherwise."""
     source, otherwise = table.short_name, reads_otherwise(table)
     for each in report.imports:
         if each.record.import_id in report.mostly_rejected:
@@ -176,8 +176,8 @@ def corrections(report: LandReport, table: SourceTable) -> Iterator[NextStep]:
 
 
 def extracts_read_anew(ws: Workspace, table: SourceTable, read: Collection[str]) -> Iterator[NextStep]:
-    """What states anew which keys the extracts lack of which files were read anew: their statements withdraw what the
-    files lacked as they were read before.
+    """The statements to repeat for extracts whose files were read anew: those made before withdraw the keys that the
+    files lacked as they were read then.
 
     Cost: one index range of events, and the document of each such extract.
     """
@@ -225,7 +225,8 @@ def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
 
 
 def _rejecting(ws: Workspace, table: SourceTable, gaps: Sequence[DayRange]) -> NextStep | None:
-    """What reads rejected records anew that are, or may be, of days without events; None where there are none."""
+    """The command that reads rejected records anew that are, or may be, of days without events; None where there are
+    none."""
     days = [day for gap in gaps for day in gap]
     with ws.ledger.read() as tx:
         found = rejected_of(tx, table, days)

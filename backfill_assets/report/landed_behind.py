@@ -18,7 +18,7 @@ from backfill_assets.workspace import Workspace
 
 
 class Read(NamedTuple):
-    """What was read: a version of a partition, or what a run of the same set has staged of it."""
+    """A read: a version of a partition, or what a run of the same set has staged of it."""
 
     table: str
     partition: date
@@ -55,7 +55,7 @@ class LandedBehind:
         return tuple(sorted(files))
 
     def reads(self, run_id: str, table: str, partition: date) -> Iterator[Read]:
-        """What a run has read for one of its partitions."""
+        """The reads of a run for one of its partitions."""
         for pinned in self._manifest(run_id).inputs:
             inside = self._window(table, pinned, partition)
             for pin in pinned.partitions:
@@ -77,7 +77,7 @@ class LandedBehind:
         return self._manifests[run_id]
 
     def made(self, reads: Collection[Read]) -> Mapping[Read, Made]:
-        """What some reads have read, as far as the ledger still has it."""
+        """The versions that some reads have read, as far as the ledger still has them."""
         unknown = set(reads) - self._found.keys()
         by_version = grouped(((read.table, read.version), read.partition) for read in unknown if read.from_run is None)
         for (table, version), partitions in by_version.items():

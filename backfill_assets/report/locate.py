@@ -168,7 +168,7 @@ def _unknown(ws: Workspace, source: SourceTable, days: Sequence[date]) -> tuple[
 
 
 def _resting(ws: Workspace, tx: ReadTransaction, source: str, days: frozenset[date]) -> Iterator[RestingPartitions]:
-    """What rests on the days: by the windows that the runs had, and by the versions that they read."""
+    """The partitions that depend on the days: by the windows that the runs had, and by the versions that they read."""
     derived = [node.name for node in ws.graph.tables.values() if not node.is_source]
     bases = tx.bases.of_accepted([source, *derived]).bases
     moved: dict[str, set[date]] = {source: set(days)}

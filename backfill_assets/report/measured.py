@@ -25,7 +25,7 @@ PROOF = WarmUpProof().name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMoves:
-    """What a run would do to one partition."""
+    """The changes that a run would make to one partition."""
 
     partition: date  #: Its first day.
     moves: Moves = field(metadata=INLINE)  #: Its counts.
@@ -40,13 +40,13 @@ class PartitionMoves:
 
     @property
     def is_as_recorded(self) -> bool:
-        """Whether its rows are those that were recorded of lost ones."""
+        """True if its rows are those that were recorded of lost ones."""
         return self.checksum == self.expected_checksum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MovesOfSome:
-    """What a run would do to some of its partitions together."""
+    """The changes that a run would make to some of its partitions together."""
 
     partitions: Partitions  #: The partitions.
     moves: Moves = field(metadata=INLINE)  #: Their counts.
@@ -143,7 +143,7 @@ def _gate_summary(grain: Grain, term: GateTerm, results: Sequence[GateResult]) -
 
 
 def outcome_of(grain: Grain, results: Sequence[GateResult]) -> str:
-    """How many partitions passed or failed one gate, in words that cannot be read the other way round."""
+    """The number of partitions that passed or failed one gate, in unambiguous words."""
     failed = sum(not result.passed for result in results)
     every = count_of(len(results), grain.noun)
     if not results:

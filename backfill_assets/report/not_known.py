@@ -54,7 +54,7 @@ def not_known_behind(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest
 
 
 def not_known_words(found: NotKnown) -> str:
-    """How many keys are not known, since which files, and what that means for readers."""
+    """The number of keys that are not known, since which files, and what that means for readers."""
     said = [_keys(found)] if found.keys else []
     if found.keyless:
         have = "has" if found.keyless == 1 else "have"
@@ -64,7 +64,7 @@ def not_known_words(found: NotKnown) -> str:
 
 
 def waits_to_know(found: NotKnown) -> str:
-    """That a run waits for keys."""
+    """The note that a run waits until keys are known."""
     are = "is" if found.keys == 1 else "are"
     return f"{count_of(found.keys, 'key')} of {found.source} ({found.days}) that it reads {are} not known"
 
@@ -79,6 +79,6 @@ def _keys(found: NotKnown) -> str:
 
 
 def not_known_line(document: NotKnownDocument) -> NextStep:
-    """The same, and what names them."""
+    """A line on keys that are not known, with the command that names them."""
     said = not_known_words(document.found)
     return step(f"{said}. To see which: ", document.look) if document.look else step(said)

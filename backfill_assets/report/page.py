@@ -22,7 +22,7 @@ from backfill_assets.report.charts import Plot
 
 
 class Tone(StrEnum):
-    """How something should be taken: each renderer has one colour for each."""
+    """The tone of a text: each renderer has one colour for each."""
 
     PLAIN = "plain"
     GOOD = "good"
@@ -33,7 +33,7 @@ class Tone(StrEnum):
 
 
 class Place(StrEnum):
-    """What an id names; the desk makes a link of it. OTHER is an address of the desk itself."""
+    """The kind of object that an id names; the desk makes a link of it. OTHER is an address of the desk itself."""
 
     RUN = "run"
     SET = "set"
@@ -145,12 +145,12 @@ class Table:
 
     @property
     def count(self) -> int:
-        """How many rows there are; those that go on with another are part of it."""
+        """The number of rows; a row that continues another is part of it."""
         return len(self.rows) - len(self.continued)
 
     @property
     def left_out(self) -> int:
-        """How many rows that renderer leaves out; HTML folds them."""
+        """The number of rows that the renderer leaves out; HTML folds them."""
         return sum(place not in self.continued for place in range(len(self.first), len(self.rows)))
 
 
@@ -174,7 +174,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """What a reader can do next, request by request."""
+    """The next steps of a reader, request by request."""
 
     steps: tuple[NextStep | Invocation, ...]
     #: What declines it instead, where that is a decision; HTML shows both beside each other.
@@ -194,7 +194,7 @@ class Listing:
         return tuple(visible(line.expandtabs(4)) for line in self.lines)
 
     def tone(self, line: str) -> Tone:
-        """How a line should be taken."""
+        """The tone of a line."""
         marks = {"+": Tone.GOOD, "-": Tone.BAD, "@": Tone.SOFT}
         return marks.get(line[:1], Tone.PLAIN) if self.differs else Tone.PLAIN
 
@@ -240,7 +240,7 @@ def facts(*pairs: tuple[str, Value]) -> Facts:
 
 
 def next_steps(*steps: NextStep | Invocation | None) -> Steps:
-    """What a reader can do next, of what there is."""
+    """The next steps of a reader, from those that exist."""
     return Steps(steps=tuple(each for each in steps if each))
 
 

@@ -29,7 +29,7 @@ from backfill_assets.restatements.left_out import how_to_include
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRuns:
-    """What is known of one planned run, or of those of a set together."""
+    """The known facts about one planned run, or about those of a set together."""
 
     #: The newer releases and the other references that they bring, compared with the rows they replace.
     brings: tuple[BroughtAlong, ...] = ()
@@ -81,7 +81,7 @@ class SetPlan(PlannedRuns):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NothingPlanned:
-    """That nothing has to be rebuilt, and no set was made."""
+    """Reports that nothing has to be rebuilt, and no set was made."""
 
     set_id: None = None  #: Null.
     asked_partitions: int  #: How many partitions were asked for.
@@ -91,7 +91,7 @@ class NothingPlanned:
 
 
 def left_out_documents(left_out: Iterable[LeftOut]) -> tuple[LeftOutDocument, ...]:
-    """What a plan does not build."""
+    """The partitions that a plan does not build."""
     return tuple(LeftOutDocument(some=each, include=how_to_include(each)) for each in left_out)
 
 
@@ -112,7 +112,8 @@ def open_set_that_does_the_same(tx: ReadTransaction, planned: PlannedSet) -> str
 
 
 def _work_of(manifest: Manifest) -> tuple[object, ...]:
-    """What a run computes and replaces, and from what; of other runs of its set, only which partitions it reads."""
+    """The work of a run: what it computes and replaces, and from what; of other runs of its set, only which
+    partitions it reads."""
     how = (manifest.kind, manifest.mode, manifest.change, manifest.transform_version, manifest.code_digest)
     pins = [*manifest.inputs, *([manifest.base] if manifest.base else [])]
     read = tuple(
@@ -123,7 +124,7 @@ def _work_of(manifest: Manifest) -> tuple[object, ...]:
 
 
 def expected_cost(plans: Sequence[Plan], tariff: Tariff) -> Cost | None:
-    """What runs are expected to cost together; None where nothing is known of one of them."""
+    """The expected total cost of runs; None where nothing is known of one of them."""
     known = [each for each in (plan.estimate.core_seconds for plan in plans) if each is not None]
     return tariff.spent(sum(known)) if len(known) == len(plans) else None
 

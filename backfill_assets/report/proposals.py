@@ -89,7 +89,7 @@ class RolledBackProposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProposeReport:
-    """What became of the changed days of sources behind published output; each is in one place."""
+    """The outcome for the changed days of sources behind published output; each is in one place."""
 
     dry_run: bool  #: Whether it was only decided, and nothing was written.
     #: The new drafts, one for the days of all sources that tables connect; none when there is nothing new.
@@ -108,7 +108,7 @@ class ProposeReport:
 def propose_report(
     ws: Workspace, proposed: Proposed, brings: Iterable[tuple[BroughtAlong, ...]], *, dry_run: bool
 ) -> ProposeReport:
-    """What became of the changed days of sources.
+    """Reports what became of the changed days of sources.
 
     Args:
         brings: What each new draft brings along.
@@ -241,7 +241,7 @@ def file_words(file: FileNews) -> str:
 
 
 def _rows(files: Sequence[FileNews]) -> str:
-    """How many rows files have of their days, and how many they have taken back or ended."""
+    """The rows of files on their days, and those that they have taken back or ended."""
     rows = sum(each.changed.rows for each in files)
     others = {
         "moved to other days": sum(each.changed.moved_away for each in files),
@@ -253,7 +253,7 @@ def _rows(files: Sequence[FileNews]) -> str:
 
 
 def _late(files: Sequence[FileNews]) -> str:
-    """How many days passed between the days of files and their landing."""
+    """The days that passed between the days of files and their landing."""
     least, most = min(each.least_days_late for each in files), max(each.most_days_late for each in files)
     return f"{least:,} to {count_of(most, 'day')}" if least < most else count_of(least, "day")
 

@@ -107,7 +107,7 @@ def timeline(events: Iterable[EventRecord], publications: Sequence[PublicationHe
 
 
 def act_words(publication: PublicationHeader) -> str:
-    """What a publication or a rollback did when it was made, whatever became of it later."""
+    """The words for what a publication or a rollback did when it was made, whatever became of it later."""
     match publication.state:
         case PublicationState.PUBLISHING:
             return f"{_ACTS[publication.action]}, not finished"

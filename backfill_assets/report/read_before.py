@@ -20,7 +20,7 @@ class ReadBefore:
 
     @property
     def again(self) -> Invocation:
-        """What shows what they would give as their source is declared now."""
+        """The command that shows what they would give as their source is declared now."""
         return do(Act.LAND, self.source.rpartition(".")[2], again_as_declared=True, dry_run=True)
 
 

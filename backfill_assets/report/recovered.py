@@ -33,7 +33,7 @@ class RecoveryReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErasedSamples:
-    """That the values of rows kept for reviewers were deleted."""
+    """Reports that the values of rows kept for reviewers were deleted."""
 
     run_id: str | None  #: The run; null when a set was named.
     set_id: str | None  #: The set; null when a run was named.

@@ -38,8 +38,8 @@ class RejectedRecords:
 
 
 def rejected_behind(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> tuple[RejectedRecords, ...]:
-    """What was rejected of the files behind the source days that runs build or read, if it had landed when they were
-    planned."""
+    """The rejected records of files behind the source days that runs build or read, if they had landed when the runs
+    were planned."""
     days = grouped(each for run in runs for each in built_and_read(run))
     until = max(run.requested_at for run in runs)
     found = (
@@ -105,7 +105,7 @@ def some_rejected(
 
 
 def rejected_line(found: RejectedRecords) -> NextStep:
-    """How many records of which files, and what shows them."""
+    """A line on the number of rejected records, their files, and the command that shows them."""
     first, more = found.imports[0], len(found.imports) - 1
     files = f"{first} and {count_of(more, 'more file')}" if more else first
     if found.is_of_empty:

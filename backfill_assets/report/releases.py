@@ -108,7 +108,8 @@ def brought_along(tx: ReadTransaction, manifest: Manifest) -> tuple[BroughtAlong
 
 
 def differences(manifest: Manifest, recorded: Iterable[tuple[date, DerivedProvenance]]) -> Iterator[BroughtAlong]:
-    """What a run brings along, from partitions and what accepted rows of each were computed with. Pure."""
+    """The differences that a run brings along, from its partitions and what the accepted rows of each were computed
+    with. Pure."""
     own = manifest.transform_version
     found: dict[tuple[str, str, str], list[date]] = {}
     for partition, was in sorted(recorded, key=itemgetter(0)):
@@ -254,7 +255,7 @@ def beside(graph: Graph, manifest: Manifest, others: Releases, accepted: Accepte
 def _on_both_sides(
     graph: Graph, manifest: Manifest, others: Sequence[date], accepted: Accepted
 ) -> Iterator[TablePartitions]:
-    """What dependents compute from partitions of the run and of a stretch together."""
+    """The partitions of dependents that are computed from the run and from a stretch together."""
     if manifest.table not in graph.tables:
         return
     own = {each.table: each for each in dependents_of(graph, manifest.table, manifest.partitions)}
@@ -357,6 +358,6 @@ def manifests_of(tx: ReadTransaction, makers: Mapping[date, str]) -> Mapping[dat
 
 
 def cover_all(scopes: Sequence[Scope]) -> bool:
-    """Whether every row is in one of these scopes."""
+    """True if every row is in one of these scopes."""
     named = [set(scope.where) for scope in scopes if not scope.is_rest]
     return any(some <= set(rest.where) for rest in scopes if rest.is_rest for some in named)

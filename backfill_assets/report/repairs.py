@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def after_audit(audit: AuditReport) -> Sequence[NextStep]:
-    """What to do about each problem of an audit, in the order in which it is done; alike ones in one step."""
+    """The next steps for the problems of an audit, in the order in which they are done; alike ones in one step."""
     if audit.agrees:
         return ()
     damages = [each.damage for each in audit.problems if isinstance(each, Amiss)]
@@ -39,7 +39,7 @@ _OPENED_AFTER = frozenset({Lost.NOT_NEEDED, Lost.COMMIT, Lost.EVIDENCE})
 
 
 def _after_loss(kind: Lost, found: Sequence[Damage]) -> Iterator[NextStep]:
-    """What to do about damages of one kind."""
+    """The next step after damages of one kind."""
     match kind:
         case Lost.LEDGER:
             yield step("restore the ledger from a backup that has not been edited; then ", do(Act.AUDIT))
@@ -105,7 +105,7 @@ def _after_loss(kind: Lost, found: Sequence[Damage]) -> Iterator[NextStep]:
 
 
 def _repair(lost: Damage, days: Sequence[date]) -> NextStep:
-    """What computes lost partitions again: those of a source are loaded, others planned."""
+    """The commands that compute lost partitions again: those of a source are loaded, others planned."""
     if lost.table.startswith("bronze."):
         return joined(loads(lost.table, days))
     if lost.grain is None:
@@ -122,14 +122,15 @@ def _short(table: str) -> str:
 
 
 def after_check(table: CheckedTable) -> NextStep:
-    """What builds the partitions again that do not hold what their table declares."""
+    """The commands that build partitions again which do not hold what their table declares."""
     if table.contract_version is not None:
         return joined(loads(table.table, table.restate or ()))
     return step(do(Act.STALE, table.table), " says whether its inputs and its release still are those of these rows")
 
 
 def after_rows_check(found: RowsCheck) -> Iterator[NextStep]:
-    """What replaces accepted rows that fail a blocking gate, and brings back those that could not be read."""
+    """The commands that replace accepted rows which fail a blocking gate, and bring back those that could not be
+    read."""
     failed = [each.failed for each in found.gates if each.blocking and each.failed]
     if failed:
         days = sorted({day for each in failed for day in each})

@@ -17,7 +17,7 @@ _DELIVERIES: Mapping[str, str] = {Family.KAFKA: "exactly once", Family.KINESIS: 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayPlan:
-    """What a replay sends where."""
+    """The plan of a replay: what it sends where."""
 
     record: ReplayRecord  #: The replay as it is in the ledger, or would be.
     #: The keys that are not known of the days whose rows are sent; null where all are, and for captured records.
@@ -30,13 +30,13 @@ class ReplayPlan:
 
     @property
     def delivery(self) -> str:
-        """Whether consumers see a record `exactly once`, as long as they read what is committed, or `at least once`."""
+        """The delivery to consumers: `exactly once`, as long as they read what is committed, or `at least once`."""
         return _DELIVERIES[self.record.family]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayReport:
-    """What was sent to a topic or a stream again."""
+    """The records that were sent to a topic or a stream again."""
 
     replay_id: str  #: The replay, such as `rep-000001`.
     waits: bool  #: Whether nothing was sent, because another person has to approve it first.
@@ -67,7 +67,7 @@ class OpenReplay:
 
 
 def kind_of(family: str) -> str:
-    """What the target of a replay is called."""
+    """The noun for a replay's target."""
     return _KINDS[family]
 
 

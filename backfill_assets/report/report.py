@@ -75,7 +75,7 @@ from backfill_assets.workspace import Workspace
 
 
 class Level(StrEnum):
-    """How a reviewer should take a report.
+    """The level of a report: how much attention a reviewer should give it.
 
     PENDING: there is nothing to decide yet. GOOD: nothing speaks against it. ATTENTION: something has to be read first.
     BAD: it cannot be published, or is not what readers see.
@@ -99,7 +99,7 @@ class RunVersions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleErasure:
-    """That the sampled rows of a run were erased."""
+    """Reports that the sampled rows of a run were erased."""
 
     by: str  #: Who erased them.
     at: datetime  #: When.
@@ -180,7 +180,7 @@ class RunReport:
 
     @property
     def noun(self) -> str:
-        """What one of its partitions is called: `day` or `month`."""
+        """The noun for one of its partitions: `day` or `month`."""
         return self.run.manifest.output.grain.noun
 
     @property
@@ -300,7 +300,7 @@ def swapped(kind: Kind, partitions: Iterable[PartitionMoves]) -> Sequence[date]:
 
 
 def level_of(report: RunReport) -> Level:
-    """How a report should be taken. Pure."""
+    """The level of a report. Pure."""
     if report.run.record.state in (RunState.BLOCKED, RunState.ROLLED_BACK, RunState.CANCELLED, RunState.FAILED):
         return Level.BAD
     if report.totals is None:
@@ -322,19 +322,19 @@ def _summary(summary: RunSummary, publications: Sequence[PublicationDocument]) -
 
 
 def run_versions(run: RunRecord, events: Iterable[EventRecord]) -> RunVersions:
-    """What a run was planned and staged with."""
+    """The versions with which a run was planned and staged."""
     staged = staged_versions(event.payload for event in events)
     return RunVersions(planned=run.manifest.versions, staged=staged)
 
 
 def is_approval(event: EventRecord) -> bool:
-    """Whether an event is an approval; a rollback withdraws it, but not the fact that it was given."""
+    """True if an event is an approval; a rollback withdraws it, but not the fact that it was given."""
     return event.entity == "approval" and event.action == "approved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTotals:
-    """What the runs of a set would do to one table."""
+    """The changes that the runs of a set would make to one table."""
 
     table: str  #: The table.
     #: Its partitions that had accepted rows, together; null where there are none, or before the gates.
@@ -360,7 +360,7 @@ class SetReport:
     reports: tuple[RunReport, ...]  #: In the order of publication.
 
     def title_of(self, report: RunReport) -> str:
-        """What distinguishes one of its runs from the others: its table, and of phases which one it is."""
+        """The title that distinguishes one of its runs from the others: its table, and for phases which one it is."""
         table, phases = report.run.record.table, self.set.record.manifest.phases
         return f"{table}, phase {self.reports.index(report) + 1} of {len(self.reports)}" if phases else table
 
@@ -391,7 +391,7 @@ def worst(levels: Iterable[Level]) -> Level:
 
 
 def totals_by_table(reports: Sequence[RunReport]) -> tuple[TableTotals, ...]:
-    """What the runs of a set would do, table by table. Pure."""
+    """The changes that the runs of a set would make, table by table. Pure."""
     names = dict.fromkeys(report.run.record.table for report in reports)
     return tuple(
         TableTotals(
@@ -426,7 +426,7 @@ class DependentCell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DependentMoves:
-    """What a publication makes stale in one table downstream."""
+    """The partitions of one table downstream that a publication makes stale."""
 
     table: str  #: The table.
     partitions: Partitions  #: Its partitions that read the run's and have accepted rows.

@@ -109,7 +109,7 @@ def chosen_key(ws: Workspace, table: str, partition: date, key: Mapping[str, str
 
 
 def _names(grain: Grain, partition: date, text: str) -> bool:
-    """Whether a text names a partition, or days of it."""
+    """True if a text names a partition, or days of it."""
     with suppress(InvalidRange):
         return partitions_over(grain, days_named(text)) == (partition,)
     return False

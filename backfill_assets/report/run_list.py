@@ -119,7 +119,7 @@ def set_list(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a text occurs in."""
+    """The matches of a search."""
 
     text: str
     tables: tuple[str, ...]  #: Tables that are declared.
@@ -130,7 +130,7 @@ class Found:
 
 
 def find(ws: Workspace, text: str) -> Found:
-    """What a text occurs in, in any case."""
+    """Searches for a text, ignoring case."""
     with ws.ledger.read() as tx:
         runs = tx.views.matching(View.RUNS, text, most=MOST_FOUND)
         return Found(

@@ -75,7 +75,7 @@ def run_document(ws: Workspace, run_id: str) -> RunSummary:
 
 
 def run_summary(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunSummary:
-    """The same, inside an open transaction."""
+    """The summary of a run, inside an open transaction."""
     (summary,) = run_summaries(ws, tx, [run])
     return summary
 
@@ -116,7 +116,7 @@ def not_approved(runs: Iterable[RunHeader]) -> Iterator[str]:
 
 
 def withdrawn_approvals(tx: ReadTransaction, run_ids: Iterable[str]) -> Mapping[str, WithdrawnApproval]:
-    """Of runs that are not approved, the approvals that their last rollbacks withdrew."""
+    """The approvals that the last rollbacks withdrew, for runs that are not approved."""
     found = tx.publications.rollbacks(run_ids)
     return {run_id: each for run_id, rollback in found.items() if (each := _withdrawn(tx, rollback)) is not None}
 
@@ -176,7 +176,7 @@ class SetDocument:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a blocking gate of one of its runs failed."""
+        """True if a blocking gate of one of its runs failed."""
         return RunState.BLOCKED in self.states
 
 
@@ -187,7 +187,7 @@ def set_document(ws: Workspace, set_id: str) -> SetDocument:
 
 
 def described_set(ws: Workspace, tx: ReadTransaction, record: SetRecord) -> SetDocument:
-    """The same, inside an open transaction."""
+    """The description of a set, inside an open transaction."""
     members = members_of(tx.runs, record)
     landed = tx.publications.landed(member.run_id for member in members)
     return SetDocument(

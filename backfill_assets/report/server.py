@@ -42,14 +42,14 @@ class ServerUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerDown:
-    """That no Spark server runs."""
+    """Reports that no Spark server runs."""
 
     #: The one that was ended, or of which nothing was ended, with the reason; null when none was started.
     server: ServerDocument | None
 
 
 def server_document(found: Found | None) -> ServerDocument | None:
-    """What a home says of its server; None without one."""
+    """The recorded server of a home; None without one."""
     if found is None:
         return None
     server = found.server

@@ -1,4 +1,4 @@
-"""What `sniff` found, for programs: each column, each doubt, and the module that declares it."""
+"""The findings of `sniff`, for programs: each column, each doubt, and the module that declares it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SniffedDoubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SniffDocument:
-    """What was found in files, and what is proposed."""
+    """The findings in files, and the proposal."""
 
     table: str  #: The source table.
     files: tuple[Looked, ...]  #: What was looked at, file by file.

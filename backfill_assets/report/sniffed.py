@@ -155,7 +155,7 @@ def _type(kind: str) -> str:
 
 
 def declared_lines(proposal: Proposal) -> list[str]:
-    """What is declared of how files are written: at most a dialect, names, and forms of times."""
+    """The declarations on how files are written: at most a dialect, names, and forms of times."""
     found: list[str] = []
     if proposal.reads is not None:
         found += call_lines(f"reads={type(proposal.reads).__name__}(", arguments(proposal.reads), ")", indent=4)
@@ -170,7 +170,7 @@ def declared_lines(proposal: Proposal) -> list[str]:
 
 
 def _releases(proposal: Proposal) -> Iterator[str]:
-    """What earlier headers call the columns, by the version of the contract that each of them is."""
+    """The names that earlier headers give the columns, by their version of the contract."""
     yield "BEFORE = {"
     for version, names in enumerate(proposal.releases, 1):
         pairs = [f"{literal(name)}: {literal(column)}" for name, column in names.items()]
@@ -198,7 +198,7 @@ def _of_capture(proposal: Proposal) -> list[str]:
 
 
 def comments_of(proposal: Proposal) -> list[str]:
-    """What was looked at, what would be rejected, and what is not sure, in lines for a comment."""
+    """Comment lines on what was looked at, what would be rejected, and what is not sure."""
     found = [line for each in _looked(proposal) for line in _wrapped(each)]
     found += [line for each in _chosen(proposal) for line in _wrapped(each)]
     for title, doubts in (
@@ -286,7 +286,7 @@ def _wrapped(text: str) -> list[str]:
 
 
 def _cells(text: str) -> int:
-    """How wide a text is in a terminal, where signs of the Far East are as wide as two others."""
+    """The width of a text in a terminal, where signs of the Far East are as wide as two others."""
     return len(text) + sum(east_asian_width(character) in "WF" for character in text)
 
 
@@ -447,7 +447,7 @@ _SAID: Mapping[DoubtKind, Callable[[Doubt], str]] = {
 
 
 def spoken_of(proposal: Proposal) -> list[str]:
-    """What a person reads beside the module: what was found."""
+    """The findings that a person reads beside the module."""
     last = proposal.looked[-1]
     key = (
         "the number of the record in its file" if proposal.has_row_number else " and ".join(map(visible, proposal.key))
@@ -463,7 +463,7 @@ def spoken_of(proposal: Proposal) -> list[str]:
 
 
 def next_of(proposal: Proposal, files: Sequence[str], landed: str, *, is_shown: bool) -> list[NextStep]:
-    """What a person does next, one step in each line.
+    """A person's next steps, one in each line.
 
     Args:
         files: What was looked at, such as a file or a folder of them.

@@ -18,7 +18,7 @@ from backfill_assets.staleness.decide import Staleness
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaleDocument:
-    """What is stale."""
+    """The stale partitions."""
 
     is_stale: bool  #: Whether anything is.
     tables: tuple[Staleness, ...]  #: Inputs before dependents.
@@ -45,7 +45,7 @@ def stale_document(
     read_before: Sequence[ReadBefore] = (),
     not_measured: Sequence[NotMeasured] = (),
 ) -> StaleDocument:
-    """What is stale, and what builds it again.
+    """The stale partitions, and what builds them again.
 
     Args:
         table: The table that was asked for; None for all.

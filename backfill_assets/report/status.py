@@ -41,7 +41,7 @@ _MOST_WAITING = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatus:
-    """What readers see of a table."""
+    """The accepted rows of a table."""
 
     table: str  #: Its name.
     accepted: Partitions  #: The partitions that have an accepted version.
@@ -53,7 +53,7 @@ class TableStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusDocument:
-    """What there is, and what waits for a person."""
+    """The state of the home, and what waits for a person."""
 
     home: str  #: The folder that holds everything, unless it was set otherwise.
     spark_server: ServerDocument | None  #: The Spark server of `backfill up`; null when none was started.
@@ -77,7 +77,7 @@ class StatusDocument:
 
 
 def status(ws: Workspace) -> StatusDocument:
-    """What every table holds, the newest runs and imports, and what waits for a person."""
+    """The content of every table, the newest runs and imports, and what waits for a person."""
     problems, server = Problems(), server_document(found_server(ws.settings))
     with ws.ledger.read() as tx:
         published = tx.versions.tables()
@@ -113,7 +113,7 @@ def _of_tables(
     tx: ReadTransaction,
     problems: Problems,
 ) -> tuple[T, ...]:
-    """What is known of each table, without those whose gates cannot be read, as where the code of one is gone."""
+    """The known facts about each table, without those whose gates cannot be read, as where the code of one is gone."""
     found: list[T] = []
     for table in ws.domain.tables.values():
         with problems.noted(table.name):
@@ -131,7 +131,7 @@ def _runs(tx: ReadTransaction, problems: Problems) -> tuple[RunRecord, ...]:
 
 
 def _set_records(tx: ReadTransaction, problems: Problems) -> tuple[SetRecord, ...]:
-    """As `_runs`."""
+    """The newest sets, chosen as `_runs` chooses runs."""
     newest = tx.sets.records(limit=_MOST_SETS, unreadable=problems.refused)
     waiting = tx.sets.records(states=OPEN_SETS, limit=_MOST_WAITING, unreadable=problems.refused)
     shown = {record.set_id for record in newest}
@@ -139,7 +139,7 @@ def _set_records(tx: ReadTransaction, problems: Problems) -> tuple[SetRecord, ..
 
 
 def table_status(ws: Workspace, tx: ReadTransaction, name: str) -> TableStatus:
-    """What readers see of a table; one that is not declared any more is described by days."""
+    """The accepted rows of a table; one that is not declared any more is described by days."""
     accepted = tx.versions.claims(name)
     return TableStatus(
         table=name,
@@ -151,7 +151,7 @@ def table_status(ws: Workspace, tx: ReadTransaction, name: str) -> TableStatus:
 
 
 def _taken_back(ws: Workspace, tx: ReadTransaction, name: str) -> int:
-    """How many rows of a table that keeps them no input gives any more."""
+    """The number of rows of a table that no input gives any more, although it keeps them."""
     # Asked of the declaration: a graph needs references, and a status is shown where one cannot be read.
     table = ws.domain.tables.get(name)
     if not isinstance(table, DerivedTable) or not table.publish.keeps_rows:

@@ -24,7 +24,7 @@ class StuckDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearedDocument:
-    """What sensors have no longer given up."""
+    """The work that sensors abandoned and that was cleared."""
 
     subject: str  #: The run, set, publication or file.
     sensors: tuple[Sensor, ...]  #: The sensors that had given it up.

@@ -31,7 +31,7 @@ def described_act(ws: Workspace, record: ActRecord) -> ActDocument:
 
 
 def act_document(tx: ReadTransaction, record: ActRecord) -> ActDocument:
-    """The same, inside an open transaction."""
+    """The document of an act, inside an open transaction."""
     shown = tx.acts.shown(record.name)
     return ActDocument(act=record, columns=tx.acts.columns(record.act_id), next_step=next_step_of_act(record, shown))
 
@@ -42,7 +42,7 @@ def open_acts(tx: ReadTransaction) -> tuple[ActDocument, ...]:
 
 
 def next_step_of_act(record: ActRecord, shown: str) -> NextStep | None:
-    """What can be done about an act; None when there is nothing.
+    """The next step for an act; None when there is none.
 
     Args:
         shown: The table that its readers are shown now.
@@ -62,7 +62,7 @@ def next_step_of_act(record: ActRecord, shown: str) -> NextStep | None:
 
 
 def _is_overtaken(record: ActRecord, shown: str) -> bool:
-    """Whether what was asked for would be refused because readers are shown another table than they were then."""
+    """True if the request would be refused because readers are shown another table than they were then."""
     match record.act:
         case TableAct.CUT_OVER:
             return shown != record.from_table

@@ -314,7 +314,7 @@ def _changed(now: Mapping[date, Made], before: Mapping[date, Made]) -> Moved:
 def _reads(
     behind: LandedBehind, table: str, versions: Collection[tuple[date, str]]
 ) -> Mapping[str, Mapping[date, Made]]:
-    """What some partitions of runs were computed from, by table and partition."""
+    """The inputs from which some partitions of runs were computed, by table and partition."""
     wanted = {read for partition, run_id in versions for read in behind.reads(run_id, table, partition)}
     found: dict[str, dict[date, Made]] = {}
     # A partition that two versions were read of is followed in the later one; what a set staged comes after them.
@@ -397,7 +397,8 @@ def _traced(tx: ReadTransaction, table: Table, row: _Row, *, is_changed: bool) -
 
 
 def _given(above: Table, table: Table) -> Among | None:
-    """Which rows of a table a transform was given, null for all: of a changelog the current ones, without `changes`."""
+    """The condition for the rows of a table that a transform was given, null for all: for a changelog the current
+    ones, without `changes`."""
     if not isinstance(above, DerivedTable) or not isinstance(table, SourceTable) or table.operation is None:
         return None
     if any(above.inputs[argument].name == table.name for argument in above.changes):

@@ -28,7 +28,7 @@ from backfill_assets.workspace import Workspace
 
 
 class CauseOfNumber(StrEnum):
-    """What changed a number: an act of a person, or what landed."""
+    """A cause that changed a number: an act of a person, or what landed."""
 
     ROLLBACK = "ROLLBACK"
     RELEASE = "RELEASE"
@@ -120,7 +120,8 @@ def _version_of(tx: ReadTransaction, made: Made, periods: Sequence[Period]) -> i
 
 
 def causes_in(ws: Workspace, tx: ReadTransaction, table: str, changed: Sequence[ChangedRow]) -> Iterator[TracedCause]:
-    """What changed some rows of a table: for a derived one, what else than its inputs; for a source, what landed."""
+    """The causes of a change in some rows of a table: for a derived one, those other than its inputs; for a source,
+    what landed."""
     declared = ws.domain.table(table)
     undone = {row.rollback.publication_id: row for row in reversed(changed) if row.rollback}
     for row in reversed(undone.values()):

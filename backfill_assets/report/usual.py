@@ -38,12 +38,12 @@ class UsualSeries:
 
     @property
     def far(self) -> int:
-        """How many partitions of the run are far from the usual."""
+        """The number of the run's partitions that are far from the usual."""
         return sum(number.is_tested and bool(number.far) for number in self.numbers)
 
 
 def usual_series(points: Iterable[UsualPoint], results: Iterable[GateResult]) -> tuple[UsualSeries, ...]:
-    """What the ledger kept of the usual, by gate and group, those with the most far partitions first.
+    """The recorded usual values, by gate and group, those with the most far partitions first.
 
     Args:
         results: What the gates found, for the names of measures.

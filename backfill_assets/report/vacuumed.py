@@ -23,7 +23,7 @@ class Pruned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumDocument:
-    """What a clean-up did, or would do."""
+    """The actions of a clean-up, done or planned."""
 
     lake: VacuumReport = field(metadata=INLINE)  #: Of staged files.
     dagster: Pruned  #: Of Dagster's record of runs.

@@ -89,7 +89,7 @@ def shadow_status(ws: Workspace, name: str) -> ShadowStatus:
 
 
 def _next(versions: Sequence[VersionStatus]) -> NextStep | None:
-    """What brings the first version closer that readers were not shown yet."""
+    """The step that brings the first version closer that readers were not shown yet."""
     for each in versions:
         if not each.accepted:
             return step(do(Act.SHADOW, "start", each.table, by=NAME, reason=WHY))

@@ -89,7 +89,7 @@ _TO_PUBLISH_AGAIN = "plan a correction, or to publish the same rows again: "
 
 
 def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
-    """What moves a run on; None when nothing is left to do."""
+    """The step that moves a run on; None when nothing is left to do."""
     named = run.manifest.member_of or run.run_id
     asked = Publishing(ws=ws, tx=tx, run=run)
     if is_built_since(ws, tx, run):
@@ -142,8 +142,8 @@ def _lacks(tx: ReadTransaction, run: RunRecord) -> Sequence[date]:
 
 
 def _unblocked(tx: ReadTransaction, run: RunRecord) -> NextStep:
-    """What becomes of a run that gates block: what they read besides its rows can be the cause, and is read again each
-    time. The references that the rows follow from are those of its plan."""
+    """The next step of a run that gates block: what they read besides its rows can be the cause, and is read again
+    each time. The references that the rows follow from are those of its plan."""
     failed = {each.gate for each in tx.candidates.gate_results(run.run_id) if each.blocking and not each.passed}
     pinned = {each.name for each in run.manifest.references}
     read = {
@@ -178,19 +178,20 @@ def _together(run: RunRecord, lacking: Sequence[date]) -> NextStep:
 
 
 def _can_expire_now(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
-    """Whether nothing speaks any more against letting the snapshots of a blocked expiry expire."""
+    """True if nothing objects any more to letting the snapshots of a blocked expiry expire."""
     if not isinstance(run.manifest.change, Expire) or run.manifest.member_of is not None:
         return False
     return is_met(Publishing(ws=ws, tx=tx, run=run), still_expires, read_by_no_open_run)
 
 
 def _is_held(ws: Workspace, run: RunRecord) -> bool:
-    """Whether a process has a run that others cannot take over by the command that goes on with it."""
+    """True if a process has a run that others cannot take over by the command that goes on with it."""
     return run.lease is not None and run.lease.is_alive(ws.now())
 
 
 def is_declared(ws: Workspace, run: RunRecord) -> bool:
-    """Whether the release of a run is still declared; of a source, whose loader has none, and of no table it is."""
+    """True unless the declared table lacks the release of the run; a source's loader and a table that is gone have
+    no releases."""
     table = ws.domain.tables.get(run.manifest.table)
     releases = table.releases if isinstance(table, DerivedTable) and run.manifest.computed else ()
     return not releases or any(each.version == run.manifest.transform_version for each in releases)
@@ -199,7 +200,7 @@ def is_declared(ws: Workspace, run: RunRecord) -> bool:
 def next_step_of_set(
     ws: Workspace, tx: ReadTransaction, record: SetRecord, members: Sequence[RunRecord]
 ) -> NextStep | None:
-    """What moves a set on; None when nothing is left to do."""
+    """The step that moves a set on; None when nothing is left to do."""
     set_id = record.set_id
     match record.state:
         case SetState.VERIFIED | SetState.CANCELLED:
@@ -247,12 +248,12 @@ def next_step_of_set(
 
 
 def _is_obsolete(tx: ReadTransaction, record: SetRecord, members: Sequence[RunRecord]) -> bool:
-    """Whether a set is a draft that the next proposal replaces, by the rule of the proposal."""
+    """True if a set is a draft that the next proposal replaces, by the rule of the proposal."""
     return is_replaceable(record, members) and not is_current(tx, record, members)
 
 
 def _waits(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> NextStep | None:
-    """That a run, or one of a set, waits for a freeze or for a run of a higher priority; None when none does."""
+    """A note that a run, or one of a set, waits for a freeze or for a run of a higher priority; None when none does."""
     waiting = [run for run in runs if run.state in UNPUBLISHED and run.lease is None]
     found = chain.from_iterable(obstacles(Publishing(ws=ws, tx=tx, run=run), IN_ITS_TURN) for run in waiting)
     return next((step(*_ended(each.error)) for each in found), None)
@@ -275,7 +276,7 @@ def _ended(error: BackfillError) -> Sequence[Advice]:
 
 
 def _of_whole_set(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
-    """What moves on the set that a run belongs to; None for a run of its own."""
+    """The step that moves on the set that a run belongs to; None for a run of its own."""
     if run.manifest.member_of is None:
         return None
     try:

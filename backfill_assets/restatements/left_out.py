@@ -39,7 +39,7 @@ NEW_VERSION = step(
 
 
 def how_to_include(left: LeftOut) -> NextStep:
-    """What builds partitions that a plan leaves out."""
+    """The command that builds partitions that a plan leaves out."""
     table, grain, partitions = left.table, left.grain, left.partitions
     match left.why:
         case WhyLeftOut.NO_VERSION:
@@ -74,7 +74,7 @@ def how_to_include(left: LeftOut) -> NextStep:
 
 
 def added_again(table: str) -> NextStep:
-    """How partitions of a table that only adds are corrected."""
+    """The command that corrects partitions of a table that only adds."""
     return step("roll back the publication that added them, then plan them again: ", do(Act.HISTORY, table))
 
 

@@ -53,7 +53,7 @@ KeysOf = Callable[[Sequence[str]], Mapping[str, AskedKeys]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proposal:
-    """How a set is written that no person planned."""
+    """The parts of a set that no person planned."""
 
     proposed: ProposedBecause
     actor: str
@@ -130,7 +130,8 @@ def plan_set(
 
 
 def _with_rejecting(ws: Workspace, left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
-    """What a plan leaves out, with the landed files whose rejected records may be of missing days of sources."""
+    """The left out partitions of a plan, with the landed files whose rejected records may be of missing days of
+    sources."""
     found = []
     with ws.ledger.read() as tx:
         for each in left_out:

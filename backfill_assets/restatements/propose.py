@@ -169,7 +169,7 @@ def _end(
 
 
 def _successor(found: Situation, name: str) -> int:
-    """Which of the new drafts takes the place of one that ends: the first that has days of it, or the first at all."""
+    """The new draft that takes the place of one that ends: the first that has days of it, or the first at all."""
     days = found.days_of(name)
     return next((at for at, new in enumerate(found.decision.proposed) if days & new), 0)
 
@@ -214,7 +214,8 @@ def _ranges(proposed: ProposedBecause) -> tuple[tuple[str, DayRange], ...]:
 
 
 def _requester(tx: ReadTransaction, days: AbstractSet[SourceDay], files: Sequence[FileNews]) -> str:
-    """Who landed the latest of the files; without a file, who asked for the load of the latest of the days."""
+    """The person who landed the latest of the files; without a file, who asked for the load of the latest of the
+    days."""
     if files:
         return files[-1].record.landed_by
     for source, day in sorted(days, reverse=True):

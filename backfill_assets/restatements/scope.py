@@ -48,7 +48,7 @@ NOTHING_STALE = StaleOnes()
 
 
 def stale_ones(graph: Graph, request: SetRequest, stale: Iterable[Staleness]) -> StaleOnes:
-    """What of the request is stale, and where its days are named, what of them was never built.
+    """The stale partitions of the request, and where its days are named, those of them that were never built.
 
     Args:
         stale: What is stale of its tables and days.
@@ -113,7 +113,7 @@ def left_out_of(
     expired: Mapping[str, AbstractSet[date]] = NONE_EXPIRED,
     whole: Iterable[Rebuild] = (),
 ) -> tuple[LeftOut, ...]:
-    """What a plan leaves out, each partition once: what was asked for and is not built, then what is stale besides.
+    """The partitions that a plan leaves out, each once: requested ones that are not built, then others that are stale.
 
     Args:
         whole: What would be built if no snapshot had expired.
@@ -165,7 +165,7 @@ def _without_their_inputs(
     there: Accepted,
     expired: Mapping[str, AbstractSet[date]],
 ) -> Iterator[LeftOut]:
-    """What would be built again if snapshots that it reads had not expired."""
+    """The partitions that would be built again if snapshots that they read had not expired."""
     for each in whole:
         node = graph.table(each.table)
         waiting = set(each.partitions) - built.get(each.table, set())
@@ -207,7 +207,8 @@ def _without_version(
     there: Accepted,
     expired: Mapping[str, AbstractSet[date]],
 ) -> Iterator[LeftOut]:
-    """What depends on the named days, can be built, and never was. Of a table with other versions, it was asked for."""
+    """The partitions that depend on the named days, can be built, and never were. Of a table with other versions,
+    they were asked for."""
     named: list[Days] = [days for _, days in request.because]
     if request.with_dependents and request.days is not None:
         named.append(request.days)
@@ -229,7 +230,7 @@ def _not_named(
     there: Accepted,
     expired: Mapping[str, AbstractSet[date]],
 ) -> Iterator[LeftOut]:
-    """What was never built, where everything stale was asked for and no days."""
+    """The partitions that were never built, where everything stale was asked for and no days."""
     for name, missing in unbuilt(graph, accepted).items():
         partitions = [p for p in missing if p not in expired.get(name, ())]
         if name != table and (table is not None or not accepted[name]):
@@ -260,8 +261,8 @@ def _stale_besides(graph: Graph, stale: Iterable[Staleness]) -> Iterator[LeftOut
 
 
 def _on_purpose(found: Staleness, also: Iterable[StaleRange] = ()) -> Iterator[LeftOut]:
-    """What was computed with references that a person chose, and only a person chooses others for; and what an owner
-    left as it is.
+    """The partitions left as they are on purpose: computed with references that a person chose, which only a person
+    changes; or left so by their owner.
 
     Stale partitions were asked for; those that differ in nothing but such a reference, or in what an owner accepted,
     are not stale.

@@ -236,7 +236,7 @@ def _runs_of(ws: Workspace, order: RollbackOrder) -> Sequence[str]:
 
 
 def _ended_by_others(ws: Workspace, order: RollbackOrder) -> bool:
-    """Whether another process has completed such a rollback meanwhile, and the ledger has noted its end."""
+    """True if another process has completed such a rollback meanwhile, and the ledger has noted its end."""
     with ws.ledger.read() as tx:
         if any(each.of == order.of for each in tx.publications.rollbacks_under_way()):
             return False

@@ -78,7 +78,7 @@ def propose_api(path: Path, document: Mapping[str, Any], *, name: str) -> Propos
 
 
 def doubts_of_answer(path: Path, records: str) -> Sequence[Doubt]:
-    """How an API goes on whose answer was saved as a file, where that answer says so.
+    """The doubts about how an API goes on whose answer was saved as a file, where that answer tells it.
 
     Args:
         records: Where its records are.

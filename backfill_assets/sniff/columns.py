@@ -67,14 +67,14 @@ class Typed:
 
     @property
     def forms(self) -> tuple[Form, ...]:
-        """What has to be declared of its times."""
+        """The forms that have to be declared for its times."""
         if self.unit is not None:
             return (Epoch(self.unit),)
         return self.form.patterns if self.form is not None else ()
 
     @property
     def is_local(self) -> bool:
-        """Whether it has times without an offset."""
+        """True if it has times without an offset."""
         return self.raw.is_local or (self.form is not None and self.form.is_local)
 
     def times(self) -> list[datetime | None]:
@@ -120,7 +120,7 @@ def typed(raw: Raw, how: Numbers = PLAIN) -> Typed:
 
 
 def _is_time(raw: Raw, form: TimeForm) -> bool:
-    """Whether digits that could be a date are one: those of usual years, and no identifier's."""
+    """True if digits that could be a date are one: of usual years, and not of an identifier."""
     if not all(text.isdigit() for text in raw.values[:100]):
         return True
     rank = time_rank(raw.title)

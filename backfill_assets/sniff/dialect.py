@@ -92,7 +92,7 @@ def dialect_of(text: str, parts: Sequence[str] = ()) -> Delimited:
 
 
 def _is_of_fixed_width(text: str) -> bool:
-    """Whether many lines have several blanks in a row, which keep values one below the other."""
+    """True if many lines have several blanks in a row, which keep values one below the other."""
     lines = [line for line in text.splitlines() if line.strip()]
     return sum("  " in line.strip() for line in lines) > len(lines) / 2
 
@@ -133,13 +133,13 @@ def _best(text: str, delimiters: Sequence[str]) -> Delimited:
 
 
 def _has_one_width(text: str, dialect: Delimited) -> bool:
-    """Whether all rows, with the header, have the same number of values."""
+    """True if all rows, with the header, have the same number of values."""
     widths = {len(row) for _, row in rows_of(text, dialect) if row}
     return len(widths) == 1 and widths != {1}
 
 
 def _has_letters(text: str, more: str) -> bool:
-    """Whether each backslash of a text is an escape as dumps of databases have them, and one before a letter is there.
+    """True if each backslash of a text is an escape as dumps of databases have them, and one before a letter is there.
 
     Args:
         more: What else is escaped.
@@ -163,7 +163,8 @@ def _with_quotes(found: Delimited, texts: Sequence[str]) -> Delimited:
 
 
 def _faults(text: str, dialect: Delimited) -> tuple[int, bool, set[str]]:
-    """How many rows have text behind a closing quote, whether one is open for very many lines, and the ends of rows."""
+    """The faults of quoting: the number of rows with text behind a closing quote, whether one is open for very many
+    lines, and the ends of rows."""
     misquoted, is_open, before, last = 0, False, 0, ""
     ends: set[str] = set()
 
@@ -188,7 +189,7 @@ def _faults(text: str, dialect: Delimited) -> tuple[int, bool, set[str]]:
 
 
 def _is_even(text: str, dialect: Delimited) -> bool:
-    """Whether nearly all lines have the same number of values."""
+    """True if nearly all lines have the same number of values."""
     widths = Counter(line.count(dialect.delimiter) for line in text.splitlines() if line.strip())
     return not widths or widths.most_common(1)[0][1] > 0.99 * widths.total() - 1
 
@@ -202,7 +203,7 @@ def _quotes(text: str, delimiter: str) -> Iterator[str]:
 
 
 def _are_quoted(text: str, delimiter: str) -> bool:
-    """Whether most values are in quotes, which are none of their letters then."""
+    """True if most values are in quotes, which are not part of them then."""
     values = [value for line in text.splitlines() for value in line.split(delimiter)]
     quoted = sum(len(value) > 1 and value[0] == value[-1] == '"' for value in values)
     return quoted > len(values) / 2
@@ -347,7 +348,7 @@ def _quoted(cell: str, dialect: Delimited) -> str:
 
 
 def _comment(rows: Sequence[tuple[int, Sequence[str]]], width: int) -> str:
-    """What lines begin with that are no rows."""
+    """The prefix of lines that are not rows."""
     for mark in _COMMENTS:
         marked = [row for _, row in rows if row[0].startswith(mark)]
         if marked and any(len(row) != width for row in marked) and len(marked) < len(rows):
@@ -360,12 +361,12 @@ def _has_others(lines: Sequence[str], comment: str) -> bool:
 
 
 def _lacks_last(header: Sequence[str], rows: Sequence[tuple[int, Sequence[str]]], width: int) -> bool:
-    """Whether rows end in a delimiter, and their header does not."""
+    """True if rows end in a delimiter, and their header does not."""
     return len(header) == width - 1 and all(not row[-1] for _, row in rows if len(row) == width)
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first of some rows names the columns: its texts are none that the columns below have."""
+    """True if the first of some rows names the columns: its texts do not occur in the columns below."""
     first, below = rows[0], rows[1:]
     named = [cell for cell in first if cell]
     if not named or not below:
@@ -384,7 +385,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
 
 
 def _are_steps(cells: Sequence[str]) -> bool:
-    """Whether dates or years follow each other, as the names of columns with one value for each."""
+    """True if dates or years follow each other, as the names of columns with one value for each."""
     form = time_form(cells, numbers=True, years=True) if len(cells) > 2 else None
     times = [at for cell in cells if form is not None and (at := form.read(cell)) is not None]
     return len(times) == len(cells) and (times == sorted(set(times)) or times[::-1] == sorted(set(times)))
@@ -395,7 +396,7 @@ def _is_typed(cell: str) -> bool:
 
 
 def _of_duckdb(text: str) -> str:
-    """What DuckDB takes for the delimiter; empty where it finds no dialect."""
+    """DuckDB's delimiter; empty where it finds no dialect."""
     import duckdb
 
     with tempfile.TemporaryDirectory() as folder:
@@ -456,7 +457,7 @@ def _sorted_out(header: tuple[str, ...], rows: Sequence[list[str]], more: Sequen
 
 
 def is_time_of_day(texts: Sequence[str]) -> bool:
-    """Whether texts are times without a date."""
+    """True if texts are times without a date."""
     return (
         bool(texts)
         and time_form(texts) is None

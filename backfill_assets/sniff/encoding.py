@@ -37,7 +37,7 @@ def encoding_of(sample: bytes) -> Encoding:
 
 
 def is_utf8(sample: bytes) -> bool:
-    """Whether bytes are UTF-8, but for a character that is cut at their end."""
+    """True if bytes are UTF-8, except for a character that is cut at their end."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample)
     except UnicodeDecodeError:
@@ -89,7 +89,7 @@ def _of_the_far_east(sample: bytes, chosen: str) -> str:
 
 
 def _is_western(text: str) -> bool:
-    """Whether letters beyond ASCII stand beside ASCII ones, as in words of western languages, or are usual signs.
+    """True if letters beyond ASCII stand beside ASCII ones, as in words of western languages, or are usual signs.
 
     Words of other scripts have several of them in a row.
     """

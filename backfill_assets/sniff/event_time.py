@@ -33,7 +33,7 @@ class EventTime:
 
 
 def event_times(columns: Sequence[Typed], *, as_of: datetime) -> list[EventTime]:
-    """What could be the event time, the likeliest first.
+    """The columns that could be the event time, the likeliest first.
 
     Args:
         as_of: The present: years of two digits that are far after it are more likely of another century.
@@ -47,7 +47,7 @@ def event_times(columns: Sequence[Typed], *, as_of: datetime) -> list[EventTime]
 
 
 def _doubtful(column: Typed, *, as_of: datetime) -> int:
-    """Whether most records have no value, all records have the same one, or they are in another century."""
+    """True if most records have no value, all records have the same one, or they are in another century."""
     if column.fitting < _LEAST_COVERED * len(column.raw.texts):
         return 3
     if column.form is not None and any("yy" in each and "yyyy" not in each for each in column.form.patterns):
@@ -95,7 +95,7 @@ def _days_and_clocks(columns: Sequence[Typed]) -> Iterator[tuple[Typed, Raw]]:
 
 
 def _is_clock_in_digits(raw: Raw) -> bool:
-    """Whether texts are times of a day such as 0930, and not midnight alone."""
+    """True if texts are times of a day such as 0930, and not midnight alone."""
     values = raw.values
     return (
         bool(values)

@@ -51,23 +51,23 @@ class Column:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every record has a value of a type that can identify it."""
+        """True if every record has a value of a type that can identify it."""
         return self.kind in _IDENTIFYING and all(value is not None and value.strip() for value in self.values)
 
 
 def is_id(name: str) -> bool:
-    """Whether a name is usual for what identifies something."""
+    """True if a name is usual for an identifier."""
     return bool(_ID.search(name) or _CAMEL_ID.search(name)) and not _NOT_ID.search(name)
 
 
 def time_rank(name: str) -> int:
-    """How usual a name is for the time of an event: 0 the most."""
+    """The rank of a name among those usual for the time of an event: 0 the most usual."""
     rank = next((place for place, each in enumerate(_EVENT) if each.search(name)), len(_EVENT))
     return rank + (3 if _NOT_EVENT.search(name) else 0)
 
 
 def is_order(name: str) -> bool:
-    """Whether a name is usual for what orders versions of a key."""
+    """True if a name is usual for a column that orders versions of a key."""
     return _ORDER.search(name) is not None
 
 
@@ -126,12 +126,12 @@ def _smallest(ids: Sequence[Column], others: Sequence[Column], most: int) -> Ite
 
 
 def _is_grid(columns: Sequence[Column]) -> bool:
-    """Whether most combinations of the values of some columns are there, which is no accident."""
+    """True if most combinations of the values of some columns are there, which is no accident."""
     return len(columns[0].values) >= _LEAST_FILLED * prod(len(set(column.values)) for column in columns)
 
 
 def _is_numbering(column: Column) -> bool:
-    """Whether a first column is a number that counts up, or a short code that is another one in each record."""
+    """True if a first column is a number that counts up, or a short code that differs in each record."""
     if column.kind == "LONG":
         numbers = [int(value) if value and value.isdigit() else -2 * place for place, value in enumerate(column.values)]
         return all(b - a == 1 for a, b in pairwise(numbers))
@@ -143,7 +143,7 @@ def _is_constant(column: Column) -> bool:
 
 
 def _is_dimension(column: Column) -> bool:
-    """Whether a column has few different, short values."""
+    """True if a column has few different, short values."""
     if column.kind not in ("STRING", "LONG", "BOOLEAN"):
         return False
     different = len(set(column.values))
@@ -158,7 +158,7 @@ def _is_unique(columns: Sequence[Column]) -> bool:
 
 
 def is_series(times: Sequence[datetime]) -> bool:
-    """Whether times that differ follow each other in regular steps, such as days, hours or months."""
+    """True if times that differ follow each other in regular steps, such as days, hours or months."""
     distinct = sorted(set(times))
     if len(distinct) < 3:
         return False

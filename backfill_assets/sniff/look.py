@@ -277,7 +277,7 @@ def _csv(
     *,
     is_plain: bool,
 ) -> Csv | None:
-    """What has to be declared; None of a plain CSV whose rows end in one way and can all be read."""
+    """The declarations of a CSV; None for a plain one whose rows end in one way and can all be read."""
     others = [pair for pair in pairs if pair != ("true", "false")]
     usual = [("true", "false")] if len(others) < len(pairs) else []
     truths = list(dict.fromkeys([*usual, *others]))

@@ -16,7 +16,8 @@ RESERVED = frozenset({"file_name", "row_number"})
 
 
 def written_names(header: Sequence[str]) -> list[FileName]:
-    """What files call their columns: the name, the n-th of a name that is given twice, or the position of none."""
+    """The names of columns in files: the name, the n-th of a name that is given twice, or the position of a nameless
+    one."""
     counts, seen = Counter(header), Counter[str]()
     found: list[FileName] = []
     for place, name in enumerate(header):

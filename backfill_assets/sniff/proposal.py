@@ -12,7 +12,7 @@ from backfill_assets.domain.file_names import FileName
 
 
 class DoubtKind(StrEnum):
-    """What a sample does not tell, or what a reader has to know before landing."""
+    """The kind of a doubt: a sample does not tell it, or a reader has to know it before landing."""
 
     ENCODING = "encoding"
     DIALECT = "dialect"
@@ -86,7 +86,7 @@ class ProposedColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """What was looked at of a file."""
+    """The sample that was looked at of a file."""
 
     file: str  #: Its name.
     size_bytes: int  #: How large it is.
@@ -127,22 +127,22 @@ class Proposal:
 
     @property
     def records(self) -> int:
-        """How many records were looked at."""
+        """The number of records that were looked at."""
         return sum(each.records for each in self.looked)
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of every file was read."""
+        """True if all of every file was read."""
         return all(each.is_whole for each in self.looked)
 
     @property
     def has_local_times(self) -> bool:
-        """Whether a zone has to be declared."""
+        """True if a zone has to be declared."""
         return any(column.is_local for column in self.columns)
 
     @property
     def names(self) -> Mapping[FileName, str]:
-        """What has to be declared of names; nothing where each column is called as in the file."""
+        """The names that have to be declared; nothing where each column is called as in the file."""
         has_header = getattr(self.reads, "header", True)
         return {
             column.written: column.name for column in self.columns if column.written != column.name or not has_header

@@ -101,7 +101,7 @@ def with_releases(found: Proposal, seen: Sequence[Seen]) -> Proposal:
 
 
 def _names(found: Proposal, seen: Seen) -> dict[FileName, str]:
-    """What a file calls the columns of the contract, as far as it has them."""
+    """The names that a file gives the columns of the contract, as far as it has them."""
     written = {_spelled(raw.written): raw.written for raw in reversed(seen.columns)}
     names: dict[FileName, str] = {}
     for column in found.columns:
@@ -112,7 +112,7 @@ def _names(found: Proposal, seen: Seen) -> dict[FileName, str]:
 
 
 def _is_needed(found: Proposal, names: Mapping[FileName, str]) -> bool:
-    """Whether a file would be refused as one of the last header, or would lose values of a column."""
+    """True if a file would be refused as one of the last header, or would lose values of a column."""
     written = {column.name: column.written for column in found.columns}
     lacks_declared = any(name not in names.values() for name in found.names.values())
     return lacks_declared or any(written[name] != each for each, name in names.items()) or not _has(found, names)

@@ -50,6 +50,6 @@ def key_of_clocks(
 
 
 def _is_shown_twice(at: datetime, zone: ZoneInfo) -> bool:
-    """Whether clocks that go back show a time twice."""
+    """True if clocks that go back show a time twice."""
     first, second = (at.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
     return first is not None and second is not None and first > second

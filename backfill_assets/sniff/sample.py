@@ -39,7 +39,7 @@ class _Readable(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """What was read of a file, unpacked."""
+    """The sample that was read of a file, unpacked."""
 
     file: str  #: Its name.
     size_bytes: int  #: How large it is, as it is.
@@ -53,7 +53,7 @@ class Sample:
 
     @property
     def read_bytes(self) -> int:
-        """How many bytes were looked at, unpacked."""
+        """The number of bytes that were looked at, unpacked."""
         return len(self.head) + sum(map(len, self.parts))
 
 

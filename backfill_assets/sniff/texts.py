@@ -30,7 +30,7 @@ SEPARATORS = ((".", ""), (".", ","), (",", ""), (",", "."), (",", " "), (",", "\
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """How numbers are written."""
+    """The form in which numbers are written."""
 
     decimal: str = "."
     thousands: str = ""
@@ -58,7 +58,7 @@ PLAIN = Numbers()
 
 
 def numbers_of(columns: Sequence[Sequence[str]], delimiter: str = ",") -> tuple[Numbers, Numbers | None]:
-    """How numbers are written, so that most columns of a file are numbers, and how else all of them could be.
+    """The form of numbers with which most columns of a file are numbers, and others with which all of them could be.
 
     Args:
         delimiter: Where it is a comma, one within a number is rather between groups of digits than a decimal one.
@@ -114,12 +114,12 @@ def truths_of(texts: Sequence[str]) -> tuple[str, str] | None:
 
 
 def is_whole(text: str) -> bool:
-    """Whether a number is a whole one of 64 bits, written without zeros before it."""
+    """True if a number is a whole one of 64 bits, written without zeros before it."""
     return _WHOLE.fullmatch(text) is not None and not _LEADING_ZERO.fullmatch(text) and -(2**63) <= int(text) < 2**63
 
 
 def has_leading_zeros(texts: Sequence[str]) -> bool:
-    """Whether digits begin with zeros, which a number would lose."""
+    """True if digits begin with zeros, which a number would lose."""
     return any(_LEADING_ZERO.fullmatch(text) for text in texts)
 
 

@@ -52,7 +52,7 @@ _TRIED_TEXTS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeForm:
-    """How the texts of a column are times."""
+    """The form of the times in a column."""
 
     patterns: tuple[str, ...] = ()  #: The forms, tried in order; empty where they are those that need no declaration.
     is_date: bool  #: Whether it has days and no clock.
@@ -100,17 +100,17 @@ def read_as(text: str, pattern: str) -> datetime | None:
 
 
 def has_clock(pattern: str) -> bool:
-    """Whether a form has hours."""
+    """True if a form has hours."""
     return _pattern(pattern)[0].has_time
 
 
 def has_offset(pattern: str) -> bool:
-    """Whether a form tells the instant of a time."""
+    """True if a form tells the instant of a time."""
     return _pattern(pattern)[0].has_offset
 
 
 def time_form(texts: Sequence[str], *, numbers: bool = False, years: bool = False) -> TimeForm | None:
-    """How texts are dates or times; None where fewer than most of them are.
+    """The form in which texts are dates or times; None where fewer than most of them are.
 
     Args:
         texts: The values of a column.
@@ -155,7 +155,7 @@ def _patterns(texts: Sequence[str], allowed: Sequence[str]) -> tuple[tuple[str, 
 
 
 def _least(count: int) -> int:
-    """How many of some texts have to fit: nearly all of many, all but one of some, all of a few."""
+    """The least number of texts that has to fit: nearly all of many, all but one of some, all of a few."""
     return count - (count // 20 if count >= 20 else count >= 8)
 
 
@@ -213,7 +213,7 @@ def _forms_of(text: str, allowed: Sequence[str]) -> list[str]:
 
 @cache
 def _clock_first() -> tuple[str, ...]:
-    """Of old web servers and of social networks."""
+    """The form of old web servers and of social networks."""
     return (
         "EEE MMM dd HH:mm:ss xx yyyy",
         "EEE MMM d HH:mm:ss yyyy",

@@ -34,7 +34,7 @@ from backfill_assets.planning.windows import SinceFirstDay, Window, parse_window
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Narrowed:
-    """What is known about a changed reference."""
+    """The known difference between two versions of a reference."""
 
     days: tuple[DayRange, ...]  #: The days whose facts differ.
     window: Window | None  #: How far around an output day facts count; None when that is not known.
@@ -69,7 +69,7 @@ def could_be_any_day(_name: str, _used: tuple[PinnedReference, ...]) -> Narrowed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """How a table would be computed now."""
+    """The present state of a table's computation: how it would be computed now."""
 
     transform: str
     transform_version: str
@@ -112,7 +112,7 @@ def find_stale(
     asked: Sequence[date] | None = None,
     earlier: Earlier = nothing_earlier,
 ) -> Staleness:
-    """What is stale of a table.
+    """Finds the stale partitions of a table.
 
     The bases of an accepted partition are the run that made it and every later one that found it equal. It is up to
     date if any of them is; otherwise the reasons are those of the last.
@@ -387,7 +387,7 @@ class StaleRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staleness:
-    """What is stale of a table."""
+    """The stale partitions of a table."""
 
     table: str  #: The table.
     grain: Grain  #: Whether a partition is a day or a month.

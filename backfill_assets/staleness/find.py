@@ -56,7 +56,7 @@ from backfill_assets.workspace import Workspace
 
 
 def stale_tables(ws: Workspace, *, table: str | None = None, days: Days | None = None) -> tuple[Staleness, ...]:
-    """What is stale, table by table, inputs before dependents."""
+    """The stale tables, inputs before dependents."""
     with ws.ledger.read() as tx:
         return stale_within(ws, tx, table=table, days=days)
 
@@ -64,7 +64,7 @@ def stale_tables(ws: Workspace, *, table: str | None = None, days: Days | None =
 def stale_within(
     ws: Workspace, tx: ReadTransaction, *, table: str | None = None, days: Days | None = None
 ) -> tuple[Staleness, ...]:
-    """The same, inside an open transaction."""
+    """The staleness of a table, inside an open transaction."""
     chosen = list(ws.domain.tables.values()) if table is None else [ws.domain.table(table)]
     today = ws.clock().date()
     names = [declared.name for declared in chosen]
@@ -132,7 +132,7 @@ def computed_from_other_inputs(
 def stale_partitions(
     ws: Workspace, tx: ReadTransaction, table: DerivedTable, partitions: Collection[date], *, agreed: bool = False
 ) -> Staleness:
-    """What is stale of some accepted partitions of a table.
+    """The staleness of some accepted partitions of a table.
 
     Args:
         agreed: Only what was approved counts as a reason not to be, and not what was found equal without an approval.
@@ -177,7 +177,7 @@ def stale_before(
 
 
 def own_past(ws: Workspace, tx: ReadTransaction, table: DerivedTable, first: date) -> OwnPast:
-    """What is known of the accepted snapshots of a table that keeps state.
+    """The known facts about the accepted snapshots of a table that keeps state.
 
     A snapshot is settled if its inputs since the snapshot before it are what is accepted now, both were computed from
     the same earlier days, and nothing else has changed: from an equal snapshot before it, it is equal.
@@ -238,7 +238,7 @@ def _broken(
 
 
 def _same_before(earlier: Basis, later: Basis, end: date) -> bool:
-    """Whether two snapshots were computed from the same input days before a day."""
+    """True if two snapshots were computed from the same input days before a day."""
     if earlier.run_id == later.run_id:
         return True
     then, now = (
@@ -252,7 +252,7 @@ def _same_before(earlier: Basis, later: Basis, end: date) -> bool:
 def _same_since(
     basis: Basis, digests: Mapping[str, Mapping[date, str]], grain: Grain, before: date, partition: date
 ) -> bool:
-    """Whether the input days from one snapshot to the next are accepted as they were read."""
+    """True if the input days from one snapshot to the next are accepted as they were read."""
     start, end = days_of(grain, before).end, days_of(grain, partition).end
     return all(
         digests.get(read.edge.table, {}).get(day) == digest
@@ -285,7 +285,7 @@ def _stale(
     asked: Sequence[date] | None,
     planned: Manifest | None = None,
 ) -> Staleness:
-    """What is stale of a table with these bases.
+    """The stale partitions of a table with these bases.
 
     Args:
         planned: The run that computes it, for a derived table; None for the present.
@@ -322,8 +322,8 @@ def _stale(
 def rows_taken_back(
     tx: ReadTransaction, node: TableNode, bases: Iterable[Basis], asked: Collection[date] | None = None
 ) -> tuple[tuple[date, int], ...]:
-    """Of a table that keeps them, how many rows no input gave any more when a run of these bases was gated, by
-    partition.
+    """The number of rows that no input gave any more when a run of these bases was gated, by partition, for a table
+    that keeps them.
 
     Cost: the gate results of every run that stands for an accepted partition.
     """
@@ -376,7 +376,8 @@ def changed_references(ws: Workspace, planned: Manifest) -> tuple[ChangedReferen
 
 
 def _as_planned(ws: Workspace, table: DerivedTable, present: Present, planned: Manifest) -> Present:
-    """How a run computes a table, which can be by an earlier release, with chosen references, or from candidates."""
+    """The way in which a run computes a table, which can be by an earlier release, with chosen references, or from
+    candidates."""
     chosen = load_pinned(ws.domain, [each for each in planned.references if each.is_chosen], ws.reference_archive)
     # The rows that a pilot changes are computed as all others are.
     left_out = set() if planned.change.scope is None else planned.change.configuration.keys()
@@ -439,7 +440,7 @@ def _configured(basis: Basis, as_present: Callable[[Mapping[str, Any]], Mapping[
 
 
 def narrowing(domain: Domain, table: DerivedTable, now: Mapping[str, LoadedReference], archive: Files) -> Narrow:
-    """What is known about changed references of a table.
+    """The known differences of a table's changed references.
 
     Args:
         archive: The place with every reference that was ever used.
@@ -495,7 +496,7 @@ def _wider(then: Window | None, now: Window | None) -> Window | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceChanges:
-    """What of sources is no longer what accepted output was computed from."""
+    """The source days that are no longer what accepted output was computed from."""
 
     #: By changed day, the tables that read it directly, each with its accepted partitions that did before it changed:
     #: others have read what is accepted of it now.

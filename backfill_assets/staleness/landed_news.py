@@ -24,7 +24,7 @@ from backfill_assets.planning.state import Basis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandedNews:
-    """What one landed file brought to a day since accepted output was computed from it."""
+    """The changes that one landed file brought to a day since accepted output was computed from it."""
 
     record: ImportRecord  #: The file.
     day: ImportDay  #: The event day, with its counts as the file landed.
@@ -38,14 +38,14 @@ class LandedNews:
 
     @property
     def decides(self) -> bool:
-        """Whether a row of the day is there, or is not there any more, because of the file."""
+        """True if a row of the day exists, or no longer exists, because of the file."""
         day = self.day
         return any((self.rows, day.displaced, day.deleted, day.withdrawn, day.restored, day.unknown))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileNews:
-    """What one landed file brought to changed days."""
+    """The changes that one landed file brought to days."""
 
     record: ImportRecord
     changed: ChangedByFile
@@ -67,7 +67,7 @@ class FileNews:
 
 
 def files_of(news: Mapping[SourceDay, Iterable[LandedNews]], days: Iterable[SourceDay]) -> tuple[FileNews, ...]:
-    """What landed files brought to some days, file by file in the order of arrival."""
+    """The changes that landed files brought to some days, file by file in the order of arrival."""
     by_file = grouped((each.record.import_id, each) for day in sorted(days) for each in news.get(day, ()))
     files = [FileNews(record=some[0].record, changed=_changed_by(some)) for some in by_file.values()]
     return tuple(sorted(files, key=lambda each: each.record.arrival))
@@ -91,7 +91,7 @@ def landed_news(
     changes: Mapping[SourceDay, Collection[str]],
     states: Collection[ImportState] = (ImportState.LOADED,),
 ) -> Mapping[SourceDay, tuple[LandedNews, ...]]:
-    """What landed files brought to changed days since accepted output was computed from them, in order of arrival.
+    """The changes that landed files brought to days since accepted output was computed from them, in order of arrival.
 
     A day whose change came with no file, such as a load that was rolled back, has none.
 
@@ -139,8 +139,8 @@ def days_that_lost_files(
 
 
 def _is_new(news: LandedNews, read: Iterable[Basis]) -> bool:
-    """Whether a version of the day that output was computed from was built without the file, or before it was
-    landed again."""
+    """True if a version of the day that output was computed from was built without the file, or before it was landed
+    again."""
     record = news.record
     again = record.on_duplicate == OnDuplicate.REPROCESS
     versions = list(read)
@@ -211,7 +211,7 @@ def _is_addition(news: LandedNews) -> bool:
 
 
 def brings_new_keys_only(record: ImportRecord) -> bool:
-    """Whether every record that counts in a landed file is the first one of its key, and none was landed again.
+    """True if every record that counts in a landed file is the first one of its key, and none was landed again.
 
     The keys that are current since a file landed are as many as its records that decide a key only if none of these
     keys was there before, whatever it was.

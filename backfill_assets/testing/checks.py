@@ -64,7 +64,8 @@ def check_rows(
 
 
 def check_deterministic(kit: DomainKit, table: str, days: Days) -> None:
-    """The same inputs give the same rows, in whatever order they are read and however the days are divided."""
+    """Checks that the same inputs give the same rows, in whatever order they are read and however the days are
+    divided."""
     inputs = kit.inputs(table)
     whole = kit.checksums(kit.compute(table, inputs, days), table)
     if not whole:
@@ -81,7 +82,7 @@ def check_deterministic(kit: DomainKit, table: str, days: Days) -> None:
 
 
 def _in_other_orders(inputs: Mapping[str, DataFrame]) -> Iterator[tuple[str, Mapping[str, DataFrame]]]:
-    """The same rows in two orders of which one is the other one backwards: one differs from the order of the files."""
+    """The rows in two orders, one the reverse of the other: one differs from the order of the files."""
     for how, descends in (("from input in an order of its own", False), ("from input in the opposite order", True)):
         reordered = {}
         for argument, frame in inputs.items():
@@ -211,7 +212,8 @@ def check_no_outside_effects(kit: DomainKit, table: str, days: Days) -> None:
 
 
 def check_totals(kit: DomainKit, table: str, *, rows: int, totals: Mapping[str, int | float | Decimal]) -> None:
-    """What readers see has this many rows and these sums, every landed record is accounted for, and the audit agrees.
+    """Checks that readers see this many rows and these sums, every landed record is accounted for, and the audit
+    agrees.
 
     Args:
         rows: The number of rows.

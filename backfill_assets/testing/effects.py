@@ -40,7 +40,7 @@ _watches: list[_Watch] = []
 
 @contextmanager
 def watched(*modules: str) -> Iterator[list[str]]:
-    """What code of modules and packages does outside this process while the block lasts."""
+    """Records what code of modules and packages does outside this process while the block lasts."""
     _install()
     watch = _Watch(frozenset(modules))
     _watches.append(watch)
@@ -78,7 +78,7 @@ def _effect(event: str, args: tuple[Any, ...]) -> str | None:
 
 
 def _is_called_by(modules: frozenset[str], frame: FrameType | None) -> bool:
-    """Whether the nearest code that is of Spark, of Python's imports or of the modules is of the modules."""
+    """True if the nearest code that is of Spark, of Python's imports or of the modules is of the modules."""
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         if name.partition(".")[0] in _OF_SPARK or name.startswith((_OF_IMPORTS, "_frozen_importlib")):

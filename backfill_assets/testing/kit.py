@@ -77,7 +77,7 @@ _OF_THE_KIT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gated:
-    """What the gates of a run say: `Gated(state="PASSED")`, or `Gated(state="BLOCKED", failed=("unique_key",))`."""
+    """The verdict of a run's gates: `Gated(state="PASSED")`, or `Gated(state="BLOCKED", failed=("unique_key",))`."""
 
     #: PASSED or BLOCKED, and VERIFIED where nothing would change.
     state: str
@@ -288,7 +288,7 @@ class DomainKit:
         version: str | None = None,
         within_windows: bool = True,
     ) -> DataFrame:
-        """What the function of a table returns for some days, as a run would call it; nothing is written.
+        """The rows that the function of a table returns for some days, as a run would call it; writes nothing.
 
         Args:
             inputs: Rows by argument. A run reads only those in the window of the days, and so does this.

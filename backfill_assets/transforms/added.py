@@ -30,7 +30,7 @@ def texts_in(nodes: Sequence[ast.AST]) -> tuple[str, ...]:
 
 
 def is_cast_exactly(node: ast.AST) -> bool:
-    """Whether something inside is cast to decimals or whole numbers, or rounded to these."""
+    """True if something inside is cast to decimals or whole numbers, or rounded to these."""
     for part in ast.walk(node):
         called = getattr(part.func, "attr", getattr(part.func, "id", "")) if isinstance(part, ast.Call) else ""
         if called in _ROUNDS:

@@ -62,7 +62,7 @@ _NO_RUNS = {CHECK, "a-test"}
 def apply_transform(
     table: DerivedTable, release: Release, inputs: Mapping[str, DataFrame], ctx: TransformContext, sources: Sources
 ) -> DataFrame:
-    """What a release of a transform returns for the output partitions of its context: the declared columns in order.
+    """The result of a release of a transform for the output partitions of its context: the declared columns in order.
 
     A row without a partition stays, and is refused when it is staged: to drop it would be to lose it.
     """
@@ -79,7 +79,7 @@ def with_lineage(rows: DataFrame, table: Table, manifest: Manifest) -> DataFrame
 def called_transform(
     table: DerivedTable, release: Release, inputs: Mapping[str, DataFrame], ctx: TransformContext, sources: Sources
 ) -> DataFrame:
-    """What a release of a transform returns for these inputs: the declared columns in order.
+    """The result of a release of a transform for these inputs: the declared columns in order.
 
     Args:
         sources: Which modules are the author's.
@@ -119,7 +119,7 @@ def called(
     sources: Sources,
     declared: str = "",
 ) -> tuple[DataFrame, StructType, Places]:
-    """What an author's function of DataFrames returns, with its columns, and the lines that called functions of Spark.
+    """The result of an author's function of DataFrames, with its columns, and the lines that called functions of Spark.
 
     Args:
         named: The function, as its error names it.
@@ -172,12 +172,12 @@ _plans: dict[tuple[str, str], Plan] = {}
 
 
 def plan_of(table: DerivedTable, release: Release, run_id: str) -> Plan | None:
-    """What the plan of the rows that a release has returned for a run shows; None where none was looked at."""
+    """The plan of the rows that a release has returned for a run; None where none was looked at."""
     return _plans.get((run_id, _named(table, release)))
 
 
 def calls_python(table: DerivedTable, release: Release, run_id: str) -> bool:
-    """Whether Spark calls functions of Python for the rows that a release has returned for a run."""
+    """True if Spark calls functions of Python for the rows that a release has returned for a run."""
     plan = plan_of(table, release, run_id)
     return plan is not None and plan.calls_python
 

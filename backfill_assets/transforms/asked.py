@@ -97,7 +97,7 @@ def _give_back(before: Any) -> None:
 
 
 def _is_seeded(called: Any) -> bool:
-    """Whether it draws from numbers that follow from a seed, and not from those of the module."""
+    """True if it draws from numbers that follow from a seed, and not from those of the module."""
     own = getattr(called, "__self__", None)
     return isinstance(own, random.Random) and own is not _OF_ALL
 

@@ -70,7 +70,7 @@ class When(IntEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Found:
-    """What is not determined, or not pinned: where, by which name, and why."""
+    """A finding of something that is not determined, or not pinned: where, by which name, and why."""
 
     file: str
     line: int
@@ -94,7 +94,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Summed:
-    """What an aggregate of Spark adds up by names: where, its function, and the names of columns that are in it."""
+    """An aggregate of Spark that adds up columns by name: where, its function, and the names of the columns in it."""
 
     file: str
     line: int
@@ -217,7 +217,7 @@ class Walk:
         self.summed.append(Summed(self.file, getattr(node, "lineno", self.statement.line), function, names))
 
     def _is_given(self, chain: Chain, node: ast.Call, scope: Scope) -> bool:
-        """Whether a function that asks a clock only where it is given nothing is called with something."""
+        """True if a function that asks a clock only when called without arguments is called with one."""
         meant = self._meant(chain, scope)
         if meant is None:
             return False
@@ -230,15 +230,15 @@ class Walk:
         return False
 
     def _is_in_memory(self, chain: Chain, node: ast.Call, scope: Scope) -> bool:
-        """Whether a function of a library that reads files is given one that is in memory."""
+        """True if a function of a library that reads files is given one in memory."""
         meant, maker = self._meant(chain, scope), self._maker(node.args[0], scope) if node.args else None
         if meant is None or maker is None or not any(name in IN_MEMORY for name, _ in self._names_of(maker, scope)):
             return False
         return any(why_not(name) == OUTSIDE for name, _ in self.names.meanings(self.module, *meant))
 
     def _is_of_known_class(self, node: ast.Call, scope: Scope) -> bool:
-        """Whether what is called is a method of an object whose class is known: one of the author, which is followed
-        by its name, or numbers that follow from a seed."""
+        """True if the called object is a method of a known class: one of the author, which is followed by its name,
+        or numbers that follow from a seed."""
         if not isinstance(node.func, ast.Attribute) or (maker := self._maker(node.func.value, scope)) is None:
             return False
         if not (names := self._names_of(maker, scope)):
@@ -263,7 +263,7 @@ class Walk:
         return scope.is_in_body and self.when > (When.MADE if scope.method in _CONSTRUCTORS else When.IMPORTED)
 
     def _meant(self, chain: Chain, scope: Scope) -> tuple[Chain, Alias | None] | None:
-        """What a name means in the module; None for what is local."""
+        """The meaning of a name in the module; None for a local one."""
         inside = next((alias for alias in self.statement.aliases if alias.bound == chain[0]), None)
         if inside is not None:
             return chain, inside
@@ -379,5 +379,5 @@ class Walk:
 
 
 def _is_of_others(call: ast.Call, given: ast.keyword) -> bool:
-    """Whether an argument of a declaration is about other tables, or other releases."""
+    """True if an argument of a declaration is about other tables, or other releases."""
     return is_declaration(call) and given.arg in ("inputs", "earlier")

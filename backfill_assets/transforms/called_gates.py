@@ -36,7 +36,7 @@ class FailingFrame:
 
 
 def called_gate(gate: Failing, table: Table, frames: Frames, ctx: GateContext, sources: Sources) -> FailingFrame:
-    """What a gate returns for these frames.
+    """The result of a gate for these frames.
 
     Args:
         frames: At least what it names, without its context.

@@ -49,7 +49,7 @@ class ModuleText:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """What identifies the code of a table."""
+    """The identity of the code of a table."""
 
     digest: str  #: The sha256 over the names and bytes of the modules.
     #: Their names, in order; `package.*` when a module is imported by a computed name, so that the whole package is
@@ -164,7 +164,8 @@ class DomainCode:
 
 @dataclass(kw_only=True)
 class _Reached:
-    """What a function reaches, names and values in turn: a value can hold a function, and a function uses names."""
+    """The objects that a function reaches, names and values in turn: a value can hold a function, and a function
+    uses names."""
 
     sources: Sources
     parsed: dict[str, Module]

@@ -39,7 +39,7 @@ class ArchivedModule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchivedCode:
-    """What a code digest stands for."""
+    """The archived code behind a code digest."""
 
     digest: str  #: The code digest.
     sha256: str  #: Of the list itself, which manifests name.
@@ -49,7 +49,7 @@ class ArchivedCode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModuleChange:
-    """How the lines of a module that count differ."""
+    """The differences in the lines of a module that count."""
 
     module: str  #: Its name.
     definitions: tuple[str, ...]  #: The functions, classes and names that were changed, added or removed.
@@ -127,14 +127,14 @@ def reached_texts(code: ArchivedCode, files: Files) -> Mapping[str, str]:
 
 
 def texts_now(code: Code) -> Mapping[str, str]:
-    """The same of the present code."""
+    """The texts of the present code."""
     return {each.name: each.reached.decode(errors="replace") for each in code.texts}
 
 
 def differences(
     was: Mapping[str, str], now: Mapping[str, str], *, most: int | None = None, first: str = ""
 ) -> Iterator[ModuleChange]:
-    """How modules differ, by name. Pure.
+    """The differences between modules, by name. Pure.
 
     Where not all lines fit, each module has a share of the room, imports are left out, and functions come before names.
 
@@ -163,7 +163,7 @@ def differences(
 
 
 def _shares(whole: Mapping[str, Sequence[str]], most: int, first: str) -> Mapping[str, int]:
-    """How many lines of each module fit: what a short one does not need, the longer ones share."""
+    """The number of lines that fit of each module: what a short one does not need, the longer ones share."""
     others = sum(len(lines) for name, lines in whole.items() if name != first)
     own = min(len(whole.get(first, ())), max(most - others, (most + 1) // 2))
     found, room = ({first: own} if first in whole else {}), most - own

@@ -91,7 +91,7 @@ class Sources:
         return None
 
     def _is_foreign(self, top: str) -> bool:
-        """Whether a top-level name is this project's, or lies beside an installed package."""
+        """True if a top-level name is this project's, or lies beside an installed package."""
         beside_installed = bool(_INSTALLED & set(self.holder.parts)) and top != self.package.partition(".")[0]
         return top == _THIS_PROJECT or beside_installed
 
@@ -104,7 +104,7 @@ class Sources:
 
 @dataclass(kw_only=True)
 class Reaching:
-    """What some functions reach."""
+    """The objects that some functions reach."""
 
     sources: Sources  #: The author's files.
     parsed: dict[str, Module]  #: The modules that were read, which several searches share.
@@ -126,7 +126,7 @@ class Reaching:
         return frozenset(module for module, name in self._seen if name == WHOLE)
 
     def content(self, roots: Iterable[Named]) -> Mapping[str, bytes] | None:
-        """What counts of every module that is reached, by its name.
+        """The content that counts of every reached module, by its name.
 
         Returns:
             None if it cannot be determined from the source, or none of the roots is in one of the author's modules.
@@ -151,7 +151,8 @@ class Reaching:
         return module.content(self._used[name], self._aliases[name])
 
     def _first(self, name: str, module: Module) -> Iterator[Named]:
-        """What a module does whenever it is imported, and the packages that are executed on the way to it."""
+        """The statements that a module executes whenever it is imported, and the packages that are executed on the
+        way to it."""
         if name in self._used:
             return
         self._used[name], self._aliases[name] = set(), set()
@@ -234,7 +235,7 @@ class Reaching:
         yield self._taken(inner, attributes) if self.sources.file(inner) else (alias.module, alias.name)
 
     def _taken(self, module: str, attributes: Chain) -> Named:
-        """What is taken of a module by attributes: a name of it, of a module inside, or all of it."""
+        """The part of a module that attributes take: a name of it, of a module inside, or all of it."""
         while attributes and self.sources.file(f"{module}.{attributes[0]}"):
             module, attributes = f"{module}.{attributes[0]}", attributes[1:]
         return module, attributes[0] if attributes else WHOLE

@@ -1,4 +1,4 @@
-"""What follows from what in the rows of a plan: two rows that are equal in some columns are equal in these as well.
+"""Functional dependencies in the rows of a plan: two rows that are equal in some columns are equal in others as well.
 
 The key of an input decides about all of its columns, group by keys about their sums, an equality in a join about the
 other side. Rows that are equal in every column that anybody reads may be taken in any order: so are ties decided.
@@ -67,7 +67,7 @@ SPEC = re.compile(r" windowspecdefinition\((.*?),? ?specifiedwindowframe\((\w+),
 
 @dataclass(slots=True)
 class Facts:
-    """What is known of the rows that an operator gives."""
+    """The known facts about the rows that an operator gives."""
 
     given: list[Given] = field(default_factory=list)  #: Its columns, in order.
     follows: list[tuple[Numbers, Numbers]] = field(default_factory=list)  #: Columns, and those that follow from them.
@@ -93,7 +93,8 @@ class Facts:
         return frozenset(found)
 
     def are_told_by(self, known: Numbers) -> bool:
-        """Whether some columns tell any two rows apart, but for what a join with nameless known rows has multiplied."""
+        """True if some columns tell any two rows apart, except those that a join with nameless known rows has
+        multiplied."""
         closure = self.closure(known)
         return closure >= self.numbers or any(each <= closure for each in self.unique)
 
@@ -104,7 +105,7 @@ Keys = Mapping[str, Sequence[str]]
 
 @dataclass(slots=True)
 class Known:
-    """What is known of the rows of every operator of a plan."""
+    """The known facts about the rows of every operator of a plan."""
 
     keys: Keys  #: The keys of inputs.
     of: dict[int, Facts] = field(default_factory=dict)  #: What is known, by operator.
@@ -113,7 +114,7 @@ class Known:
     strange: dict[str, str] = field(default_factory=dict)
 
     def facts(self, node: Node) -> Facts:
-        """What is known of the rows of an operator, whose texts name columns plainly afterwards."""
+        """The known facts about the rows of an operator, whose texts name columns plainly afterwards."""
         if id(node) in self.of:
             return self.of[id(node)]
         for each in node.children:
@@ -210,7 +211,7 @@ class Known:
 
 
 def _is_of_known_rows(node: Node) -> bool:
-    """Whether an operator reads only known rows, whose name tells their keys."""
+    """True if an operator reads only known rows, whose name tells their keys."""
     while len(node.children) == 1:
         (node,) = node.children
         if node.name == "SubqueryAlias" and node.said.strip("`").startswith(FRAME):
@@ -229,7 +230,7 @@ def _own(numbers: Numbers, own: Mapping[str, str]) -> Numbers:
 
 
 def _first_list(said: str) -> str:
-    """What the outermost brackets hold where an operator says one list."""
+    """The content of the outermost brackets, where an operator prints one list."""
     start, end = said.find("["), said.rfind("]")
     if node_lists := lists(said):
         return node_lists[0] if said.count("], ") else said[start + 1 : end]
@@ -237,7 +238,7 @@ def _first_list(said: str) -> str:
 
 
 def projected(below: Facts, given: list[Given]) -> Facts:
-    """What is known of named expressions over rows."""
+    """The known facts about named expressions over rows."""
     found = Facts(given, list(below.follows), below.filled, dict(below.constants), below.unique)
     for each in given:
         number, used = frozenset({each.number}), numbers_in(each.text)
@@ -259,7 +260,7 @@ def projected(below: Facts, given: list[Given]) -> Facts:
 
 
 def _learn(found: Facts, condition: str) -> None:
-    """What the rows of a condition have in common."""
+    """Adds what the rows of a condition have in common."""
     for each in conjuncts(condition):
         if each.startswith("isnotnull(") and (number := plain_number(each[len("isnotnull(") : -1])):
             found.filled |= {number}
@@ -277,7 +278,7 @@ def _learn(found: Facts, condition: str) -> None:
 
 
 def groups_of(node: Node) -> tuple[Numbers, str, str]:
-    """What an aggregate groups by: columns, and texts of expressions; then the text of that, and of what it gives."""
+    """The grouping of an aggregate: columns, and texts of expressions; then the text of that, and of what it gives."""
     first, *others = lists(node.said)[:2] or [""]
     if not others:  # one group of all rows
         return NONE, "", node.said[1:-1]
@@ -496,7 +497,7 @@ def _apart(below: list[Facts], rows: list[list[str]]) -> frozenset[int] | None:
 
 
 def _never_equal(one: Facts, its: str, other: Facts, others: str) -> bool:
-    """Whether a column of one side never holds what a column of the other side holds."""
+    """True if a column of one side never holds what a column of the other side holds."""
     literals = [one.constants.get(its), other.constants.get(others)]
     if None not in literals:
         # What is cast, or asked for by a query inside, may be equal, and written otherwise.
@@ -531,7 +532,7 @@ def _generated(node: Node, below: Facts) -> Facts:
 
 
 def _stacks_names(text: str, width: int) -> bool:
-    """Whether a generator is `stack`, and its first column holds another literal in every row."""
+    """True if a generator is `stack`, and its first column holds another literal in every row."""
     called = next(iter(calls(text)), None)
     if called is None or called.name != "stack":
         return False

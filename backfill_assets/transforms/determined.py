@@ -129,7 +129,7 @@ def _place_of(search: _Search, table: Table, text: str) -> tuple[str, int]:
 
 @dataclass(kw_only=True)
 class _Search:
-    """What some functions reach by names, and by values that hold functions."""
+    """The objects that some functions reach by names, and by values that hold functions."""
 
     sources: Sources
     parsed: dict[str, Module] = field(default_factory=dict)

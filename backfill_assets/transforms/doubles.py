@@ -38,12 +38,12 @@ def double_columns(schema: StructType) -> list[str]:
 
 @dataclass(slots=True)
 class _Types:
-    """Which columns of a plan are floating-point, as far as is known."""
+    """The floating-point columns of a plan, as far as they are known."""
 
     known: dict[str, bool]
 
     def is_double(self, text: str) -> bool:
-        """Whether an expression gives a floating-point number."""
+        """True if an expression gives a floating-point number."""
         text = _without_conditions(text)
         if cast := re.match(r"^(?:try_)?cast\(.* as ([\w,() ]+)\)$", text, re.DOTALL):
             return cast.group(1).startswith(("double", "float"))

@@ -83,7 +83,7 @@ def _text_of(alias: Alias) -> str:
 
 
 def _already(alias: Alias) -> object:
-    """What an import inside a function binds, where its module was imported before."""
+    """The binding of an import inside a function, where its module was imported before."""
     module = sys.modules.get(alias.bound if alias.is_first_part else alias.module, MISSING)
     if alias.name is None or module is MISSING:
         return module

@@ -88,7 +88,7 @@ def numbers_in(text: str) -> frozenset[str]:
 
 
 def has_outer(text: str) -> bool:
-    """Whether a condition is about a column of the query around it."""
+    """True if a condition is about a column of the query around it."""
     return bool(_OUTER.search(text))
 
 

@@ -131,7 +131,7 @@ def archived_document(pinned: PinnedReference, files: Files) -> Any | None:
 
 
 def changed_in_archive(pinned: Iterable[PinnedReference], files: Files, *, is_quick: bool) -> Iterator[str]:
-    """What of the archive is not what manifests pin, one sentence each.
+    """The parts of the archive that differ from what manifests pin, one sentence each.
 
     Args:
         files: The archive.
@@ -250,9 +250,9 @@ def require_entries(reference: LoadedReference, gate: Failing, table: Table) -> 
 
 
 def known_to(table: Table, references: Mapping[str, LoadedReference]) -> tuple[Safeguard, ...]:
-    """What gates of a table know from those of these references that they read: the rows that they keep, by their
-    digests, or of a gate of an author the file, of which nothing says whether another version is looser. A file that
-    the rows of the table follow from as well is no safeguard: whoever changes it changes the rows.
+    """The safeguards that gates of a table take from these references: the rows that they keep, by their digests, or
+    for a gate of an author the file, where nothing tells if another version is looser. A file that the rows of the
+    table follow from as well is no safeguard: whoever changes it changes the rows.
 
     Raises:
         InvalidReference: An entry that a gate asks says nothing clear.

@@ -95,7 +95,8 @@ SOURCE_LINEAGE = StructType(
 
 
 def changes_for_readers(lake: Lake, table: Table, *, held: Collection[str] | None = None) -> tuple[ColumnChange, ...]:
-    """How the columns that readers see change with the next publication of a table; none of one that does not exist.
+    """The changes of the columns that readers see with the next publication of a table; none for one that does not
+    exist.
 
     Args:
         held: The columns of its latest rows; None for all that it has.
@@ -105,7 +106,7 @@ def changes_for_readers(lake: Lake, table: Table, *, held: Collection[str] | Non
 
 
 def changes_when_shown(shown: Table, other: Table) -> tuple[ColumnChange, ...]:
-    """How the columns that readers see change when they are shown another table, by what both declare."""
+    """The changes of the columns that readers see when they are shown another table, by what both declare."""
     return column_changes(business_schema(shown), business_schema(other))
 
 
@@ -137,13 +138,13 @@ def require_inputs_follow(lake: Lake, ledger: Ledger, table: DerivedTable) -> No
 
 
 def other_columns(lake: Lake, table: Table) -> str | None:
-    """How the columns of a declaration differ from those of its table, if they do not follow from them."""
+    """The differences between a declaration's columns and those of its table, if they do not follow from them."""
     return lake.other_columns(table.name, stored_schema(table), table.partition.column, former_columns(table))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormerColumns:
-    """That a source has other columns than it declares now, which do not follow from them."""
+    """Reports that a source has other columns than it declares now, which do not follow from them."""
 
     table: SourceTable
     differing: str  #: How they differ.

@@ -45,7 +45,7 @@ _PYTHON = re.compile(r"EvalPython|InPandas|InArrow|PythonUD")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a plan shows of rows that are determined."""
+    """The facts that a plan shows about determined rows."""
 
     calls_python: bool  #: Whether Spark calls functions of Python for them.
     added_doubles: tuple[AddedDoubles, ...]  #: Additions whose last digits depend on the order in which rows are added.

@@ -205,7 +205,7 @@ class _Reader:
         return None
 
     def _is_own(self, target: ast.expr) -> bool:
-        """Whether what is bound or changed belongs to names of this module, and is no module that is imported."""
+        """True if what is bound or changed belongs to names of this module, and is not an imported module."""
         if isinstance(target, ast.Name):
             return True
         roots = list(_roots(target))
@@ -243,7 +243,7 @@ def _blocks(node: ast.AST) -> Iterator[ast.stmt]:
 
 
 def _head_parts(node: ast.stmt) -> list[ast.AST]:
-    """What a statement with blocks evaluates and binds itself."""
+    """The expressions and names that a statement with blocks evaluates and binds itself."""
     parts: list[ast.AST] = []
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.ExceptHandler):
@@ -352,7 +352,7 @@ def chain_of(node: ast.AST) -> Chain | None:
 
 
 def is_declaration(node: ast.AST) -> bool:
-    """Whether a part of a module declares a derived table."""
+    """True if a part of a module declares a derived table."""
     return isinstance(node, ast.Call) and (chain_of(node.func) or ("",))[-1] == _DECLARES
 
 

@@ -109,6 +109,6 @@ def over_a_call(node: ast.AST) -> tuple[ast.Call, Chain] | None:
 
 
 def given_to(call: ast.Call) -> int:
-    """How much a call is given, without what says that nothing is: None."""
+    """The number of arguments of a call, without those that are None."""
     values = [*call.args, *(each.value for each in call.keywords)]
     return sum(not (isinstance(each, ast.Constant) and each.value is None) for each in values)

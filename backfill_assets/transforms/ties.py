@@ -71,7 +71,7 @@ _BY_ITSELF = "lambdafunction(if ((isnull(lambda left#"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Tie:
-    """What gives other rows where Spark takes equal rows in another order."""
+    """A tie: a place that gives other rows where Spark takes equal rows in another order."""
 
     what: str  #: Names it and where it is in a declaration, such as `first as amount`.
     name: str  #: The function or method.
@@ -232,7 +232,7 @@ class _Found:
         self.visit(node.children[0], frozenset(used), frozenset(in_order))
 
     def _is_decided(self, called: Called, below: Facts, by: Numbers, closure: Numbers) -> bool:
-        """Whether all rows of a group give the same, or what the function orders by decides."""
+        """True if all rows of a group give the same, or what the function orders by decides."""
         value = numbers_in(called.argument(0).removeprefix("distinct "))
         if value <= closure:
             return True
@@ -400,12 +400,12 @@ _TAKEN_OR_COMPARED = re.compile(r"(?:#\d+L?)?(?:\.\w+)*(?:\[| (?:=|<=>|[<>]=?) )
 
 
 def _is_operand(text: str, start: int, end: int) -> bool:
-    """Whether what stands there is compared with something, or one of its elements is taken by a place."""
+    """True if the expression is compared with something, or one of its elements is taken by a place."""
     return bool(_TAKEN_OR_COMPARED.match(text, end) or _COMPARED_BEFORE.search(text, 0, start))
 
 
 def _reads_order(readers: Sequence[Called], *, is_read: bool) -> bool:
-    """Whether the order of a list comes through the functions that it is given to, the nearest first.
+    """True if the order of a list survives the functions that it is given to, the nearest first.
 
     Args:
         is_read: Whether the order of what the whole expression gives is read.
@@ -419,7 +419,7 @@ def _reads_order(readers: Sequence[Called], *, is_read: bool) -> bool:
 
 
 def _is_given_places(called: Called) -> bool:
-    """Whether the function that each element is given to is given its place in the list as well."""
+    """True if the function that is applied to each element is given its place in the list as well."""
     function = next(iter(calls(called.argument(1))), None)
     # What it computes, its variables, and a flag.
     return function is not None and function.name == "lambdafunction" and len(function.arguments) > 3

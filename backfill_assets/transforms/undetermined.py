@@ -268,7 +268,7 @@ def why_not(name: str, *, is_called: bool = True) -> str | None:
 
 
 def read_by_session(chain: Sequence[str]) -> str | None:
-    """What a name with its attributes reads by a session of Spark, such as `spark.read`; None for any other."""
+    """The read of a Spark session that a name with its attributes is, such as `spark.read`; None for any other."""
     pairs = (pair for pair in pairwise(chain) if pair[1] in _OF_SESSIONS.get(pair[0], ()))
     return next(map(".".join, pairs), None)
 
@@ -304,7 +304,8 @@ def why_not_in_sql(found: str) -> str:
 
 
 def in_spark_sql(text: str, *, is_sql: bool = False) -> str | None:
-    """What is not determined in a text, as it is written there; None where nothing is, or where it is no SQL.
+    """The expression in a text that is not determined, as it is written there; None where nothing is, or where it is
+    not SQL.
 
     Args:
         is_sql: Whether Spark takes the text as SQL for certain. Else it has to be a whole expression or query.
@@ -349,7 +350,7 @@ _CASTS = {"cast", "try_cast", "astype", "to_date", "to_timestamp"}
 
 
 def is_word_of_the_clock(call: ast.Call) -> bool:
-    """Whether a call turns a word such as `today` into an instant."""
+    """True if a call turns a word such as `today` into an instant."""
     called = getattr(call.func, "attr", getattr(call.func, "id", ""))
     given = [*call.args, *(each.value for each in call.keywords)]
     if called in _READS_WORDS or any("datetime64" in each for each in _texts(given)):
@@ -368,7 +369,7 @@ def _texts(nodes: Sequence[ast.expr]) -> Iterator[str]:
 
 
 def _parts(nodes: Sequence[ast.expr]) -> Iterator[ast.AST]:
-    """What is given, and what collections that are given hold."""
+    """The given values, and those inside given collections."""
     for node in nodes:
         yield from _parts(node.elts) if isinstance(node, ast.List | ast.Tuple | ast.Set) else [node]
 

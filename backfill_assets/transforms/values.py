@@ -252,7 +252,7 @@ class Encoding:
         return _tagged("function", _name_of(function).encode(), parts, inner)
 
     def _written(self, function: FunctionType) -> list[object]:
-        """How a function of the author is written; its compiled code where it is not written in its module."""
+        """The source text of an author's function; its compiled code where it is not written in its module."""
         module, code = _module_of(function), function.__code__
         path = self.sources.file(module)
         text = written_as(code, module_at(self.parsed, module, path).source) if path else None
@@ -353,7 +353,7 @@ def names_of(module: str, qualified: str) -> Iterator[Named]:
 
 
 def _behind(held: Any) -> Any:
-    """What a descriptor of a class calls."""
+    """The function that a descriptor of a class calls."""
     if isinstance(held, property):
         return (held.fget, held.fset)
     if isinstance(held, (staticmethod, classmethod)):
@@ -418,7 +418,7 @@ def _plain(value: object) -> bytes | None:
 
 
 def is_constant(value: object, *, within: frozenset[int] = frozenset()) -> bool:
-    """Whether a value is nothing but plain values, in collections or not; one that holds itself is not."""
+    """True if a value is nothing but plain values, in collections or not; one that holds itself is not."""
     if id(value) in within:
         return False
     inside = within | {id(value)}
@@ -435,7 +435,7 @@ def _tagged(tag: str, *parts: bytes) -> bytes:
 
 
 def is_of_a_library(value: object, sources: Sources) -> bool:
-    """Whether a value is a function or a class that is not the author's, and holds nothing that is."""
+    """True if a value is a function or a class that is not the author's, and holds nothing that is."""
     if isinstance(value, type):
         return sources.file(value.__module__) is None
     if isinstance(value, FunctionType) and not hasattr(value, "__wrapped__"):

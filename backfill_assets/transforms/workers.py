@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sent:
-    """What a Python process of Spark needs of a domain: the name of its module, or, of one that no module declares as
-    `DOMAIN`, the domain itself. The digest that was planned tells two of them apart."""
+    """The part of a domain that a Python process of Spark needs: the name of its module, or, for one that no module
+    declares as `DOMAIN`, the domain itself. The digest that was planned tells two of them apart."""
 
     module: str
     domain: Domain | None = field(compare=False)

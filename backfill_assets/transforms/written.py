@@ -57,7 +57,7 @@ def _name_of(node: _Function) -> str:
 
 
 def _holds(node: _Function, code: CodeType) -> bool:
-    """Whether all places of a function's instructions lie in a definition of several in its line."""
+    """True if all places of a function's instructions lie in a definition of several in its line."""
     begins, ends = (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
     places = [
         ((line, column), (last, end))

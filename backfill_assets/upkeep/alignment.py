@@ -57,7 +57,7 @@ _MOST_LOOKS = 3
 
 
 class Behind(StrEnum):
-    """What is of an earlier time than the other."""
+    """The side that is of an earlier time than the other."""
 
     LAKE = "LAKE"
     LEDGER = "LEDGER"
@@ -77,7 +77,7 @@ class UnknownCommit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfStep:
-    """How the log of a table and the ledger differ."""
+    """The difference between the log of a table and the ledger."""
 
     table: str  #: The table.
     behind: Behind  #: What is of an earlier time.
@@ -100,7 +100,7 @@ class WasSet:
 
 
 def out_of_step(ws: Workspace, tx: ReadTransaction, table: str) -> OutOfStep | None:
-    """How the log of a table and the ledger differ; None where one is what the other says.
+    """The difference between the log of a table and the ledger; None where they agree.
 
     Cost: one index range and the listing of the log; where they differ, every publication and every commit.
     """
@@ -192,7 +192,7 @@ def _compared(
 
 
 def words_of(found: OutOfStep) -> str:
-    """What is behind what, as what follows the name of the table."""
+    """The words for what is behind what, following the name of the table."""
     said = []
     if found.behind in (Behind.LEDGER, Behind.BOTH):
         ours = [each for each in found.unknown if each.publication_id]
@@ -359,7 +359,7 @@ def rewrite_evidence(ws: Workspace, table: str) -> int:
 
 
 def is_evidence(ws: Workspace, name: str) -> bool:
-    """Whether a table is a copy of what the ledger has: the lineage of runs, or results of gates."""
+    """True if a table is a copy of what the ledger has: the lineage of runs, or results of gates."""
     return name == LINEAGE or bool(_judged_in(ws, name))
 
 

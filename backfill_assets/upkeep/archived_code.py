@@ -38,7 +38,7 @@ class Computed(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What the process is asked for."""
+    """The task that the process is given."""
 
     settings: Settings
     run_id: str
@@ -47,7 +47,7 @@ class Task:
 
 
 def by_archived_code(ws: Workspace, manifest: Manifest, computed: Computed, *, because: str) -> object:
-    """What the archived code of a run computes; see `Computed`.
+    """The result of computing with the archived code of a run; see `Computed`.
 
     Args:
         manifest: That of the run.

@@ -73,7 +73,7 @@ class SourceAccount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What an audit looked at, and what does not agree."""
+    """The verdict of an audit: what it looked at, and what does not agree."""
 
     agrees: bool  #: Whether everything does.
     head: str  #: The last event of the chain, as `SEQUENCE:HASH`: what `audit --head` takes.
@@ -205,7 +205,7 @@ def audit(
 
 
 def _with_repairs(tx: ReadTransaction, problems: Iterable[str]) -> Iterator[str]:
-    """The same problems; a lost accepted version with the open run that has begun to repair it."""
+    """The problems, with the open run that has begun to repair a lost accepted version."""
     begun: dict[str, list[tuple[RunRecord, bool]]] = {}
     for problem in problems:
         if not isinstance(problem, Amiss) or problem.damage.kind is not Lost.ACCEPTED:
@@ -238,7 +238,7 @@ def _accounts(landed: Iterable[ImportRecord]) -> Iterator[SourceAccount]:
 
 @dataclass(slots=True)
 class _Looked:
-    """How much was looked at."""
+    """Counts of what was looked at."""
 
     partitions: int = 0
     commits: Counter[str] = field(default_factory=Counter)  #: By table.
@@ -248,7 +248,7 @@ class _Looked:
 
 
 def _ledger_problems(tx: ReadTransaction, head: str | None) -> Iterator[str]:
-    """What does not agree within the ledger."""
+    """The disagreements within the ledger."""
     if head is not None and not tx.events.still_contains(head):
         yield f"the event chain does not contain the head {head}, which it had once."
     broken = tx.events.violations()
@@ -266,7 +266,7 @@ def _statistics(ws: Workspace, name: str) -> Iterator[str]:
 
 
 def _of_evidence(ws: Workspace, name: str, found: Iterable[str]) -> Iterator[str]:
-    """What was found amiss in a copy of what the ledger has."""
+    """The faults in a copy of what the ledger has."""
     lost = Damage(kind=Lost.EVIDENCE, table=name, place=str(ws.lake.place(name)))
     yield from (Amiss.of(each, lost) for each in found)
 
@@ -284,7 +284,7 @@ def _not_needed(ws: Workspace, tx: ReadTransaction, name: str, broken: Problems)
 
 
 def _noted(table: str, found: Iterable[str], broken: Problems) -> Iterator[str]:
-    """What was found amiss in a table; `broken` takes one that cannot be opened."""
+    """Notes what is wrong in a table; `broken` takes one that cannot be opened."""
     refused = Problems()
     with refused.noted(table):
         yield from found
@@ -297,8 +297,8 @@ _Look = Callable[[ReadTransaction, Sequence[PublicationRecord]], Iterable[str]]
 
 
 def _settled(ws: Workspace, tx: ReadTransaction, records: Sequence[PublicationRecord], look: _Look) -> Iterator[str]:
-    """What does not agree, whatever lands meanwhile: a log is read after the ledger, which is asked again where they
-    differ and publications have moved on."""
+    """The disagreements that remain, whatever lands meanwhile: a log is read after the ledger, which is asked again
+    where they differ and publications have moved on."""
     found: list[str] = []
     try:
         found += look(tx, records)

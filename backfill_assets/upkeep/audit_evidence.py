@@ -60,8 +60,8 @@ def lineage_problems(ws: Workspace, records: Sequence[PublicationRecord], lost: 
 
 
 def is_recorded(row: Mapping[str, str], publications: Iterable[PublicationRecord]) -> bool:
-    """Whether a row is what a publication of the run recorded: one that was rolled back, and published again by a later
-    release, keeps the row of its first publication."""
+    """True if a row is what a publication of the run recorded: one that was rolled back, and published again by a
+    later release, keeps the row of its first publication."""
     at = row.get(PUBLISHED_AT)
     found = [each for each in publications if each.lineage_digest == lineage_digest(row)]
     return bool(found) and (at is None or any(at == each.started_at.isoformat() for each in publications))

@@ -44,7 +44,7 @@ _Sums = dict[str, tuple[int, int]]
 
 
 def raw_file_problems(ws: Workspace, name: str, file: ImportRecord | CapturedFile, *, is_quick: bool) -> Iterator[str]:
-    """What is wrong with a raw landed file.
+    """The faults of a raw landed file.
 
     Args:
         name: The import or the capture that it is of.
@@ -70,7 +70,8 @@ _OF_FILE = re.compile(r"[^/]+/[0-9a-f]{2}/[0-9a-f]{64}[.](?:jsonl|csv|parquet)(?
 def landed_apart(
     ws: Workspace, tx: ReadTransaction, source: SourceTable
 ) -> tuple[Sequence[str], Sequence[ImportRecord]]:
-    """How landed files and the ledger differ: files that it does not know, where they are, and imports without theirs.
+    """The differences between landed files and the ledger: files that it does not know, where they are, and imports
+    without theirs.
 
     Cost: one listing, and every import of the source.
     """
@@ -82,7 +83,7 @@ def landed_apart(
 
 
 def conformed_problems(ws: Workspace, record: ImportRecord, *, is_quick: bool) -> Iterator[str]:
-    """What is wrong with the conformed records of an import."""
+    """The faults in the conformed records of an import."""
     files, recorded = landing_files(ws.settings), record.conformed.files if record.conformed else ()
     for problem in missing(files, recorded) or (() if is_quick else rewritten(files, recorded)):
         said = f"{record.import_id}: its conformed records, from which rows are computed, were changed: {problem}."
@@ -90,7 +91,7 @@ def conformed_problems(ws: Workspace, record: ImportRecord, *, is_quick: bool) -
 
 
 def _to_land_again(ws: Workspace, record: ImportRecord, kind: Lost) -> Damage:
-    """What is computed of a landed file, and is lost."""
+    """The computed files of a landed file that are lost."""
     place = str(landing_files(ws.settings).place / record.stored_path)
     return Damage(kind=kind, table=record.source, place=place, named=record.family, sha256=record.sha256)
 

@@ -177,8 +177,8 @@ def _in_a_row(
 
 
 def undo_each_other(exchanges: Iterable[Exchanged]) -> bool:
-    """Whether several commits together leave the files of a table as they were; columns, properties and statistics are
-    compared with what publications left in any case."""
+    """True if several commits together leave the files of a table as they were; columns, properties and statistics
+    are compared with what publications left in any case."""
     added: set[str] = set()
     removed: set[str] = set()
     count = 0
@@ -190,7 +190,7 @@ def undo_each_other(exchanges: Iterable[Exchanged]) -> bool:
 
 
 def _is_given_up(record: PublicationRecord | None) -> bool:
-    """Whether a recovery may have fenced this publication; until the ledger knows, it is still open."""
+    """True if a recovery may have fenced this publication; until the ledger knows, it is still open."""
     return record is not None and record.state in (PublicationState.ABANDONED, PublicationState.PUBLISHING)
 
 
@@ -203,7 +203,7 @@ def _intended(record: PublicationRecord) -> Exchanged:
 def _logs(
     records: Iterable[PublicationRecord], settings: Sequence[SetToLedger]
 ) -> Iterator[tuple[LogEvidence, str, int | None]]:
-    """What was recorded of the log of a table, by what, and the last version up to which it counts; None for all.
+    """The recorded evidence of a table's log, by what, and the last version up to which it counts; None for all.
 
     Args:
         settings: When the table was set to the ledger, in order; what was recorded before counts up to there.

@@ -124,7 +124,8 @@ def _inexact(ws: Workspace, table: Table) -> tuple[InexactSum, ...]:
 
 
 def _added_doubles(table: Table) -> tuple[AddedDoubles, ...]:
-    """What the plan shows that was looked at when the table was computed from no rows."""
+    """The additions of floating-point numbers in the plan that was looked at when the table was computed from no
+    rows."""
     plan = plan_of(table, table.release(None), CHECK) if isinstance(table, DerivedTable) else None
     return plan.added_doubles if plan else ()
 

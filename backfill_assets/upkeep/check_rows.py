@@ -54,7 +54,7 @@ MOST_FAILURES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateOnRows:
-    """What one gate found in the accepted rows that were checked."""
+    """One gate's finding in the accepted rows that were checked."""
 
     gate: str  #: Its name.
     blocking: bool  #: Whether its failure would block a run.
@@ -244,8 +244,8 @@ def _of_its_gate(work: _Checking, rows: DataFrame, error: PySparkException) -> E
 def _failing_rows(
     work: _Checking, versions: Mapping[date, PartitionVersion]
 ) -> tuple[Mapping[str, FailingRows], Sequence[FailingKey]]:
-    """What gates on rows that fail find, and some of the rows. Where they read inputs or references, these are the ones
-    that the run pinned which made the rows; where retention has removed them, that is kept as the reason.
+    """The failures of gates on failing rows, and some of the rows. Where they read inputs or references, these are the
+    ones that the run pinned which made the rows; where retention has removed them, that is kept as the reason.
 
     The gates are asked together, in one query of the rows of each run.
     """

@@ -11,7 +11,7 @@ from backfill_assets.planning.partitions import Grain
 
 
 class Lost(StrEnum):
-    """What is gone, or is not as it was written."""
+    """A lost object: it is gone, or is not as it was written."""
 
     ACCEPTED = "ACCEPTED"
     EARLIER = "EARLIER"
@@ -33,7 +33,7 @@ class Lost(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Damage:
-    """What a problem of an audit is about."""
+    """The kind of a problem in an audit."""
 
     kind: Lost  #: What is lost.
     table: str = ""  #: The table or the source; empty of what is of none.

@@ -43,7 +43,7 @@ _VERSION = re.compile(r'version "(\d+)[^"]*"')
 
 
 class Health(StrEnum):
-    """How a part is."""
+    """The health of a part."""
 
     SOUND = "sound"
     FAILED = "failed"
@@ -63,7 +63,7 @@ class CheckedPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorReport:
-    """What `doctor` found."""
+    """The findings of `doctor`."""
 
     is_sound: bool  #: Whether nothing failed; else the exit code is 1.
     parts: tuple[CheckedPart, ...]  #: Every part, in the order in which operations need them.
@@ -117,7 +117,7 @@ def _failed(part: str, error: BackfillError) -> CheckedPart:
 
 
 def _checked(part: str, check: Callable[[], str | None]) -> CheckedPart:
-    """What a check found, or why it failed; only a store that does not answer is raised."""
+    """The result of a check, or why it failed; raises only that a store does not answer."""
     try:
         found = check()
     except StoreAway:

@@ -72,7 +72,7 @@ class Rebuilt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilding:
-    """What rebuilding works with: the contract, what was recorded, and what is read."""
+    """The context of rebuilding: the contract, what was recorded, and what is read."""
 
     ws: Workspace
     manifest: Manifest
@@ -203,7 +203,7 @@ def _of(measured: Mapping[date, Measured], partition: date) -> Measured:
 
 
 def _difference(expected: CandidatePartition, found: Measured, keys: ByKey | None) -> Difference:
-    """How a rebuilt partition differs; only the checksums are known where the published files are gone."""
+    """The difference of a rebuilt partition; only the checksums are known where the published files are gone."""
     return Difference(
         partition=expected.partition,
         expected_checksum=expected.checksum,
@@ -219,12 +219,13 @@ def _difference(expected: CandidatePartition, found: Measured, keys: ByKey | Non
 
 
 def _may_be_equal(expected: CandidatePartition, found: Measured) -> bool:
-    """Whether the recorded checksum, which is of the form of another release, says nothing about these rows."""
+    """True if the recorded checksum, which is of the form of another release, says nothing about these rows."""
     return not is_of_this_form(expected.checksum) and expected.rows == found.rows
 
 
 def _is_equal(found: Difference) -> bool:
-    """Whether no row differs by its values, as can be where the recorded checksum is of the form of another release."""
+    """True if no row differs by its values, as can happen where the recorded checksum is of the form of another
+    release."""
     return found.rows == found.expected_rows == 0 or (found.added, found.removed, found.changed) == (0, 0, 0)
 
 

@@ -47,7 +47,7 @@ _MOST_LISTED = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReproductionVersions:
-    """What a run was staged and rebuilt with."""
+    """The versions with which a run was staged and rebuilt."""
 
     recorded: Versions  #: The versions that it was staged with.
     present: Versions  #: The versions that it was rebuilt with.

@@ -61,7 +61,7 @@ class LeftAlone(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldRun:
-    """What retention asks of a run."""
+    """The facts about a run that retention needs."""
 
     run_id: str
     table: str
@@ -93,7 +93,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizons:
-    """How long rollback and reproduction stay possible."""
+    """The periods for which rollback and reproduction stay possible."""
 
     as_of: datetime
     rollback_days: int
@@ -110,7 +110,7 @@ class Horizons:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of every listed file."""
+    """The decision about every listed file."""
 
     kept: Mapping[str, Mapping[str, Why]]  #: By table and path, why.
     removed: Mapping[str, Mapping[str, Why]]  #: By table and path, why.
@@ -118,7 +118,7 @@ class Decision:
     skipped: Mapping[str, LeftAlone]  #: Tables that were left alone, and why.
 
     def without(self, tables: Mapping[str, LeftAlone]) -> Decision:
-        """The same decision about the other tables; these are left alone, for the given reasons."""
+        """This decision for the other tables only; the given ones are left alone, for the given reasons."""
         return Decision(
             kept={table: paths for table, paths in self.kept.items() if table not in tables},
             removed={table: paths for table, paths in self.removed.items() if table not in tables},
@@ -195,7 +195,8 @@ def _holdings(facts: Facts, horizons: Horizons) -> Iterator[tuple[Why, str, Iter
 def _restorable(
     accepted: PartitionVersion, versions: Mapping[Key, PartitionVersion], since: datetime
 ) -> Iterator[PartitionVersion]:
-    """What rollbacks would bring back, one after the other: each replaced version whose successor is young enough."""
+    """The versions that rollbacks would bring back, one after the other: each replaced version whose successor is
+    young enough."""
     present = accepted
     while present.replaces and present.accepted_at >= since:
         before = versions.get((present.table, present.partition, present.replaces))

@@ -65,7 +65,7 @@ def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planned:
-    """What is to be removed, and the facts of that decision."""
+    """The files to remove, and the facts of that decision."""
 
     horizons: Horizons
     decision: Decision
@@ -225,7 +225,7 @@ def _needed_by(ws: Workspace, tables: Iterable[str]) -> frozenset[str]:
 def _reads(
     tx: ReadTransaction, run: RunHeader, landed_at: datetime | None, horizons: Horizons
 ) -> tuple[bool, tuple[PinnedInput, ...]]:
-    """Whether a run is one that never publishes, and what it pins; manifests of runs long past are not even read."""
+    """Tells if a run never publishes, and what it pins; manifests of runs long past are not even read."""
     is_recent = landed_at is not None and landed_at >= horizons.reproduction_since
     if run.state not in OPEN_STATES and run.state is not RunState.ROLLED_BACK and not is_recent:
         return False, ()

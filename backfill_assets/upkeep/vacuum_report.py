@@ -45,7 +45,7 @@ class VacuumedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VacuumReport:
-    """What a clean-up of staged files did, or would do."""
+    """The removals of a clean-up of staged files, done or planned."""
 
     dry_run: bool  #: Whether it only reported what would be removed.
     at: datetime  #: The present, by which files are judged.
@@ -61,7 +61,7 @@ class VacuumReport:
 def vacuum_report(
     decision: Decision, sizes: Sizes, horizons: Horizons, problems: Sequence[Problem], *, is_dry_run: bool
 ) -> VacuumReport:
-    """What a clean-up decided, and did unless it was asked to decide only."""
+    """Reports what a clean-up decided, and did unless it was asked to decide only."""
     return VacuumReport(
         dry_run=is_dry_run,
         at=horizons.as_of,

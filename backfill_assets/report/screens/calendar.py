@@ -194,7 +194,7 @@ def _drawn(table: TableCalendar, calendar: Calendar, colours: _Colours, linked: 
 
 
 def _label(table: TableCalendar, day: date, as_of: datetime, *, is_stale: bool) -> str:
-    """What a reader without colours is given."""
+    """The label for a reader without colours."""
     stale = ", STALE" if is_stale else ""
     blocked = " and cannot be built again: an input has no accepted version" if day in table.blocked else ""
     version = table.accepted.get(day)

@@ -13,12 +13,13 @@ _MOST = 30
 
 
 def capture_plan_page(plan: CapturePlan) -> Page:
-    """Which positions a period is, what of them is left to read, and what the retention takes soon."""
+    """The page on a planned capture: the positions of the period, which are left to read, and what the retention
+    removes soon."""
     return page("Capture", facts(("dry run", "nothing was written"), *_facts(plan)), *_blocks(plan))
 
 
 def captured_page(report: CaptureReport) -> Page:
-    """What was captured, and what became of it when it landed."""
+    """The page on captured records, and what became of them when they landed."""
     plan = report.plan
     said = (
         f"{count_of(report.captured, 'record')} captured as {count_of(len(report.files), 'file')} "
@@ -46,7 +47,8 @@ def captured_page(report: CaptureReport) -> Page:
 
 
 def _pace(report: CaptureReport) -> str:
-    """How fast it was, against the pace at which the stream grew in that time; empty where nothing was captured."""
+    """The speed of a capture, against the pace at which the stream grew in that time; empty where nothing was
+    captured."""
     if report.per_second is None:
         return ""
     read = f"captured at {_rate(report.per_second)}"

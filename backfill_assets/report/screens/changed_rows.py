@@ -65,12 +65,12 @@ def diff_page(found: DiffDocument) -> Page:
 
 
 def _chooses(found: DiffDocument) -> bool:
-    """Whether only some of the rows that differ are asked for."""
+    """True if only some of the differing rows are asked for."""
     return bool(found.columns or found.where or set(found.kinds) != set(DIFFERENT))
 
 
 def _asked_for(found: DiffDocument) -> Note | None:
-    """Which of the rows that differ are asked for, where others are not counted."""
+    """The differing rows that are asked for, where others are not counted."""
     kinds = f"rows that are {found.kinds[0]}" if len(found.kinds) == 1 else "rows"
     differ = f"that differ in {' or '.join(found.columns)}" if found.columns else ""
     fulfil = f"where {found.where}" if found.where else ""
@@ -120,7 +120,7 @@ def changes_page(found: ChangedRowsPage) -> Page:
 
 
 def _counts_table(found: ChangedRowsPage) -> Table:
-    """How many keys of each table differ and, below, how many of them are asked for."""
+    """A table of the number of differing keys by table and, below, of how many of them are asked for."""
     rows = [(each.table, each) for each in found.counts]
     if found.chosen:
         rows.append((f"shown below: {', '.join(filter(None, (found.asked.kind, found.asked.column)))}", found.chosen))
@@ -129,7 +129,7 @@ def _counts_table(found: ChangedRowsPage) -> Table:
 
 
 def _not_counted(found: ChangedRowsPage) -> Note | None:
-    """How keys are counted of which there are too many for a page."""
+    """The way to count keys where there are too many for a page."""
     asked = found.asked
     if asked.table in {each.table for each in found.counts} and (found.chosen or not (asked.kind or asked.column)):
         return None

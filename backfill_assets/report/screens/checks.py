@@ -14,7 +14,7 @@ from backfill_assets.upkeep.check_rows import GateOnRows, NotMeasurable, RowsChe
 
 
 def rows_page(found: RowsCheck) -> Page:
-    """What was measured, what each gate found, and what replaces rows that fail."""
+    """The page on a check of rows: what was measured, what each gate found, and what replaces rows that fail."""
     grain = Grain.DAILY if found.partitions is None else found.partitions.grain
     which = "" if found.partitions is None else f": {found.partitions}"
     rows = [
@@ -51,7 +51,7 @@ def _not_accepted(found: RowsCheck, lacking: Partitions) -> str:
 
 
 def _of_candidates(gates: Sequence[str]) -> str:
-    """What is said of gates that are about a candidate beside what was accepted before it, as the usual."""
+    """The sentence that gates are about a candidate beside what was accepted before it, as the usual."""
     names, them = ", ".join(gates), "it" if len(gates) == 1 else "them"
     return f"asked only of candidates: {names}. Check does not measure {them}: each run does, and its report shows it"
 

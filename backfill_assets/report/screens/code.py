@@ -41,13 +41,13 @@ def code_page(found: CodeDocument) -> Page:
 
 
 def difference_page(found: CodeDifference) -> Page:
-    """How two codes differ."""
+    """The page on the differences between two codes."""
     same = None if found.modules or found.values else Note(text="They are the same.", tone=Tone.GOOD)
     return page("Code", facts(("before", Code(found.before)), ("after", Code(found.after))), *_difference(found), same)
 
 
 def code_section(changes: Sequence[CodeChange]) -> Section | None:
-    """How the code of a run differs from that of the rows that it replaces."""
+    """The section on the differences between the code of a run and that of the rows that it replaces."""
     return section("Changes of the code", *(block for each in changes for block in _change(each)))
 
 

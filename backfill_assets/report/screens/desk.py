@@ -57,7 +57,7 @@ def changes_address(name: str, **asked: object) -> str:
 
 
 def overview_page(status: StatusDocument, audit: LastAudit | None, now: datetime) -> Page:
-    """What every table holds, what waits, and the newest runs."""
+    """The overview page: the content of every table, what waits, and the newest runs."""
     return page(
         "Overview",
         Note(text=words("Read at ", now, f". {_ONLY_SHOWS}"), tone=Tone.SOFT),
@@ -96,7 +96,7 @@ def _run(line: RunLine) -> Sequence[Value]:
 
 
 def _rolled_back(withdrawn: WithdrawnApproval | None) -> str:
-    """Who had approved a run that was rolled back, who rolled it back, and why."""
+    """A line on a rollback: who had approved the run, who rolled it back, and why."""
     if withdrawn is None:
         return ""
     return f"{withdrawn.approved_by}, rolled back by {withdrawn.rollback.by}: {withdrawn.rollback.reason}"
@@ -133,7 +133,7 @@ def _pages(newest: str | None, older: str | None) -> Note:
 
 
 def happened(name: str, events: Iterable[EventRecord]) -> tuple[Block | None, ...]:
-    """What the desk adds to the report of a run or a set: its events, and the report as a file."""
+    """The desk's additions to the report of a run or a set: its events, and the report as a file."""
     rows = [
         (
             event.sequence,
@@ -213,7 +213,7 @@ def audit_line(last: LastAudit | None, now: datetime) -> Note:
 
 
 def found_page(found: Found) -> Page:
-    """What a search has found."""
+    """The page of search results."""
     runs = [
         (
             run_ref(str(row["run_id"])),
@@ -257,5 +257,5 @@ def _newest(title: str, rows: Sequence[object]) -> str:
 
 
 def refused_page(message: str, following: NextStep | None) -> Page:
-    """That something cannot be shown."""
+    """The page that says why something cannot be shown."""
     return page("This cannot be shown", Note(text=message, tone=Tone.BAD), next_steps(following))

@@ -1,4 +1,4 @@
-"""What moves and what fails, as charts or matrices; as one sentence where every bar would be the same."""
+"""The moves and failures, as charts or matrices; as one sentence where every bar would be the same."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def moves_by(length: int, partitions: Iterable[PartitionMoves]) -> Mapping[str, 
 
 
 def moves_figure(grain: Grain, partitions: Sequence[PartitionMoves]) -> Block | None:
-    """How many rows move, partition by partition, or by month or year when there are many."""
+    """The number of rows that move, partition by partition, or by month or year when there are many."""
     counted = [_counts_of(part.moves) for part in partitions]
     if len(counted) < _FEWEST or not any(any(counts.values()) for counts in counted):
         return None
@@ -102,14 +102,14 @@ def _styles(marks: Iterable[Mark]) -> Iterable[str]:
 
 
 def _shortest(days: Iterable[date], grain: Grain) -> int:
-    """How many letters of dates tell apart as many times as there is room for."""
+    """The number of letters of dates that tells apart as many times as there is room for."""
     lengths = (10, 7, 4) if grain is Grain.DAILY else (7, 4)
     texts = [str(day) for day in days]
     return next((length for length in lengths if len({text[:length] for text in texts}) <= _MOST_TIMES), lengths[-1])
 
 
 def columns_figure(changed: Mapping[str, int]) -> Block | None:
-    """How many rows have another value, column by column."""
+    """The number of rows with another value, column by column."""
     if len(changed) < _FEWEST:
         return None
     if len(set(changed.values())) == 1:
@@ -219,7 +219,7 @@ def _both(found: Mapping[str, _Moved], measure: str, noun: str) -> Plot | str:
 def _changes(
     moved: Mapping[str, Mapping[str, _Moved]], times: Sequence[str], measure: str, noun: str
 ) -> Plot | str | None:
-    """How far it moved, for the combinations of dimensions that moved most."""
+    """The size of the move, for the combinations of dimensions that moved most."""
     changes = {by: {time: some.change for time, some in found.items() if some.change} for by, found in moved.items()}
     changes = {by: found for by, found in changes.items() if found}
     different = {change for found in changes.values() for change in found.values()}

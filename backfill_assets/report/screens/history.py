@@ -45,7 +45,7 @@ from backfill_assets.report.words.verdicts import verdict_words
 
 
 def history_page(history: TableHistory) -> Page:
-    """What a table has been."""
+    """The page on the history of a table."""
     found, earlier = history.table, history.earlier_publications
     return page(
         found.table,
@@ -101,7 +101,7 @@ PEOPLE = ("asked, agreed", "ran, published")
 
 
 def people(version: VersionHistory) -> tuple[str, str]:
-    """Who they are, in the order of `PEOPLE`."""
+    """The names of people, in the order of `PEOPLE`."""
     asked, agreed = version.manifest.requested_by, version.approved_by
     return f"{asked}, {agreed}", f"{version.ran_by}, {version.published_by}"
 
@@ -125,7 +125,7 @@ def seen_text(version: VersionHistory) -> Value:
 
 
 def undone_text(rollback: PublicationHeader | None) -> Value:
-    """Who rolled a version back, when and why."""
+    """A text on a rollback of a version: who, when and why."""
     return words(f"by {rollback.by} at ", rollback.finished_at, f": {rollback.reason}") if rollback else None
 
 
@@ -167,7 +167,7 @@ _SHORT = 12
 
 
 def ask_page() -> Page:
-    """What the history of a row answers."""
+    """The page that answers a question about the history of a row."""
     text = (
         "A row in every version that its partition ever had: what changed, which run computed it, from which release, "
         "references and landed files, and who approved it."
@@ -254,7 +254,7 @@ def _value(name: str, row: RowVersion) -> Value:
 
 
 def _behind(row: RowHistory) -> Table:
-    """What is behind each version, a line for each kind of thing; the lineage of rows only where they have it."""
+    """The inputs behind each version, a line for each kind of thing; the lineage of rows only where they have it."""
     values: dict[str, Callable[[RowVersion], Value]] = {
         "readers saw it": _seen,
         "run": lambda row: run_ref(row.version.claim.run_id),

@@ -48,7 +48,7 @@ _MOST_DAYS = 20
 
 
 def landed_page(landed: LandReport) -> Page:
-    """What became of files that were landed together."""
+    """The page on files that were landed together."""
     return page(
         "Landed",
         section("landed files", imports_table([each.record for each in landed.imports])),
@@ -74,7 +74,7 @@ def _refused(landed: LandReport) -> Iterator[str]:
 
 
 def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
-    """What a file lacks, what of it was rejected or left out."""
+    """A note on a file: what it lacks, and what of it was rejected or left out."""
     record, counts = landed.record, landed.record.counts
     if landed.puts_back:
         yield f"{record.name} was landed before as {record.import_id}; its landed file was lost or damaged: it is back."
@@ -123,7 +123,7 @@ def _rejected(
 
 
 def rejected_section(found: Sequence[RejectedRecords]) -> Section | None:
-    """What is not in the source days that a run builds or reads, because it was rejected."""
+    """The section on rejected records that are missing from the source days which a run builds or reads."""
     return section("Rejected records of the files behind these days", Items(items=tuple(map(rejected_line, found))))
 
 
@@ -174,7 +174,7 @@ def _built(landed: LandReport, load: RunReport) -> str:
 
 
 def _dates(of: LandReport | ExtractPreview | LocatedPeriod) -> str:
-    """What the partitions of a source are."""
+    """The noun for the partitions of a source."""
     return "dates" if of.has_dates else "UTC dates"
 
 
@@ -196,7 +196,8 @@ def imports_table(imports: Sequence[ImportRecord]) -> Table:
 
 
 def captured_table(captured: Sequence[CapturedSource]) -> Table:
-    """How far the captures of sources are, and from when on the retention may take what is behind them."""
+    """A table of the captures of sources: how far they are, and from when on the retention may remove what is behind
+    them."""
     rows = [
         (*last, each.records, each.captured_until, ago, each.expires_at)
         for each in captured
@@ -228,13 +229,13 @@ def import_state(record: ImportRecord) -> Toned:
 
 
 def nothing_to_load_page(found: NothingToLoad) -> Page:
-    """That a load had nothing to build."""
+    """The page of a load that had nothing to build."""
     said = f"no day of {found.source} is missing between its first and its last event; nothing was changed"
     return page("Load", Note(text=said))
 
 
 def again_page(preview: AgainPreview) -> Page:
-    """What landed files would give as their source is declared now."""
+    """The page on what landed files would give as their source is declared now."""
     rows = [
         (each.import_id, each.name, each.landed, each.landed_now, each.rejected, each.rejected_now, each.days)
         for each in preview.imports
@@ -251,7 +252,7 @@ def again_page(preview: AgainPreview) -> Page:
 
 
 def read_before_notes(read_before: Sequence[ReadBefore]) -> Iterator[Note]:
-    """That files were read by earlier declarations."""
+    """Notes that files were read by earlier declarations."""
     for each in read_before:
         many, some = count_of(len(each.imports), "landed file"), ", ".join(each.imports[:_MOST_DAYS])
         more = " and more" if len(each.imports) > _MOST_DAYS else ""
@@ -260,7 +261,7 @@ def read_before_notes(read_before: Sequence[ReadBefore]) -> Iterator[Note]:
 
 
 def extract_page(preview: ExtractPreview) -> Page:
-    """What a complete extract would bring and withdraw, by day, and some of the keys."""
+    """The page on what a complete extract would bring and withdraw, by day, and some of the keys."""
     found, effect = preview.withdrawn, preview.withdrawn.effect
     days = table(["day", "keys"], found.by_day.items(), numbers=["keys"], most=_MOST_DAYS)
     return page(

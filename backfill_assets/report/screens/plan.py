@@ -183,18 +183,18 @@ def set_plan_page(plan: SetPlan) -> Page:
 
 
 def _shown_words(run: Manifest) -> str:
-    """Of which table the report of a run of a set shows rows that were asked for."""
+    """A note on the table whose requested rows the report of a run of a set shows."""
     return f"the rows of {count_of(run.shown.count, 'key')} of {run.table}" if run.shown else ""
 
 
 def by_order_notes(manifest: Manifest, *, title: str = "") -> Sequence[Note]:
-    """What of its rows depends on the order in which Spark takes rows."""
+    """Notes on values of its rows that depend on the order in which Spark takes rows."""
     found = [*undetermined_words(manifest.safeguards), *map(inexact_words, manifest.inexact)]
     return [Note(text=f"{title}{each}.", tone=Tone.ATTENTION) for each in found]
 
 
 def _same_as(set_id: str, other: str | None) -> Sequence[Note]:
-    """That an open set does the same, which is gone on with."""
+    """A note that an open set does the same and is continued."""
     if other is None:
         return ()
     same = f"The open set {other} does the same, from the same inputs, code and references; continue with that one: "
@@ -203,7 +203,7 @@ def _same_as(set_id: str, other: str | None) -> Sequence[Note]:
 
 
 def nothing_planned_page(plan: NothingPlanned) -> Page:
-    """That nothing has to be rebuilt, and what could be."""
+    """The page of a plan with nothing to rebuild, and what could be."""
     nothing = "nothing has to be rebuilt"
     if plan.asked_partitions:
         nothing = f"nothing is planned: {_part_of(0, plan.asked_partitions)}"
@@ -219,7 +219,7 @@ def nothing_planned_page(plan: NothingPlanned) -> Page:
 
 
 def _in_scope(plan: PlanDocument) -> int | None:
-    """How many accepted rows a pilot may change; None of other plans."""
+    """The number of accepted rows that a pilot may change; None for other plans."""
     scope, named = plan.plan.manifest.change.scope, plan.scope_rows
     if scope is None or named is None:
         return None
@@ -232,7 +232,7 @@ def _replaced(run: Plan, in_scope: int | None) -> str:
 
 
 def _kept(manifest: Manifest) -> str | None:
-    """Of an expiry, which snapshots stay, and why."""
+    """A line on the snapshots that stay after an expiry, and why."""
     if not isinstance(manifest.change, Expire):
         return None
     rest = stays(manifest)
@@ -252,7 +252,7 @@ def _brings(brings: Sequence[BroughtAlong]) -> tuple[Note, ...]:
 
 
 def _no_rows(named_rows: int | None, scope: Scope | None) -> Note | None:
-    """That a pilot names what no row has, which may be mistyped."""
+    """A warning that a pilot names values that no row has, which may be mistyped."""
     if scope is None or named_rows != 0:
         return None
     named = replace(scope, is_rest=False)
@@ -264,7 +264,7 @@ def _no_rows(named_rows: int | None, scope: Scope | None) -> Note | None:
 
 
 def _above_limit(plans: Iterable[Plan]) -> Iterable[Note]:
-    """What is expected to be stopped by its own limit."""
+    """A warning of what is expected to be stopped by its own limit."""
     for plan in plans:
         most, expected = plan.manifest.limits.max_rows, plan.estimate.total_rows
         if most is not None and expected > most:
@@ -296,7 +296,7 @@ def _expected(expected: Estimate) -> str:
 
 
 def cost_line(cost: Cost | None, unmeasured: Sequence[str]) -> str:
-    """What runs are expected to cost; nothing of those that compute nothing."""
+    """A line on the expected cost of runs; nothing for those that compute nothing."""
     if cost is not None:
         return f"about {cost_words(cost)}"
     return f"not known, because no run of {', '.join(unmeasured)} has ended its gates" if unmeasured else ""
@@ -326,7 +326,7 @@ def _limits(limits: Limits) -> str:
 
 
 def _stages(stages: Sequence[Stage]) -> Section | None:
-    """What will be done, in order; of many chunks the first and the last."""
+    """The stages in order; of many chunks the first and the last."""
     listed = Items(items=tuple(map(stage_words, stages)), numbered=True, most=_MOST_STAGES)
     return section("Stages", listed)
 
@@ -379,12 +379,12 @@ def _left_out(left_out: Sequence[LeftOutDocument]) -> Section | None:
 
 
 def left_out_line(left: LeftOutDocument) -> Words:
-    """What is not built, why, and what builds it as well."""
+    """A line on what is not built, why, and what builds it as well."""
     return words(f"{left.some}: {why_left_out(left.some)}. To include it: ", left.include)
 
 
 def _part_of(planned: int, asked_for: int) -> str:
-    """How much of what was asked for is planned."""
+    """The share of the request that is planned."""
     noun = count_of(asked_for, "partition")
     return f"all of {noun} asked for" if planned == asked_for else f"{planned:,} of {noun} asked for"
 

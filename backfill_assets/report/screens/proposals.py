@@ -1,4 +1,4 @@
-"""What was proposed because sources changed behind published output, and what was not."""
+"""Pages on proposals: what was proposed because sources changed behind published output, and what was not."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from backfill_assets.report.words.waiting import open_proposal_words
 
 
 def propose_page(report: ProposeReport) -> Page:
-    """What became of the changed days."""
+    """The page on the outcome of changed days."""
     return page("Proposals", Items(items=propose_lines(report)))
 
 
 def propose_lines(report: ProposeReport) -> tuple[Value, ...]:
-    """The same line by line, for the text of a tick."""
+    """The outcome of proposals line by line, for the text of a tick."""
     return tuple(_lines(report)) or ("nothing to propose: no source has changed behind published output",)
 
 

@@ -29,7 +29,7 @@ from backfill_assets.report.values import text_of
 
 
 def published_page(document: PublicationDocument) -> Page:
-    """What a command that publishes answers."""
+    """The page of a command that publishes."""
     equal = Note(text="Nothing to publish: its rows equal the accepted ones.")
     listed = section("Publications", publications_table([document]))
     return page(
@@ -41,7 +41,7 @@ def published_page(document: PublicationDocument) -> Page:
 
 
 def rolled_back_page(document: RollbackDocument) -> Page:
-    """What a command that rolls back answers."""
+    """The page of a command that rolls back."""
     undone = [*document.dependents, document.publication]
     return page("Rolled back", section("Publications", publications_table(undone)))
 
@@ -116,7 +116,7 @@ def publications_table(publications: Sequence[PublicationDocument], *, of_one_ta
 
 
 def _action(publication: PublicationDocument) -> Value:
-    """What it did, and what has become of it where that is not what its action says."""
+    """The action of a publication, and its outcome where that differs from the action."""
     made = publication.header
     is_verified = made.action is Action.PUBLISH and publication.extent.changes_nothing
     action = "VERIFY" if is_verified else str(made.action)

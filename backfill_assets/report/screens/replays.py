@@ -25,12 +25,12 @@ _READ: Mapping[str, str] = {
 
 
 def plan_page(plan: ReplayPlan) -> Page:
-    """What is sent where, before anything is."""
+    """The page on a planned replay: what is sent where."""
     return page("Replay", facts(*_facts(plan)), not_known_section(_unknown(plan)))
 
 
 def replayed_page(report: ReplayReport) -> Page:
-    """What was sent."""
+    """The page on what was sent."""
     if report.waits:
         return page(
             "Replay",
@@ -81,7 +81,7 @@ def replay_page(record: ReplayRecord) -> Page:
 
 
 def closed_page(closed: ReplayClosed) -> Page:
-    """That a replay was ended."""
+    """The page of a replay that was ended."""
     record = closed.record
     what = "deleted" if closed.deleted else "left as it is: it was not created by the replay, or is gone"
     return page(

@@ -109,7 +109,7 @@ def _warnings(found: RunReport) -> tuple[str, ...]:
 
 
 def _loosened(found: RunReport) -> Iterable[Demand]:
-    """What is declared more loosely than was last agreed to, while that is to be decided."""
+    """The terms that are declared more loosely than was last agreed to, while that is to be decided."""
     if found.run.record.state not in _DECIDED:
         yield from (each.demand for each in found.plan if isinstance(each, Agree) and each.demand.loosened)
 
@@ -139,17 +139,17 @@ def _headline(found: RunReport, warnings: Sequence[str]) -> str:
 
 
 def changes_nothing(found: RunReport) -> bool:
-    """Whether it waits for publication, and readers would see what they see now."""
+    """True if it waits for publication, and readers would see what they see now."""
     return found.run.record.state is RunState.PASSED and found.totals is not None and not found.swapped
 
 
 def all_change_nothing(report: SetReport) -> bool:
-    """Whether a set waits for publication, and readers would see what they see now."""
+    """True if a set waits for publication, and readers would see what they see now."""
     return report.set.record.state is SetState.PENDING and all(map(changes_nothing, report.reports))
 
 
 def _share(found: RunReport) -> str:
-    """What part of the accepted rows is concerned, for a headline; nothing where there are none."""
+    """The share of the accepted rows that is concerned, for a headline; nothing where there are none."""
     share = share_of_accepted(found.restated.moves) if found.restated else None
     if not share:
         return ""
@@ -159,7 +159,7 @@ def _share(found: RunReport) -> str:
 
 
 def share_of_accepted(moves: Moves) -> str | None:
-    """How many of the accepted rows change or disappear, in percent; None where there are no accepted rows."""
+    """The percentage of accepted rows that change or disappear; None where there are no accepted rows."""
     if not moves.accepted_rows:
         return None
     gone = moves.changed + moves.removed
@@ -215,7 +215,7 @@ def _why(found: RunReport) -> str:
 
 
 def _rows_come_from(found: RunReport) -> str:
-    """What has computed the new rows, and in place of which; of an expiry, which snapshots stay."""
+    """The origin of the new rows, and what they replace; for an expiry, which snapshots stay."""
     manifest = found.run.manifest
     if isinstance(manifest.change, Expire):
         return f"Its table keeps {stays(manifest)}: {keep_words(manifest.change.keep)}"
@@ -237,7 +237,7 @@ def _by_how_much(found: RunReport) -> str:
 
 
 def _moves_of(found: RunReport | TableTotals, *, is_past: bool) -> str:
-    """How rows differ, of partitions that had accepted rows and of new ones."""
+    """The differences of rows, for partitions that had accepted rows and for new ones."""
     parts = []
     if found.restated:
         parts.append(f"restated, {found.restated.partitions}: {moves_in_words(found.restated.moves, is_past=is_past)}")
@@ -247,7 +247,7 @@ def _moves_of(found: RunReport | TableTotals, *, is_past: bool) -> str:
 
 
 def moves_in_words(moves: Moves, *, is_past: bool) -> str:
-    """How rows differ from the accepted ones, or from those that were accepted before."""
+    """The differences of rows from the accepted ones, or from those that were accepted before, in words."""
     share = share_of_accepted(moves)
     change, disappear, stay, are = _PAST if is_past else _PRESENT
     return (
@@ -323,14 +323,14 @@ def _on_yes(found: RunReport) -> str:
 
 
 def _failed_words(run: RunSummary, following: NextStep | None, said: str = "") -> str:
-    """That what failed cannot be published, and what moves it, or its set, on."""
+    """A note that what failed cannot be published, with the step that moves the run, or its set, on."""
     why = (run.record.note or MEANING[run.record.state]).removesuffix(".")
     todo = f" Next: {words_of(following)}" if following else ""
     return f"It cannot be published: {said}{why}.{todo}"
 
 
 def _none_depends(waiting: str) -> str:
-    """That nothing published depends on a run, with the dependents that have no rows yet."""
+    """A note that nothing published depends on a run, with the dependents that have no rows yet."""
     if not waiting:
         return " No other table depends on it."
     return f" Nothing published depends on it yet; {waiting}, follows where its inputs are complete."
@@ -375,7 +375,7 @@ def review_of_set(report: SetReport) -> Review:
 
 
 def _is_in_part(found: SetDocument) -> bool:
-    """Whether some of its phases were cancelled, so that its totals say more than what has changed."""
+    """True if some of its phases were cancelled, so that its totals say more than what has changed."""
     return RunState.CANCELLED in found.states
 
 
@@ -406,7 +406,7 @@ def _headline_of_set(report: SetReport, warnings: Sequence[str]) -> str:
 
 
 def _shares(tables: Sequence[TableTotals], rows: str, verb: str) -> str:
-    """What part of the accepted rows of each table is concerned, for a headline."""
+    """The share of each table's accepted rows that is concerned, for a headline."""
     shares = [(table.table, share_of_accepted(table.restated.moves)) for table in tables if table.restated]
     words = [f"{share} of {table}" for table, share in shares if share]
     return f"; of the {rows}, {' and '.join(words)} {verb}" if words else ""

@@ -119,7 +119,7 @@ def run_page(report: RunReport, now: datetime | None = None) -> Page:
 
 
 def _named(report: RunReport) -> str:
-    """What a run changes: its table, its partitions, and the release that computes them."""
+    """The change of a run: its table, its partitions, and the release that computes them."""
     run = report.run
     by = WORDS[type(run.manifest.change)].computed_by.format(release=run.manifest.transform_version)
     return f"{run.record.table} {text_of(partitions_of(run))}, {by}"
@@ -185,7 +185,7 @@ def _of_one_run(report: RunReport, review: Review) -> tuple[Block, ...]:
 
 
 def _decision(found: RunSummary | SetDocument) -> Steps | None:
-    """What moves a run or a set on and, where that is a yes, what is typed for a no."""
+    """The command that moves a run or a set on and, where that is a yes, the one for a no."""
     if found.next_step is None:
         return None
     match found:
@@ -213,7 +213,8 @@ def _review(review: Review, level: Level, decision: Steps | None) -> Iterable[Bl
 
 
 def _details(report: RunReport) -> Sequence[Block | None]:
-    """What restates its borders too, what moves, what depends on it, what was checked, the rows, and the rest."""
+    """The details: what restates its borders too, what moves, what depends on it, what was checked, the rows, and
+    the rest."""
     moments = [(moment.at, moment.by, moment.what, moment.note) for moment in report.timeline]
     figures: list[Block | None] = []
     rows: list[Block | None] = []
@@ -281,7 +282,7 @@ def _totals_by_table(report: SetReport) -> Table:
 
 
 def _rows_that_move(report: RunReport) -> Iterable[Block | None]:
-    """How many rows differ, by time and by column: drawn beside each other, with the numbers below."""
+    """The number of differing rows, by time and by column: drawn beside each other, with the numbers below."""
     grain, changed = report.run.manifest.output.grain, report.changed_columns
     yield from beside(moves_figure(grain, report.partitions), columns_figure(changed))
     yield from _partitions(report)
@@ -409,7 +410,7 @@ def _reach(report: RunReport) -> Section | None:
 
 
 def _seen_together(report: RunReport) -> Note | None:
-    """How figures of dependents are seen before anybody approves; None where nothing waits for that."""
+    """The way to see figures of dependents before anybody approves; None where nothing waits for that."""
     run = report.run
     waits = run.record.state is RunState.PASSED and run.record.approval is ApprovalState.DRAFT
     if not report.dependents or not waits or run.manifest.member_of or run.manifest.mode in NEVER_PUBLISHED:
@@ -441,7 +442,7 @@ def _origin(report: RunReport) -> Facts:
 
 
 def _spent(costs: Iterable[CostDocument]) -> str | None:
-    """What the runs of which something was computed have cost together; None where nothing was."""
+    """The total cost of those runs of which something was computed; None where nothing was."""
     computed = [cost for cost in costs if cost.chunks]
     if not computed:
         return None
@@ -537,7 +538,7 @@ def before_and_after(before: Number, after: Number) -> Value:
 
 
 def change_in_words(before: Number, after: Number) -> str:
-    """How far a measure moved, in its own unit and in percent."""
+    """The move of a measure, in its own unit and in percent."""
     was, now = Decimal(str(before)), Decimal(str(after))
     if was == now or (was.is_nan() and now.is_nan()):
         return "same"

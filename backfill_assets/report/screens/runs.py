@@ -115,12 +115,12 @@ def run_facts(
 
 
 def finding_text(gate: GateSummary) -> str:
-    """What a gate that failed has found, in a line and without values of rows."""
+    """The finding of a failed gate, in a line and without values of rows."""
     return f"{gate.gate}: {gate.outcome}, first {gate.first_failure}"
 
 
 def approval(found: RunSummary | SetDocument) -> str:
-    """Whether a run or a set in a list is agreed to, in a word or two."""
+    """The approval state of a run or a set in a list, in a word or two."""
     approved = found.record.approval is ApprovalState.APPROVED if isinstance(found, RunSummary) else found.approved_by
     if approved:
         return ApprovalState.APPROVED
@@ -148,12 +148,12 @@ def _declared_empty(run: RunSummary) -> str | None:
 
 
 def run_summary_page(run: RunSummary) -> Page:
-    """What a command that acts on a run answers."""
+    """The page of a command that acts on a run."""
     return page(words("Run ", run_ref(run.record.run_id)), run_facts(run, following=True))
 
 
 def mode_text(mode: Mode) -> str | None:
-    """What a mode keeps a run from; None for those that are published."""
+    """A text on what a mode keeps a run from; None for those that are published."""
     return _SPECIAL_MODES.get(mode)
 
 
@@ -164,7 +164,7 @@ def run_ids(ids: Sequence[str]) -> str:
 
 
 def _approval(run: RunSummary, grounds: ApprovalGrounds | None) -> Value:
-    """Who approved, and in which groups that person may."""
+    """The approver, and the groups by which that person may approve."""
     if run.record.state is RunState.VERIFIED:
         return _NOT_NEEDED
     if run.withdrawn:
@@ -179,14 +179,14 @@ def _approval(run: RunSummary, grounds: ApprovalGrounds | None) -> Value:
 
 
 def _of_the_plan(runs: Collection[RunRecord]) -> str:
-    """What an approval is of, where it is older than the results of a run."""
+    """A note on the plan that was approved, where the approval is older than the results of a run."""
     if any(each.state in NOT_MEASURED for each in runs):
         return _OF_THE_PLAN
     return _BEFORE_RESULTS if any(map(_is_agreed_before_results, runs)) else ""
 
 
 def _is_agreed_before_results(run: RunRecord) -> bool:
-    """Whether a person agreed before the gates measured what waits to be published; a policy agrees to no results."""
+    """True if a person agreed before the gates measured what waits to be published; a policy agrees to no results."""
     if run.state not in (RunState.PASSED, RunState.BLOCKED) or run.approved_at is None:
         return False
     return run.approved_at < run.updated_at and not (run.approved_by or "").startswith(POLICY)
@@ -229,7 +229,7 @@ def _approval_of_set(found: SetDocument) -> str:
 
 
 def progress_words(found: SetDocument) -> str:
-    """How many runs of a set are staged, have passed, are published, and were rolled back."""
+    """The number of runs of a set that are staged, have passed, are published, and were rolled back."""
     states, reached = found.states, [each.reached for each in found.runs]
     staged = sum(each not in NOT_STAGED for each in reached)
     passed = sum(each in _PASSED for each in reached)
@@ -240,7 +240,7 @@ def progress_words(found: SetDocument) -> str:
 
 
 def set_summary_page(found: SetDocument) -> Page:
-    """What a command that acts on a set answers: how far it is, run by run."""
+    """The page of a command that acts on a set: its progress, run by run."""
     return page(
         words("Set ", set_ref(found.record.set_id, found.record.manifest.name)),
         *changed_reference_notes(found.changed_references),
@@ -251,7 +251,7 @@ def set_summary_page(found: SetDocument) -> Page:
 
 
 def changed_reference_notes(found: Iterable[ChangedReference]) -> Sequence[Note]:
-    """That references have changed since runs were planned with them."""
+    """Notes that references have changed since runs were planned with them."""
     return [Note(text=as_sentence(changed_reference_words(each)), tone=Tone.ATTENTION) for each in found]
 
 
@@ -299,7 +299,7 @@ def set_runs(found: SetDocument) -> Section | None:
 
 
 def problem_notes(problems: Sequence[Problem]) -> tuple[Note, ...]:
-    """What could not be processed, why, and what to do about it."""
+    """Notes on what could not be processed, why, and what to do about it."""
     found = ((str(each), each.error.next_step) for each in problems)
     return tuple(
         Note(text=words(what, " Next: ", following) if following else what, tone=Tone.BAD) for what, following in found

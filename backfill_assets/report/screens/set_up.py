@@ -1,4 +1,4 @@
-"""What was set up: the Spark server that stays, also as `status` shows it, and a new project."""
+"""Pages on what was set up: the Spark server that stays, also as `status` shows it, and a new project."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from backfill_assets.report.server import UNFIT, ServerDocument, ServerDown, Ser
 
 
 def up_page(up: ServerUp) -> Page:
-    """That commands of the home compute there from now on."""
+    """The page that commands of the home compute there from now on."""
     how = "running already: commands of this home use it until "
     if up.is_new:
         how = f"started in {up.start_s:,.0f} s and warmed up in {up.warm_up_s:,.0f} s: commands of this home that "
@@ -22,7 +22,7 @@ def up_page(up: ServerUp) -> Page:
 
 
 def down_page(down: ServerDown) -> Page:
-    """That the server has ended, or why nothing was ended."""
+    """The page that the server has ended, or why nothing was ended."""
     return page("Spark server", Note(text=_down_words(down.server)))
 
 

@@ -171,7 +171,7 @@ def act_page(document: ActDocument) -> Page:
 
 
 def words_of(act: ActRecord) -> str:
-    """What an act has changed."""
+    """The words for what an act has changed."""
     named = {"name": act.name, "table": act.table, "from_table": act.from_table}
     if act.undone_at is not None:
         return _UNDONE.format(**named)

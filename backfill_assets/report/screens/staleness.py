@@ -1,4 +1,4 @@
-"""What is stale and why, and what would have to be restated to follow the declaration."""
+"""Pages on staleness: what is stale and why, and what would have to be restated to follow the declaration."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _READ = {True: "as they are", False: "have to be built again"}
 
 
 def stale_note(table: str, reasons: Iterable[Reason]) -> Note | None:
-    """That what is shown does not follow from the present any more; None where it does."""
+    """A note that the shown rows no longer follow from the present inputs; None where they do."""
     why = "; ".join(stale_words(table, each) for each in reasons)
     return Note(text=f"Stale: {why}.", tone=Tone.ATTENTION) if why else None
 
 
 def stale_page(document: StaleDocument) -> Page:
-    """What is stale, by ranges, and what to do about it."""
+    """The page on stale partitions, by ranges, and what to do about them."""
     tables = document.tables
     fresh = [each.table for each in tables if not each.ranges and each.accepted]
     never = [each.table for each in tables if not each.ranges and not each.accepted]

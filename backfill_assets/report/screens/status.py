@@ -41,7 +41,7 @@ _STALENESS = Note(
 
 
 def status_page(status: StatusDocument) -> Page:
-    """What there is, what waits, and for whom."""
+    """The status page: what there is, what waits, and for whom."""
     accepted = [(table_ref(each.table), each.accepted, each.accepted_rows) for each in status.tables]
     return page(
         "Status",
@@ -82,7 +82,7 @@ def status_page(status: StatusDocument) -> Page:
 
 
 def work_section(found: Sequence[WorkInProgress]) -> Section | Note:
-    """What processes are working on now."""
+    """The section on what processes are working on now."""
     rows = [
         (
             each.work,
@@ -126,7 +126,7 @@ def _sets(sets: Sequence[SetDocument]) -> Table:
 
 
 def _next(status: StatusDocument) -> Iterable[NextStep]:
-    """What takes runs and sets on, each step once; a run of a set is taken on by its set."""
+    """The next steps of runs and sets, each once; a run of a set is taken on by its set."""
     steps = [
         *(each.next_step for each in status.sets if each.record.state in OPEN_SETS),
         *(

@@ -78,7 +78,7 @@ def doctor_page(report: DoctorReport) -> Page:
 
 
 def audit_page(audit: AuditReport) -> Page:
-    """What was looked at, the account of every source, and whether everything agrees."""
+    """The page of an audit: what was looked at, the account of every source, and whether everything agrees."""
     agrees = Note(text="everything agrees", tone=Tone.GOOD) if audit.agrees else None
     return page(
         "Audit",
@@ -107,7 +107,7 @@ def _account(found: SourceAccount) -> str:
 
 
 def reproduction_page(found: ReproductionReport) -> Page:
-    """Whether a published run follows from its manifest, and where not."""
+    """The page on reproduction: does a published run follow from its manifest, and where not."""
     checked = f"{found.partitions} of {found.of_partitions:,} in the run; {count_of(found.rows, 'row')}"
     identical = Note(text="identical: every partition has exactly the rows that were published", tone=Tone.GOOD)
     behind = [
@@ -144,7 +144,7 @@ def _differences(differences: Iterable[Difference]) -> Table:
 
 
 def _other_versions(versions: ReproductionVersions) -> str:
-    """What is not as it was recorded when the run was staged."""
+    """The versions that differ from those recorded when the run was staged."""
     recorded, present = versions.recorded, versions.present
     names = sorted(name for name in recorded.keys() | present.keys() if recorded.get(name) != present.get(name))
     return ", ".join(f"{name} {recorded.get(name)}, now {present.get(name)}" for name in names)
@@ -157,7 +157,7 @@ def _columns(difference: Difference) -> str:
 
 
 def vacuum_page(vacuum: VacuumDocument) -> Page:
-    """What was removed or would be, what stays, and why."""
+    """The page on what was removed or would be, what stays, and why."""
     lake = vacuum.lake
     verb = "would go" if lake.dry_run else "removed"
     rollback, reproduction = count_of(lake.rollback_days, "day"), count_of(lake.reproduction_days, "day")

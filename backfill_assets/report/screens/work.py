@@ -1,4 +1,4 @@
-"""What became of work: follow-ups, recoveries, freezes, what sensors have given up, and erased samples."""
+"""Pages on the outcome of work: follow-ups, recoveries, freezes, work that sensors abandoned, and erased samples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from backfill_assets.report.stuck import ClearedDocument
 
 
 def follow_page(report: FollowReport) -> Page:
-    """What became of everything that publications asked for."""
+    """The page on the outcome of everything that publications asked for."""
     lines = (
         *map(_followed, report.followed),
         *(f"{each.table}: {each.run_id} is under way in another process" for each in report.elsewhere),
@@ -35,7 +35,7 @@ def _followed(run: FollowedRun) -> Value:
 
 
 def _waiting(publication: WaitingPublication) -> Iterator[str]:
-    """What cannot follow yet; the publication that completes its inputs asks for it again."""
+    """A note on what cannot follow yet; the publication that completes its inputs asks for it again."""
     if publication.set_id:
         yield f"what depends on {publication.table} follows when set {publication.set_id} is done"
     for wanted in publication.dependents:
@@ -53,13 +53,13 @@ def _waiting(publication: WaitingPublication) -> Iterator[str]:
 
 
 def cancelled_page(cancelled: FollowCancellation) -> Page:
-    """That nothing follows a publication."""
+    """The page that nothing follows a publication."""
     text = f"the dependents of {cancelled.publication_id} stay as they are"
     return page("Follow-ups", Note(text=text))
 
 
 def cleared_page(cleared: ClearedDocument) -> Page:
-    """That sensors try something again."""
+    """The page that sensors try something again."""
     return page("Cleared", Items(items=tuple(_cleared(cleared.subject, sensor) for sensor in cleared.sensors)))
 
 
@@ -70,13 +70,13 @@ def _cleared(subject: str, sensor: Sensor) -> str:
 
 
 def recovered_page(report: RecoveryReport) -> Page:
-    """What was left unfinished, its outcome, and what to do next."""
+    """The page on recovery: what was left unfinished, its outcome, and what to do next."""
     nothing = None if report.recovered else Note(text="nothing was left unfinished")
     return page("Recovery", nothing, Items(items=tuple(map(_recovered, report.recovered))))
 
 
 def erased_page(erased: ErasedSamples) -> Page:
-    """That the values of rows were deleted."""
+    """The page that the values of rows were deleted."""
     text = f"{count_of(erased.erased, 'sample')} of {erased.run_id or erased.set_id} erased"
     return page("Erased", Note(text=text))
 
@@ -87,16 +87,16 @@ def _recovered(work: RecoveredWork) -> Value:
 
 
 def frozen_section(found: Iterable[FreezeDocument]) -> Section | None:
-    """What is frozen, what waits for it, and what ends it; nothing when nothing is."""
+    """The section on what is frozen, what waits for it, and what ends it; nothing when nothing is."""
     return section("Frozen", Items(items=tuple(map(frozen_line, found))))
 
 
 def freeze_page(frozen: FreezeDocument) -> Page:
-    """That partitions are frozen."""
+    """The page of a new freeze."""
     return page("Frozen", Items(items=(frozen_line(frozen),)))
 
 
 def unfrozen_page(ended: Unfrozen) -> Page:
-    """That a freeze has ended."""
+    """The page of a freeze that has ended."""
     text = f"{ended.freeze.freeze_id} was ended by {ended.ended_by}; it was: {frozen_words(ended.freeze)}"
     return page("Frozen no longer", Note(text=text), next_steps(ended.next_step))

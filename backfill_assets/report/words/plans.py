@@ -50,7 +50,7 @@ def basis_words(estimate: Estimate) -> str:
 
 
 def inexact_words(found: InexactSum) -> str:
-    """What adds floating-point numbers, and what to add in their place."""
+    """The words for what adds floating-point numbers, and what to add in their place."""
     return (
         f"{found.file}, line {found.line}: {found.function} of {', '.join(found.columns)} adds floating-point numbers, "
         f"whose last digits depend on the order of the rows: declare decimal(18,6), or cast to it before adding"
@@ -58,7 +58,7 @@ def inexact_words(found: InexactSum) -> str:
 
 
 def added_doubles_words(found: AddedDoubles) -> str:
-    """What Spark's plan shows of an addition of floating-point numbers."""
+    """The words for an addition of floating-point numbers in Spark's plan."""
     return (
         f"{found.column} is a {found.name} of floating-point numbers, whose last digits depend on the order of the "
         f"rows: declare decimal(18,6), or cast to it before adding"
@@ -66,7 +66,7 @@ def added_doubles_words(found: AddedDoubles) -> str:
 
 
 def undetermined_words(safeguards: Iterable[Safeguard]) -> Iterator[str]:
-    """What an author declares as harmless of rows that depend on an order that nothing decides."""
+    """The words for what an author declares as harmless in rows that depend on an order that nothing decides."""
     for each in safeguards:
         if each.name.startswith(UNDETERMINED):
             what = each.name.removeprefix(UNDETERMINED)
@@ -74,13 +74,13 @@ def undetermined_words(safeguards: Iterable[Safeguard]) -> Iterator[str]:
 
 
 def keep_words(keep: Kept) -> str:
-    """Which snapshots of a table stay."""
+    """The words for the snapshots of a table that stay."""
     days = count_of(keep.days, "day")
     return f"those of {days} before the newest one, and the last one of each {keep.then} before that"
 
 
 def publish_words(manifest: Manifest) -> str:
-    """What the publication of a run does to partitions."""
+    """The words for what the publication of a run does to partitions."""
     match manifest.change:
         case Replace(version_of=VersionOf(table=of)):
             return f"whole partitions of this version of {of}, beside it"
@@ -112,7 +112,7 @@ def kept_words(change: AnyChange) -> str:
 
 
 def columns_words(changes: Sequence[ColumnChange]) -> str:
-    """How the columns that readers see change; empty where they stay."""
+    """The words for changes of the columns that readers see; empty where they stay."""
     added = [f"{each.column} ({each.becomes})" for each in changes if each.was is None]
     gone = [each.column for each in changes if each.becomes is None]
     parts = [f"adds {', '.join(added)}"] if added else []
@@ -121,7 +121,7 @@ def columns_words(changes: Sequence[ColumnChange]) -> str:
 
 
 def changed_words(manifest: Manifest) -> tuple[str, ...]:
-    """What has changed since the accepted rows of a run's partitions were computed, cause by cause.
+    """The words for what changed since the accepted rows of a run's partitions were computed, cause by cause.
 
     What is to be done about changed code is said where it is named with its partitions (`brought_along_words`).
     """
@@ -129,13 +129,13 @@ def changed_words(manifest: Manifest) -> tuple[str, ...]:
 
 
 def changed_by_table(manifests: Iterable[Manifest]) -> tuple[str, ...]:
-    """The same of the runs of a set, table by table."""
+    """The words for changes of the runs of a set, table by table."""
     found = grouped((manifest.table, reason) for manifest in manifests for reason in manifest.changed)
     return tuple(f"{table}: {because_words(table, each)}" for table, some in found.items() for each in together(some))
 
 
 def columns_left_words(changes: Sequence[ColumnChange]) -> str:
-    """What a rollback leaves of changed columns: a table never loses one."""
+    """The words for changed columns that a rollback leaves: a table never loses one."""
     added = ", ".join(each.column for each in changes if each.was is None)
     return f"the rollback left the columns so{f', with null for {added} in the earlier rows' if added else ''}"
 
@@ -147,7 +147,7 @@ def _other_type(change: ColumnChange) -> str:
 
 
 def alternative_words(found: Alternative) -> NextStep:
-    """What could be done instead of a plan, and what that costs."""
+    """The words for an alternative to a plan, and its cost."""
     said = _alternative(found)
     return step(f"{said}: ", found.next_step) if found.next_step else step(said)
 
@@ -192,7 +192,7 @@ def tolerated_words(found: Tolerance) -> str:
 
 
 def brought_along_words(found: BroughtAlong) -> str:
-    """Which newer release, other reference or changed code a run brings."""
+    """The words for a newer release, another reference or changed code that a run brings along."""
     if found.what == CODE:
         other = f"the code of {found.table} {found.now} is not what computed {found.partitions} under this version"
         return f"{other}: {NEW_VERSION}"
@@ -209,13 +209,13 @@ def goes_back_words(found: LaterRelease) -> str:
 
 
 def known_rows_gone_words(found: KnownRowsGone) -> str:
-    """Which golden rows are gone or changed, as a sentence."""
+    """The sentence that golden rows are gone or changed."""
     more = [f"{found.others:,} more"] if found.others else []
     return f"Gone or changed in {found.reference}: {'; '.join([*map(key_text, found.keys), *more])}."
 
 
 def moved_on_words(found: TablePartitions) -> str:
-    """Which input has changed since a run was planned."""
+    """The words for an input that has changed since a run was planned."""
     partitions = str(found).removeprefix(f"{found.table} ")
     return (
         f"the input {found.table} has changed since this run was planned ({partitions}), and the run has not read "
@@ -224,7 +224,8 @@ def moved_on_words(found: TablePartitions) -> str:
 
 
 def left_behind_words(found: LeftBehind) -> str:
-    """Which partitions keep another release on the border of a run, and what reads both sides of it."""
+    """The words for the partitions that keep another release on the border of a run, and what reads both sides of
+    it."""
     both = (
         f", and what reads days of both mixes the releases: {'; '.join(map(str, found.mixed))}" if found.mixed else ""
     )
@@ -236,7 +237,7 @@ def left_behind_words(found: LeftBehind) -> str:
 
 
 def no_rows_words(scope: str) -> str:
-    """That a pilot has measured nothing, because it names rows that are not there."""
+    """The sentence that a pilot has measured nothing, because it names rows that are not there."""
     return f"No row of these partitions is of {scope}, so that nothing was measured: look whether it is mistyped."
 
 
@@ -262,11 +263,11 @@ def references_described(references: Sequence[PinnedReference]) -> str | None:
 
 
 def duration_words(seconds: int) -> str:
-    """How long something is held, in whole hours where it is."""
+    """The words for a duration, in whole hours where possible."""
     return count_of(seconds // 3600, "hour") if seconds % 3600 == 0 else count_of(seconds, "second")
 
 
 def phase_words(phases: Phases) -> str:
-    """How the phases of a set are published."""
+    """The words for how the phases of a set are published."""
     held = f", each {duration_words(phases.hold_s)} after the one before it" if phases.hold_s else ""
     return f"one after the other{held}; approved {'one by one' if phases.each else 'all at once'}"

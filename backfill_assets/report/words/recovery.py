@@ -12,7 +12,7 @@ from backfill_assets.upkeep.alignment import Behind, OutOfStep, WasSet, few
 
 
 def outcome_words(outcome: RecoveryOutcome) -> str:
-    """How recovered work ended, as what follows its name."""
+    """The words for how recovered work ended, following its name."""
     closed = f"{'was closed meanwhile' if outcome.by_others else 'closed'}, nothing has changed"
     swapped = f"had landed as version {outcome.version} of {outcome.table}"
     cause = outcome.cause.message if outcome.cause else ""
@@ -51,7 +51,7 @@ def outcome_words(outcome: RecoveryOutcome) -> str:
 
 
 def way_out_words(found: OutOfStep) -> str:
-    """What to do before a table is set to what the ledger holds, up to that command."""
+    """The words for what to do before a table is set to what the ledger holds, up to that command."""
     if found.behind is Behind.LEDGER:
         return (
             "restore a later backup of the ledger; if there is none, a person who may approve the table accepts the "
@@ -64,7 +64,7 @@ def way_out_words(found: OutOfStep) -> str:
 
 
 def set_words(done: WasSet) -> str:
-    """What was done to a table, as what follows its name."""
+    """The words for what was done to a table, following its name."""
     said = [f"is as the ledger holds it, as version {done.version}: {count_of(len(done.partitions), 'partition')} set"]
     if done.rewritten:
         said.append(f"{count_of(done.rewritten, 'row')} of lineage and gate results written again")
@@ -92,7 +92,7 @@ def lost_files_words(lost: Sequence[ImportRecord]) -> str:
 
 
 def set_words_next(done: WasSet) -> str:
-    """What is left to do, up to the audit."""
+    """The words for what is left to do, up to the audit."""
     said = []
     if done.gone:
         said.append(

@@ -32,7 +32,7 @@ NOTHING_THERE = "no input partition before or after it is accepted, so there is 
 
 
 def stage_words(stage: Stage) -> str:
-    """What a stage does."""
+    """The words for what a stage does."""
     match stage:
         case Compute():
             read = "; ".join(f"{reads.table} {describe(reads.grain, reads.partitions)}" for reads in stage.reads)
@@ -78,7 +78,7 @@ def stage_words(stage: Stage) -> str:
 
 
 def published_words(manifest: Manifest, swapped: Iterable[date]) -> str:
-    """What has become of the partitions of a published run, of which these were swapped."""
+    """The words for the outcome of a published run's partitions, of which these were swapped."""
     grain, new = manifest.grain, set(swapped)
     if not new:
         return f"published {describe(grain, manifest.partitions)}: equal to what readers see, so nothing was swapped"
@@ -89,7 +89,7 @@ def published_words(manifest: Manifest, swapped: Iterable[date]) -> str:
 
 
 def proof_words(stage: Prove) -> str:
-    """What is computed again, and with which days."""
+    """The words for what is computed again, and with which days."""
     longer = [
         f"{describe(stage.grain, again.compared)}, once more with {more_days_words(again.more)}"
         for again in stage.ends
@@ -101,7 +101,8 @@ def proof_words(stage: Prove) -> str:
 
 
 def more_days_words(more: Sequence[MoreDays]) -> str:
-    """How many more days are read, input by input where they differ; empty where there are none."""
+    """The words for the number of additional days that are read, input by input where they differ; empty where there
+    are none."""
     if len({(each.back, each.ahead) for each in more}) == 1:
         return _sides(more[0])
     return ", and ".join(f"{_sides(each)} of {each.argument}" for each in more if _sides(each))
@@ -121,7 +122,7 @@ def window_words(window: AnyWindow) -> str:
 
 
 def policy_words(policy: Policy, planned: Sequence[Stage] = ()) -> str:
-    """Which runs of a table wait for a person, and of which groups.
+    """The words for which runs of a table wait for a person, and of which groups.
 
     Args:
         planned: The stages of a run, which may wait for a person all the same.
@@ -141,8 +142,8 @@ def _policy_words(policy: Policy) -> str:
 
 
 def waits_anyway(stages: Iterable[Stage], policies: Iterable[Policy]) -> str:
-    """That what is planned waits for a person where its policies wait for none, or were stricter when rows were last
-    agreed to, as the end of their words; empty where they say it themselves."""
+    """The words for why the plan waits for a person although its policies wait for none, or were stricter when rows
+    were last agreed to, as the end of their words; empty where they say it themselves."""
     demand = next((each.demand for each in stages if isinstance(each, Agree) and each.demand.policy is None), None)
     if demand is None:
         return ""

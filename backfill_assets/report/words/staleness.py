@@ -72,7 +72,8 @@ def _ranges_text(ranges: Sequence[DayRange]) -> str:
 
 
 def changed_reference_words(found: ChangedReference) -> str:
-    """Which reference has changed since a run was planned, and from which version its rows follow."""
+    """The words for a reference that has changed since a run was planned, and the version from which its rows
+    follow."""
     edited = " with other content" if found.was == found.now else ""
     return (
         f"the reference {found.name} has changed since {found.table} {found.partitions} was planned with version "

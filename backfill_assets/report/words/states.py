@@ -31,7 +31,7 @@ def expired_words(run_id: str) -> str:
 
 
 def meaning_of_run(run: RunHeader, *, brings_back: bool = False) -> str:
-    """What the state of a run means.
+    """The meaning of a run's state.
 
     Args:
         brings_back: Whether it is a repair whose rows are exactly those that were recorded.
@@ -44,7 +44,7 @@ def meaning_of_run(run: RunHeader, *, brings_back: bool = False) -> str:
 
 
 def meaning_of_set(state: SetState, runs: Iterable[RunState]) -> str:
-    """What the state of a set means, with how far its runs are."""
+    """The meaning of a set's state, with the progress of its runs."""
     states = set(runs)
     if state is SetState.PUBLISHED and RunState.CANCELLED in states:
         return _IN_PART

@@ -19,7 +19,7 @@ _WHY_OTHER_ROWS = "the window is too short, or the transform does not give the s
 
 
 def verdict_words(result: GateResult | Verdict) -> str:
-    """What a gate found in one partition."""
+    """The words for what a gate found in one partition."""
     seen = result.observed
     match result.finding:
         case Finding.COLUMNS:
@@ -219,12 +219,12 @@ def number_words(text: str) -> str:
 
 
 def said_of(results: Iterable[GateResult]) -> str:
-    """What is commented on: each verdict once."""
+    """The verdicts that are commented on, each once."""
     return "; ".join(dict.fromkeys(map(verdict_words, results)))
 
 
 def scope_of_proof(grain: Grain, results: Iterable[GateResult]) -> str:
-    """What a proof that holds compared, and what it did not.
+    """The words for what a proof that holds compared, and what it did not.
 
     Args:
         grain: The grain of the partitions.
