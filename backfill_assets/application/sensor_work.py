@@ -16,7 +16,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.publication.obstacles import Publishing, PublishingSet, obstacles, obstacles_of_set
+from backfill_assets.publication.obstacles import AWAITED, Publishing, PublishingSet, is_met, phase_not_held
 from backfill_assets.publication.stuck import still_stuck
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.stuck import ClearedDocument, stuck_document
@@ -46,7 +46,7 @@ def _runs(ws: Workspace, tx: ReadTransaction) -> list[str]:
     ]
     of_sets = tx.sets.ids_of_runs(waiting)
     found = tx.runs.named(run_id for run_id in waiting if run_id not in of_sets)
-    return [run.run_id for run in found if is_approved_by_a_person(run) and not _is_held(ws, tx, run)]
+    return [run.run_id for run in found if is_approved_by_a_person(run) and _is_ready(ws, tx, run)]
 
 
 def _sets(ws: Workspace, tx: ReadTransaction) -> list[str]:
@@ -54,14 +54,15 @@ def _sets(ws: Workspace, tx: ReadTransaction) -> list[str]:
     found = []
     for each in reversed(tx.sets.records(states=states, unreadable=lambda _set_id, _error: None)):
         asked = PublishingSet(ws=ws, tx=tx, record=each)
-        is_wanted = all(run.state is RunState.PASSED and is_approved_by_a_person(run) for run in asked.due)
-        if asked.due and is_wanted and not any(obstacles_of_set(asked, slow=False)):
+        passed = all(run.state is RunState.PASSED and is_approved_by_a_person(run) for run in asked.due)
+        is_held = phase_not_held.find(asked) is not None
+        if asked.due and passed and not is_held and all(_is_ready(ws, tx, run) for run in asked.due):
             found.append(asked.due[0].run_id if each.manifest.phases else each.set_id)
     return found
 
 
-def _is_held(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
-    return any(obstacles(Publishing(ws=ws, tx=tx, run=run), slow=False))
+def _is_ready(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
+    return is_met(Publishing(ws=ws, tx=tx, run=run), *AWAITED)
 
 
 LEASES = 2

@@ -4,8 +4,8 @@
 runs, after requirements of its own, before the first of them is published: what would stop a later table stops the set
 while nothing has changed. A requirement that is not met is an obstacle: the error that publication raises,
 and what ends it. `publish` raises the first one in the transaction that writes the intent, so that it still holds when
-the swap begins. Sensors publish what nothing stands in the way of, and what a person is advised to do next follows
-from the same list.
+the swap begins. Sensors wait for what ends without a change of the run, reviews warn of the rest, and what a person is
+advised to do next follows from the same list.
 
 Nothing is overwritten for a priority: when the other run is published, this one was compared with rows that are no
 longer accepted, and is planned again.
@@ -678,6 +678,18 @@ FOLLOWS_FROM_PRESENT: Requirements = (
     same_target,
     only_adds,
 )
+
+AWAITED: Requirements = (
+    of_published_mode,
+    *IN_ITS_TURN,
+    agreed,
+    read_as_staged,
+    no_other_under_way,
+    read_by_no_open_run,
+    table_free,
+)
+"""What sensors wait for. They try approved runs that something else stands in the way of, and give them up with the
+reason, so that `status` and alerts show that a person has to act."""
 
 OF_EQUAL_ROWS: Requirements = (still_asked, *FOLLOWS_FROM_PRESENT)
 """What is required of rows that are equal to the accepted ones: nothing is swapped, so that nobody has to agree."""
