@@ -126,8 +126,8 @@ def step_after_change(ws: Workspace) -> NextStep | None:
     return step("what depends on it is computed again by the sensor of a running Dagster, or by: ", do(Act.FOLLOW))
 
 
-def cancel_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: str) -> FollowCancellation:
+def dismiss_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: str) -> FollowCancellation:
     """Decides that dependents do not follow a publication; runs that followed it already are kept."""
     with ws.ledger.write() as tx:
-        tx.outbox.cancel(publication_id, by=by, reason=reason)
+        tx.outbox.dismiss(publication_id, by=by, reason=reason)
     return FollowCancellation(publication_id=publication_id, cancelled_by=by, reason=reason)

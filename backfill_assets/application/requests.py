@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.recorder import Acting
@@ -57,6 +57,8 @@ class Request(Generic[Document]):
         Refused: It is not done with its kind.
     """
 
+    can_be_cancelled: ClassVar[bool] = True
+
     def __init__(self, ws: Workspace, name: str) -> None:
         self.ws = ws
         self.name = name
@@ -84,6 +86,8 @@ class Request(Generic[Document]):
             reason: Why.
             leave: An owner accepts the difference that runs have found: the accepted rows count as up to date.
         """
+        if not self.can_be_cancelled:
+            raise NotDoneWith(name=self.name, deed="cancelled")
         with approvers_read(self.ws), self.ws.ledger.write() as tx:
             if leave and not self._runs(tx):
                 raise NotDoneWith(name=self.name, deed="declined for a difference that is accepted")
@@ -112,7 +116,9 @@ class Request(Generic[Document]):
 
 
 class CaptureOrReplay(Request[CaptureRecord | ReplayRecord]):
-    """A capture or a replay."""
+    """A capture, which ends with its period, or a replay, which is closed."""
+
+    can_be_cancelled = False
 
     def document(self) -> CaptureRecord | ReplayRecord:
         with self.ws.ledger.read() as tx:
@@ -121,10 +127,6 @@ class CaptureOrReplay(Request[CaptureRecord | ReplayRecord]):
     @property
     def _is_capture(self) -> bool:
         return AskedKind.of_id(self.name) is AskedKind.CAPTURE
-
-    def cancel(self, *, by: str, reason: str, leave: bool = False) -> CaptureRecord | ReplayRecord:
-        """Refused: a capture ends with its period, and a replay is closed."""
-        raise NotDoneWith(name=self.name, deed="cancelled")
 
 
 class Act(Request[ActDocument]):

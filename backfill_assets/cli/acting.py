@@ -186,7 +186,7 @@ def follow(
         why = given_reason(reason, by) if cancel else ""
         with opened(quiet=as_json) as session:
             if cancel:
-                cancelled = following.cancel_follow_ups(session.ws, cancel, by=person(by), reason=why)
+                cancelled = following.dismiss_follow_ups(session.ws, cancel, by=person(by), reason=why)
                 answer(cancelled)
                 return
             document = following.follow(session.ws, session.acting(by or "follow", on="follow"))

@@ -280,7 +280,7 @@ class OutboxWrites(OutboxReads):
                 note = f"{table}: {why}"
                 self._steps.set(entry, "follow_up_failed", actor, why=note, attempts=entry.attempts + 1, note=note)
 
-    def cancel(self, publication_id: str, *, by: str, reason: str) -> OutboxEntry:
+    def dismiss(self, publication_id: str, *, by: str, reason: str) -> OutboxEntry:
         """A person decides that dependents do not follow a publication. What has followed already is left as it is.
 
         Cost: one row and one event, and one more of each per run that is cancelled with it and per publication that

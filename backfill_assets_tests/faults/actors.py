@@ -56,7 +56,7 @@ def _cancel_follow_ups(scene: Scene) -> None:
     """Gold is not to follow what has corrected December."""
     with scene.ws.ledger.read() as reader:
         (corrected,) = reader.publications.records(run_id="corrected", states=[PublicationState.PUBLISHED])
-    operations.cancel_follow_ups(scene.ws, corrected.publication_id, by="cleo", reason="not wanted")
+    operations.dismiss_follow_ups(scene.ws, corrected.publication_id, by="cleo", reason="not wanted")
 
 
 def _again(scene: Scene) -> None:

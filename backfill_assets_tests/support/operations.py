@@ -9,7 +9,7 @@ from pathlib import Path
 from backfill_assets.application import land as landings
 from backfill_assets.application import requests
 from backfill_assets.application.execute import execute, require_ready
-from backfill_assets.application.follow import asked_follow_ups, cancel_follow_ups, plan_follow_ups
+from backfill_assets.application.follow import asked_follow_ups, dismiss_follow_ups, plan_follow_ups
 from backfill_assets.application.land import land
 from backfill_assets.application.parts import Part, stages
 from backfill_assets.application.plan import plan, plan_set
@@ -48,8 +48,8 @@ __all__ = [
     "approve",
     "asked_follow_ups",
     "cancel",
-    "cancel_follow_ups",
     "days_without_events",
+    "dismiss_follow_ups",
     "erase_samples",
     "find_run",
     "gate",

@@ -219,16 +219,16 @@ def test_a_follow_up_that_cannot_be_planned_says_why_until_it_is_cancelled(hand:
     show(Console(file=shown, width=1_000), status_page(status(hand.ws)))
     assert f"{publication} of {SILVER} was not followed, it failed 2 times" in shown.getvalue()
     assert worded(asked.cancel) in shown.getvalue()
-    operations.cancel_follow_ups(hand.ws, publication, by="ben", reason="gold is retired")
+    operations.dismiss_follow_ups(hand.ws, publication, by="ben", reason="gold is retired")
     assert (status(hand.ws).to_follow, planned(hand), open_entries(hand)) == ((), (), [])
     with hand.ws.ledger.read() as reader:
         last = [e for e in reader.events.entries(entity_id=publication) if e.entity == "outbox"][-1]
         assert (last.actor, last.action) == ("ben", "withdrawn")
         assert "gold is retired" in last.payload["why"]
     with pytest.raises(IllegalTransition, match="it was withdrawn already"):
-        operations.cancel_follow_ups(hand.ws, publication, by="ben", reason="twice")
+        operations.dismiss_follow_ups(hand.ws, publication, by="ben", reason="twice")
     with pytest.raises(UnknownName):
-        operations.cancel_follow_ups(hand.ws, "pub-0", by="ben", reason="no such thing")
+        operations.dismiss_follow_ups(hand.ws, "pub-0", by="ben", reason="no such thing")
     assert audit(hand.ws).problems == ()
 
 

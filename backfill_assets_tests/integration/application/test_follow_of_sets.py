@@ -42,7 +42,7 @@ def ws(tmp_path: Path, paper: Paper) -> Iterator[Workspace]:
         computed(opened, run_id)
         operations.approve(opened, run_id, by="ben")
         publication = operations.publish(opened, run_id, by="ben")
-        operations.cancel_follow_ups(opened, publication.publication_id, by="ben", reason="gold comes later")
+        operations.dismiss_follow_ups(opened, publication.publication_id, by="ben", reason="gold comes later")
     assert followed(opened) == ()
     yield opened
     opened.close()
