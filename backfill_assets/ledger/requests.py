@@ -200,6 +200,7 @@ class RequestWrites(RequestReads, Writes):
                 raise errors.Ended(kind="set", name=of_set.set_id, why="is published already")
             if due.run_id != found.run_id:
                 raise errors.ApprovedByPhase(set_id=of_set.set_id, run_id=due.run_id)
+            another_person(by, of_set.manifest.requested_by, kind="run", name=found.run_id)
         approver = another_person(by, found.manifest.requested_by, kind="run", name=found.run_id)
         self._give(found, approver, note, place, grounds.get(found.run_id))
 
