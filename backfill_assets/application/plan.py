@@ -244,7 +244,7 @@ def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name
     _require_words(request)
     table, as_of = ws.domain.derived_table(request.table, days=request.days), ws.now()
     node = ws.graph.table(table.name)
-    if node.keeps_state or not node.change.is_divisible or request.mode in NEVER_PUBLISHED:
+    if not node.is_divisible or request.mode in NEVER_PUBLISHED:
         why = f"a run of mode {request.mode} is not published"
         if request.mode not in NEVER_PUBLISHED:
             why = "a later run reads the rows that the run before it published"

@@ -6,9 +6,10 @@ the reader of inputs all use it, so they cannot disagree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.planning.errors import NoSnapshot, NoSuchName, OutsideDays
@@ -21,6 +22,7 @@ from backfill_assets.planning.partitions import (
     Days,
     Grain,
     Ranges,
+    Spans,
     Stretches,
     compress,
     days_of,
@@ -32,6 +34,9 @@ from backfill_assets.planning.partitions import (
     spans_of,
 )
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, SinceFirstDay
+
+if TYPE_CHECKING:
+    from backfill_assets.planning.manifest_parts import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +89,32 @@ class TableNode:
     def _state(self) -> SinceFirstDay | None:
         return next((edge.window for edge in self.inputs if isinstance(edge.window, SinceFirstDay)), None)
 
+    @property
+    def is_divisible(self) -> bool:
+        """Whether its partitions can be computed in several runs or calls, each without the others."""
+        return self._state is None and self.change.is_divisible
+
+    def chunks(self, partitions: Sequence[date], rows: Mapping[date, int], limits: Limits) -> tuple[int, ...]:
+        """How many partitions each call of the transform computes; a snapshot is computed from the one before it."""
+        return self.change.chunks(partitions, rows, limits) if self._state is None else (1,) * len(partitions)
+
+    def snapshots(self, accepted: Callable[[], Iterable[date]], begins: date) -> tuple[date, ...]:
+        """The accepted snapshots that a run can begin with: without those that rest on days before its state begins.
+
+        Args:
+            accepted: Reads its accepted partitions.
+        """
+        if self._state is None:
+            return ()
+        return tuple(p for p in self.among(accepted()) if days_of(self.grain, p).end > begins)
+
+    def counted(self, spans: Spans, begins: date) -> Spans:
+        """The spans of days of its inputs without what was before its state begins, also in the middle of a month."""
+        if self._state is None:
+            return spans
+        first = begins.toordinal()
+        return [(max(start, first), end) for start, end in spans if end > first]
+
     def among(self, partitions: Iterable[date]) -> tuple[date, ...]:
         """Those of some partitions that the table can have."""
         return tuple(partitions) if self.stretches is None else self.stretches.ends(partitions)
@@ -127,6 +158,11 @@ class Graph:
         if name not in self.tables:
             raise NoSuchName(kind="table", name=name, known=tuple(self.tables))
         return self.tables[name]
+
+    @property
+    def stateful(self) -> frozenset[str]:
+        """The tables whose partitions are snapshots of a state, which can expire."""
+        return frozenset(name for name, node in self.tables.items() if node.keeps_state)
 
     def begins(self, node: TableNode) -> date:
         """The first day that a table can have: a state may begin later than other tables."""
@@ -181,21 +217,14 @@ class Graph:
         They are not clipped to the days a table can have: what lies outside is reported as missing by the planner.
         """
         around = merged(edge.window.needed_by(start, end) for start, end in spans_of(node.grain, partitions))
-        if node.keeps_state:
-            # Nothing happened before the first day: a state begins there, also in the middle of a month.
-            first = self.begins(node).toordinal()
-            around = [(max(start, first), end) for start, end in around if end > first]
+        around = node.counted(around, self.begins(node))
         source = self.table(edge.table)
         return source.among(partitions_of_spans(source.grain, around))
 
     def reached(self, edge: TableInput, node: TableNode, partitions: Iterable[date]) -> tuple[date, ...]:
         """The partitions of a table whose window touches these partitions of its input."""
         source = self.table(edge.table)
-        spans = spans_of(source.grain, partitions)
-        if node.keeps_state:
-            # A state does not rest on what happened before it began.
-            first = self.begins(node).toordinal()
-            spans = [(max(start, first), end) for start, end in spans if end > first]
+        spans = node.counted(spans_of(source.grain, partitions), self.begins(node))
         touched = merged(edge.window.touched_by(start, end) for start, end in spans)
         return node.among(partitions_of_spans(node.grain, touched))
 

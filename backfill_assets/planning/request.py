@@ -226,12 +226,9 @@ def propose(
         node = replace(node, change=Pilot(rows=request.scope))
     partitions = output_of(request, graph, as_of)
     present = state.claims(node.name, partitions)
-    begins = Begins()
-    if node.keeps_state:
-        # One from before the state begins rests on days that do not count any more.
-        snapshots = [p for p in node.among(state.claims(node.name)) if end_of(node.grain, p) > graph.begins(node)]
-        past = past.for_run(terms.code_digest, terms.references, snapshots)
-        begins = begins_with(partitions[0], snapshots, past)
+    snapshots = node.snapshots(partial(state.claims, node.name), graph.begins(node))
+    past = past.for_run(terms.code_digest, terms.references, snapshots)
+    begins = begins_with(partitions[0], snapshots, past)
     base = _base(node, partitions, state, begins, lost)
     # What comes after the snapshot that a run begins with is read; all of it is pinned.
     start = end_of(node.grain, begins.snapshots[-1]) if begins.snapshots else date.min
@@ -242,19 +239,12 @@ def propose(
     if request.mode not in NEVER_PUBLISHED and request.kind is not Kind.REPAIR:
         _require_none_fixed(node, partitions, present)
     limits = request.limits.over(terms.limits)
-
-    def sizes(rows: Mapping[date, int]) -> Sequence[int]:
-        if node.keeps_state:
-            # Each snapshot is computed from the one before it.
-            return (1,) * len(partitions)
-        return node.change.chunks(partitions, rows, limits)
-
     expected = estimate(
         partitions,
         present,
         own_rows=_own_rows(node, partitions, reads),
         pace=state.pace(node.name),
-        chunks=lambda rows: len(sizes(rows)),
+        chunks=lambda rows: len(node.chunks(partitions, rows, limits)),
     )
     proof = None
     if terms.proof:
@@ -277,7 +267,7 @@ def propose(
             for after, pin in [pins_of(present, (before, each))]
         ),
         cause=cause,
-        chunks=tuple(sizes(expected.rows)),
+        chunks=node.chunks(partitions, expected.rows, limits),
         proof=proof,
     )
     return Plan(
@@ -395,9 +385,9 @@ def _base(
 ) -> PinnedInput | None:
     """The accepted rows of its own table that a run reads: the snapshots that it begins with, or what it merges its
     changes with; where keys move, the whole table."""
-    if node.keeps_state:
+    if begins.snapshots:
         pins = pins_of(state.claims(node.name, begins.snapshots), begins.snapshots)
-        return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins) if pins else None
+        return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins)
     accepted = node.change.claims_merged(partial(state.claims, node.name), partitions)
     if accepted is None:
         return None

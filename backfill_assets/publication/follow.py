@@ -170,15 +170,15 @@ def _outdated(ws: Workspace, tx: ReadTransaction, node: TableNode, partitions: l
     """Those that were computed from other inputs than the accepted ones and, with `new`, those that were never built.
 
     Of a table that only adds, none that has an accepted version. What was computed from the accepted inputs is not
-    computed again: a person may have done it, or the publication was
-    undone before anything had followed it.
+    computed again: a person may have done it, or the publication was undone before anything had followed it.
     """
     if not partitions:
         return set()
     lacking: set[date] = set()
     if new:
         there = tx.versions.claims(node.name, partitions).keys()
-        lacking = set(partitions) - there - (tx.versions.expired(node.name).keys() if node.keeps_state else set())
+        expired = tx.versions.expired(node.name).keys() if node.name in ws.graph.stateful else set()
+        lacking = set(partitions) - there - expired
     changed = computed_from_other_inputs(ws, tx, ws.domain.derived_table(node.name), partitions)
     return lacking | (changed - node.change.fixed(changed))
 

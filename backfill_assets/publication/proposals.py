@@ -204,7 +204,7 @@ def _closure(ws: Workspace, tx: ReadTransaction, changes: SourceChanges) -> Clos
     """Cost: the claims of every derived table."""
     derived = [node for node in ws.graph.tables.values() if not node.is_source]
     accepted = {node.name: frozenset(tx.versions.claims(node.name)) for node in derived}
-    expired = {node.name: frozenset(tx.versions.expired(node.name)) for node in derived if node.keeps_state}
+    expired = {name: frozenset(tx.versions.expired(name)) for name in ws.graph.stateful}
     return closure_of(ws.graph, changes.dependents, accepted, expired)
 
 

@@ -92,8 +92,7 @@ def plan_set(
     changed, besides = _changed(ws, request, as_of), () if request.stale else found
     with ws.ledger.read() as tx:
         graph, accepted = chooser.reach(tx), {name: frozenset(tx.versions.claims(name)) for name in ws.graph.tables}
-        keeping = [node.name for node in ws.graph.tables.values() if node.keeps_state]
-        expired = {name: frozenset(tx.versions.expired(name)) for name in keeping}
+        expired = {name: frozenset(tx.versions.expired(name)) for name in ws.graph.stateful}
     stale = stale_ones(ws.graph, request, found) if request.stale else _named(ws, request, as_of, accepted, expired)
     keep = partitions_with_chosen_references(ws) if request.stale else KEEP_NOTHING
     if proposal is not None:

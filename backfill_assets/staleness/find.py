@@ -312,7 +312,7 @@ def _stale(
         return map(as_read, earlier(table.name, partitions))
 
     node = ws.graph.table(table.name)
-    keeping = {name for name in (node.name, *(edge.table for edge in node.inputs)) if ws.graph.table(name).keeps_state}
+    keeping = {node.name, *(edge.table for edge in node.inputs)} & ws.graph.stateful
     expired = {name: {p: each.digest for p, each in tx.versions.expired(name).items()} for name in sorted(keeping)}
     present = replace(present, expired=expired)
     found = find_stale(node, ws.graph, map(as_read, bases), present, asked=asked, earlier=before)

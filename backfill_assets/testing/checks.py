@@ -122,7 +122,7 @@ def check_resumes_after_death(kit: DomainKit, table: str, days: Days) -> None:
     run_id = kit.planned(table, days, mode=Mode.DRY_RUN, chunk_partitions=half)
     derived = kit.ws.domain.derived_table(table)
     # Partitions that are computed together are one chunk, and snapshots after an equal one are not computed again.
-    chunks = 2 if derived.publish.is_divisible and derived.state is None else 1
+    chunks = 2 if kit.ws.graph.table(derived.name).is_divisible else 1
     dying = replace(kit, ws=replace(kit.ws, reached=_Deaths(Point.STAGE_FILES_WRITTEN, at=chunks)))
     try:
         dying.stage(run_id)

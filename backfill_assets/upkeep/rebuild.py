@@ -154,11 +154,12 @@ def _calls(manifest: Manifest, chosen: Sequence[date], *, whole: bool) -> Iterat
     """
     node = node_of(manifest)
     for chunk in chunks_of(manifest):
-        if whole or (node.keeps_state and not set(chosen).isdisjoint(chunk.partitions)):
+        if whole:
             yield chunk.computed, chunk.partitions
-        elif not manifest.change.is_divisible:
-            # A change in one partition takes a row from another.
-            yield chunk.computed, tuple(partition for partition in chunk.partitions if partition in chosen)
+        elif not node.is_divisible:
+            # A change in one partition takes a row from another, and a snapshot follows from the one before it.
+            if some := tuple(partition for partition in chunk.partitions if partition in chosen):
+                yield chunk.computed, some
         else:
             yield from ((call, call) for call in _calls_of_sample(node, chunk, frozenset(chosen)))
 
