@@ -23,8 +23,8 @@ from pathlib import Path
 
 from figures import Figure, peak_mib
 
-from backfill_assets.capture.kafka import KafkaStream
-from backfill_assets.capture.kafka_topic import KafkaTopic
+from backfill_assets.capture.kafka.declaration import KafkaTopic
+from backfill_assets.capture.kafka.stream import KafkaStream
 from backfill_assets.capture.landed_files import LandingPlace, landing_place
 from backfill_assets.capture.stream_files import capture_piece
 from backfill_assets.capture.streams import Pace, Period

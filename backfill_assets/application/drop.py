@@ -11,9 +11,8 @@ from backfill_assets.application.land import build, land, landed_report
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.sensor_work import remember
-from backfill_assets.capture.deliveries import units
-from backfill_assets.capture.drop_folder import DroppedFile
-from backfill_assets.capture.drop_places import DropPlace, SftpPlace, drop_place, dropped
+from backfill_assets.capture.files.drop_folder import DroppedFile, units
+from backfill_assets.capture.files.drop_places import DropPlace, SftpPlace, drop_place, dropped
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.people import Sensor, require_person
 from backfill_assets.core.places import InvalidSetting

@@ -15,11 +15,10 @@ from pathlib import Path
 
 from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.errors import Fault, FileRefused, NoFile
-from backfill_assets.capture.expected_files import NOTHING, Expected, matched, read_manifest, sha256_of
-from backfill_assets.capture.fetched_files import ADDRESS, Address, fetching
-from backfill_assets.capture.file_capture import FileCapture
-from backfill_assets.capture.sftp import FolderEntry, SftpFiles, sftp_files
-from backfill_assets.capture.sftp_folder import SftpFolder, is_address
+from backfill_assets.capture.files.fetched_files import ADDRESS, Address, fetching
+from backfill_assets.capture.files.file_capture import NOTHING, Expected, FileCapture, matched, read_manifest, sha256_of
+from backfill_assets.capture.sftp.client import FolderEntry, SftpFiles, sftp_files
+from backfill_assets.capture.sftp.declaration import SftpFolder, is_address
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.wording import visible
 

@@ -15,7 +15,7 @@ from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.requests import Run
 from backfill_assets.application.resolve_outcome import resolve_outcomes_at
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.core.people import require_person

@@ -14,8 +14,8 @@ from typing import assert_never
 
 from backfill_assets.application.recorder import Acting
 from backfill_assets.capture.declared import secrets_named
-from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
-from backfill_assets.capture.kinesis_stream import KinesisReplay, KinesisStream
+from backfill_assets.capture.kafka.declaration import KafkaReplay, KafkaTopic
+from backfill_assets.capture.kinesis.declaration import KinesisReplay, KinesisStream
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.progress import Progress
@@ -29,10 +29,9 @@ from backfill_assets.deliver.errors import (
     ReplayFailed,
     TargetGone,
 )
-from backfill_assets.deliver.held_rows import contract_sent
 from backfill_assets.deliver.kafka_out import ReplayTopic
 from backfill_assets.deliver.kinesis_out import ReplayStream
-from backfill_assets.deliver.outgoing import OutgoingRecords
+from backfill_assets.deliver.outgoing import OutgoingRecords, contract_sent
 from backfill_assets.deliver.replay_parts import (
     Parts,
     counted,

@@ -19,20 +19,20 @@ import pyarrow.parquet as pq
 
 from backfill_assets.capture.declared import secrets_named, unnamed_secrets
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused
-from backfill_assets.capture.fetched_files import ADDRESS, STORES, Address
-from backfill_assets.capture.http_api import SECRET, HttpApi
-from backfill_assets.capture.http_requests import Asking, HttpSecrets, Request
-from backfill_assets.capture.kafka import KafkaStream
-from backfill_assets.capture.kafka_topic import KafkaTopic
-from backfill_assets.capture.lake_table import LakeTable
-from backfill_assets.capture.openapi import pages_of_answer
+from backfill_assets.capture.files.fetched_files import ADDRESS, STORES, Address
+from backfill_assets.capture.http.client import Asking, HttpSecrets, Request
+from backfill_assets.capture.http.declaration import SECRET, HttpApi
+from backfill_assets.capture.http.openapi import pages_of_answer
+from backfill_assets.capture.kafka.declaration import KafkaTopic
+from backfill_assets.capture.kafka.stream import KafkaStream
+from backfill_assets.capture.lake_tables.declaration import LakeTable
+from backfill_assets.capture.lake_tables.versions import first_rows_of_delta
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.store_access import StoreAccess
 from backfill_assets.domain.dialects import Json
-from backfill_assets.lake.first_rows import first_rows_of_delta
-from backfill_assets.sniff.footer import MOST_ROWS
 from backfill_assets.sniff.proposal import Doubt, DoubtKind, Proposal
 from backfill_assets.sniff.propose import propose
+from backfill_assets.sniff.sample import MOST_ROWS
 
 _MOST_RECORDS = 2_000
 """Of each partition of a topic."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from backfill_assets.application.land import landed_report, landing, offered
 from backfill_assets.application.recorder import Acting
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.next_steps import ANOTHER_PERSON, Option, step
 from backfill_assets.core.people import require_person, same_name
 from backfill_assets.domain import SourceTable

@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import assert_never
 
 from backfill_assets.capture.declared import secrets_named
-from backfill_assets.capture.http import HttpStream
-from backfill_assets.capture.http_api import HttpApi
-from backfill_assets.capture.http_requests import HttpSecrets
-from backfill_assets.capture.kafka import KafkaStream
-from backfill_assets.capture.kafka_topic import KafkaTopic
-from backfill_assets.capture.kinesis import KinesisCapture
-from backfill_assets.capture.kinesis_stream import KinesisStream
-from backfill_assets.capture.lake_table import IcebergTable, LakeTable
-from backfill_assets.capture.postgres import PostgresStream
-from backfill_assets.capture.postgres_table import PostgresTable
-from backfill_assets.capture.schema_sources import SchemaRegistry
-from backfill_assets.capture.schemas import value_reader
+from backfill_assets.capture.http.client import HttpSecrets
+from backfill_assets.capture.http.declaration import HttpApi
+from backfill_assets.capture.http.stream import HttpStream
+from backfill_assets.capture.kafka.declaration import KafkaTopic
+from backfill_assets.capture.kafka.stream import KafkaStream
+from backfill_assets.capture.kinesis.declaration import KinesisStream
+from backfill_assets.capture.kinesis.stream import KinesisCapture
+from backfill_assets.capture.lake_tables.declaration import IcebergTable, LakeTable
+from backfill_assets.capture.lake_tables.delta import DeltaStream
+from backfill_assets.capture.lake_tables.iceberg import IcebergStream
+from backfill_assets.capture.postgres.declaration import PostgresTable
+from backfill_assets.capture.postgres.stream import PostgresStream
+from backfill_assets.capture.schemas.declaration import SchemaRegistry
+from backfill_assets.capture.schemas.registry import value_reader
 from backfill_assets.capture.streams import Stream
 from backfill_assets.domain import SourceTable
-from backfill_assets.lake.delta_of_others import DeltaStream
-from backfill_assets.lake.iceberg_of_others import IcebergStream
 
 
 @contextmanager

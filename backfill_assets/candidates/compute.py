@@ -34,7 +34,7 @@ from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.reads import Reads, output_days, reads_of
 from backfill_assets.planning.stages import continuing
 from backfill_assets.transforms.apply import CHECK, apply_transform, called_transform, calls_python, with_lineage
-from backfill_assets.transforms.code_archive import archived, what_changed
+from backfill_assets.transforms.code import archived, what_changed
 from backfill_assets.transforms.definitions import Sources
 from backfill_assets.transforms.references import load_pinned
 from backfill_assets.transforms.schemas import current_rows, other_columns, stored_schema

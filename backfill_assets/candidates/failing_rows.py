@@ -31,8 +31,7 @@ from backfill_assets.ledger.findings import FailingKey, GateReads
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.reads import output_days
-from backfill_assets.transforms.apply import failed_in_worker
-from backfill_assets.transforms.called_gates import Called, FailingFrame, called_gate, gate_of
+from backfill_assets.transforms.apply import Called, FailingFrame, called_gate, failed_in_worker, gate_of
 from backfill_assets.transforms.definitions import Sources
 from backfill_assets.transforms.references import LoadedReference, load_pinned, require_entries
 from backfill_assets.transforms.schemas import current_rows

@@ -33,7 +33,7 @@ from backfill_assets.report.errors import NotGiven, NotTogether
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
-    from backfill_assets.capture.file_capture import FileCapture
+    from backfill_assets.capture.files.file_capture import FileCapture
     from backfill_assets.cli.session import Session
     from backfill_assets.landing.extract import Extract
     from backfill_assets.report.landed import LandReport

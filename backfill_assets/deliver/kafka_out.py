@@ -14,9 +14,9 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.capture.errors import NoStream, ReadFailed
-from backfill_assets.capture.kafka import number_of
-from backfill_assets.capture.kafka_client import KafkaClient, plain
-from backfill_assets.capture.kafka_topic import FIXED, KafkaReplay
+from backfill_assets.capture.kafka.client import KafkaClient, plain
+from backfill_assets.capture.kafka.declaration import FIXED, KafkaReplay
+from backfill_assets.capture.kafka.stream import number_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.progress import waiting
 from backfill_assets.deliver.errors import TooLarge, WriteFailed

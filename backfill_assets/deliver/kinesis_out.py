@@ -22,8 +22,8 @@ from typing import NoReturn
 
 from backfill_assets.capture.errors import NoStream, ReadFailed
 from backfill_assets.capture.json_members import quoted
-from backfill_assets.capture.kinesis_client import KinesisClient, Shard, Stream
-from backfill_assets.capture.kinesis_stream import KinesisReplay
+from backfill_assets.capture.kinesis.client import KinesisClient, Shard, Stream
+from backfill_assets.capture.kinesis.declaration import KinesisReplay
 from backfill_assets.core.crash_points import Point, Reached
 from backfill_assets.core.progress import waiting
 from backfill_assets.deliver.errors import TargetGone, TooLargeForStream, WriteFailed

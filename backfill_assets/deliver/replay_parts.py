@@ -14,7 +14,7 @@ from datetime import date, datetime
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.capture.streams import SCAN
 from backfill_assets.deliver.errors import KeyOnSeveralDays, NothingToReplay, RowsRemoved, RunNotReplayable
-from backfill_assets.deliver.held_rows import HeldRows
+from backfill_assets.deliver.outgoing import HeldRows
 from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate

@@ -9,9 +9,10 @@ not examined by commands that only look.
 from __future__ import annotations
 
 from backfill_assets.capture.debezium import Debezium
-from backfill_assets.capture.http_api import Basic, HttpApi, Token
-from backfill_assets.capture.http_pagings import (
+from backfill_assets.capture.http.declaration import (
+    Basic,
     Cursor,
+    HttpApi,
     IdRange,
     InBody,
     InHeader,
@@ -19,14 +20,15 @@ from backfill_assets.capture.http_pagings import (
     NextUrl,
     Offset,
     PageNumber,
+    TimeWindow,
+    Token,
 )
-from backfill_assets.capture.http_windows import TimeWindow
-from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
-from backfill_assets.capture.kinesis_stream import KinesisReplay, KinesisStream
-from backfill_assets.capture.lake_table import IcebergTable, LakeTable
-from backfill_assets.capture.postgres_table import PostgresTable
-from backfill_assets.capture.schema_sources import SchemaFolder, SchemaRegistry
-from backfill_assets.capture.sftp_folder import SftpFolder
+from backfill_assets.capture.kafka.declaration import KafkaReplay, KafkaTopic
+from backfill_assets.capture.kinesis.declaration import KinesisReplay, KinesisStream
+from backfill_assets.capture.lake_tables.declaration import IcebergTable, LakeTable
+from backfill_assets.capture.postgres.declaration import PostgresTable
+from backfill_assets.capture.schemas.declaration import SchemaFolder, SchemaRegistry
+from backfill_assets.capture.sftp.declaration import SftpFolder
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain.breakdown import Breakdown, Tolerance, tolerance
 from backfill_assets.domain.context import GateContext, TransformContext

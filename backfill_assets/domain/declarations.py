@@ -24,8 +24,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from backfill_assets.capture.kafka_topic import KafkaReplay
-from backfill_assets.capture.kinesis_stream import KinesisReplay
+from backfill_assets.capture.kafka.declaration import KafkaReplay
+from backfill_assets.capture.kinesis.declaration import KinesisReplay
 from backfill_assets.core.columns import LINEAGE, in_sql
 from backfill_assets.core.declaring import declared, meant, place_of_declaration, require_parts, shown
 from backfill_assets.core.errors import InvalidDeclaration

@@ -10,7 +10,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, LongType, StringType, StructField, TimestampType
 
-from backfill_assets.capture import debezium, postgres_table
+from backfill_assets.capture import debezium
+from backfill_assets.capture.postgres import declaration
 from backfill_assets.core.errors import InvalidDeclaration
 
 
@@ -139,11 +140,9 @@ DEBEZIUM_COLUMNS = _columns(debezium.OPERATION, debezium.ORDERS[debezium.POSTGRE
 DEBEZIUM_POSITION_COLUMNS = _columns(
     debezium.OPERATION, (debezium.POSITION,), debezium.COMMITTED_AT, position=StringType()
 )
-POSTGRES_COLUMNS = _columns(postgres_table.OPERATION, postgres_table.ORDER, postgres_table.COMMITTED_AT)
+POSTGRES_COLUMNS = _columns(declaration.OPERATION, declaration.ORDER, declaration.COMMITTED_AT)
 """The columns of a schema besides those of the table; of events of other connectors than PostgreSQL's the second."""
 
 DEBEZIUM_OPERATIONS = Operations(column=debezium.OPERATION, at=debezium.COMMITTED_AT, **debezium.OPERATIONS)
-POSTGRES_OPERATIONS = Operations(
-    column=postgres_table.OPERATION, at=postgres_table.COMMITTED_AT, **postgres_table.OPERATIONS
-)
+POSTGRES_OPERATIONS = Operations(column=declaration.OPERATION, at=declaration.COMMITTED_AT, **declaration.OPERATIONS)
 """How change events, and the records of a snapshot and of changes, name their operation."""

@@ -12,12 +12,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pyspark.sql.types import DataType, DateType, LongType, StringType, StructField, StructType, TimestampType
 
 from backfill_assets.capture.debezium import COMMIT, Debezium
-from backfill_assets.capture.http_api import HttpApi
-from backfill_assets.capture.kafka_topic import KafkaTopic
-from backfill_assets.capture.kinesis_stream import KinesisStream
-from backfill_assets.capture.lake_table import COMMITTED, IcebergTable, LakeTable
-from backfill_assets.capture.postgres_table import ORDER, PostgresTable
-from backfill_assets.capture.sftp_folder import SftpFolder
+from backfill_assets.capture.http.declaration import HttpApi
+from backfill_assets.capture.kafka.declaration import KafkaTopic
+from backfill_assets.capture.kinesis.declaration import KinesisStream
+from backfill_assets.capture.lake_tables.declaration import COMMITTED, IcebergTable, LakeTable
+from backfill_assets.capture.postgres.declaration import ORDER, PostgresTable
+from backfill_assets.capture.sftp.declaration import SftpFolder
 from backfill_assets.capture.streams import Operated
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import check_breakdown

@@ -1,1 +1,1 @@
-"""Lake: snapshots, staging and the swap of Delta tables. No other room uses Delta."""
+"""Lake: snapshots, staging and the swap of Delta tables. No other room writes Delta."""

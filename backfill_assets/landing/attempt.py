@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused, RecordsMissing
-from backfill_assets.capture.expected_files import Expected
+from backfill_assets.capture.files.file_capture import Expected
 from backfill_assets.capture.landed_files import Capture, Family, FileKind, LandedFile, LandingPlace, landing_place
 from backfill_assets.core.crash_points import Point, Reached, carry_on
 from backfill_assets.core.errors import AmbiguousOrder, BackfillError, Retryable, TakenOver, UnreadableFile, sentence

@@ -18,20 +18,23 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, TimestampNTZType
 
 from backfill_assets.capture.debezium import (
+    BESIDE,
     COMMIT,
     COMMITTED_AT,
     ENDED_BEFORE,
+    IS_CHANGE,
     KEY,
     KEY_READ,
     LSN,
     MONGODB,
+    OF_A_ROW,
     OPERATION,
     OPERATIONS,
     POSITION,
     POSTGRESQL,
+    TIMES,
     Debezium,
 )
-from backfill_assets.capture.debezium_messages import BESIDE, IS_CHANGE, OF_A_ROW, TIMES
 from backfill_assets.domain import Canal, Maxwell, SourceTable
 from backfill_assets.landing.json_text import elements, let, members, plain
 

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.capture.errors import Fault, FileRefused
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.capture.landed_files import Capture, FileKind
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.places import exactly, for_spark

@@ -22,12 +22,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import DataType, NumericType, TimestampType
 
-from backfill_assets.capture.debezium_messages import Messages
+from backfill_assets.capture.debezium import Messages
 from backfill_assets.capture.errors import BadFile, Fault
-from backfill_assets.capture.gzip_text import NotWhole
+from backfill_assets.capture.files.packed import NotWhole, open_packed
 from backfill_assets.capture.json_members import objects_of
 from backfill_assets.capture.landed_files import FileKind, Format
-from backfill_assets.capture.packed import open_packed
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import Csv, Json, SourceTable, Xlsx
 from backfill_assets.landing.first_bytes import (

@@ -43,7 +43,7 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.requests import restatement_of
 from backfill_assets.application.sensor_work import approved, remember, stopped, stuck_text
-from backfill_assets.capture.drop_folder import DroppedFile
+from backfill_assets.capture.files.drop_folder import DroppedFile
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.people import LIVE as BY
 from backfill_assets.core.people import PUBLISHER, Sensor

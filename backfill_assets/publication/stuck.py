@@ -7,8 +7,8 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import assert_never
 
-from backfill_assets.capture.drop_places import drop_place
-from backfill_assets.capture.sftp_folder import is_address
+from backfill_assets.capture.files.drop_places import drop_place
+from backfill_assets.capture.sftp.declaration import is_address
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.outbox import StuckWork

@@ -20,7 +20,7 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.errors import CannotUse
-from backfill_assets.transforms.code_archive import (
+from backfill_assets.transforms.code import (
     ArchivedCode,
     ModuleChange,
     archived,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from backfill_assets.capture.sftp_folder import is_address
+from backfill_assets.capture.sftp.declaration import is_address
 from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, cancel, do, step
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.outbox import StuckWork

@@ -9,10 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.capture.errors import BadFile, Fault
-from backfill_assets.capture.openapi import ProposedApi, is_openapi, pages_of_answer, proposed_apis
+from backfill_assets.capture.http.openapi import ProposedApi, is_openapi, pages_of_answer, proposed_apis
 from backfill_assets.domain.declarations import TABLE_NAME
-from backfill_assets.sniff.names import RESERVED, contract_name, leaves, table_name
-from backfill_assets.sniff.proposal import Doubt, DoubtKind, Looked, Proposal, ProposedColumn
+from backfill_assets.sniff.proposal import (
+    RESERVED,
+    Doubt,
+    DoubtKind,
+    Looked,
+    Proposal,
+    ProposedColumn,
+    contract_name,
+    leaves,
+    table_name,
+)
 
 _MOST_BYTES = 32 << 20
 _MARK = re.compile(rb"""["']?\b(openapi|swagger)["']?[ \t]*:""")

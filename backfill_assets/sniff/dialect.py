@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.landing.decoding.csv_rows import EscapedLines
-from backfill_assets.sniff.texts import NULLS
-from backfill_assets.sniff.times import time_form
+from backfill_assets.sniff.texts import NULLS, time_form
 
 DELIMITERS = (",", ";", "\t", "|", "::", "^", "~", "\x01")
 _LAST_DELIMITERS = (" ",)

@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from backfill_assets.sniff.columns import Raw, Typed, as_epoch, as_nearly_time, as_year, plausible
+from backfill_assets.sniff.columns import Raw, Typed, as_epoch, as_nearly_time, as_year, plausible, time_rank
 from backfill_assets.sniff.dialect import is_time_of_day
-from backfill_assets.sniff.keys import time_rank
-from backfill_assets.sniff.times import time_form
+from backfill_assets.sniff.texts import time_form
 
 _YEAR = re.compile(r"^(year|yr|yyyy|jahr|jaar)$", re.IGNORECASE)
 _MONTH = re.compile(r"^(month|mon|mm|mo|period|monat|maand)$", re.IGNORECASE)

@@ -1,28 +1,202 @@
-"""Propose: brings together what a sample tells, as the declaration of a source table and what is not sure of it."""
+"""Propose: brings together what a sample of one or several files tells, as the declaration of a source table and what
+is not sure of it.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import pairwise
+from itertools import compress, pairwise
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
-from backfill_assets.domain.dialects import Json
-from backfill_assets.domain.file_names import FileName
-from backfill_assets.sniff.columns import Raw, Typed, plausible, typed
+from backfill_assets.domain.dialects import Csv, Dialect, Json
+from backfill_assets.domain.file_names import FileName, parts_of
+from backfill_assets.sniff.columns import Column, Raw, Typed, is_id, is_order, is_series, keys_of, plausible, typed
 from backfill_assets.sniff.event_time import EventTime, event_times
-from backfill_assets.sniff.keys import Column, is_id, is_order, is_series, keys_of
 from backfill_assets.sniff.look import Seen, look
-from backfill_assets.sniff.names import RESERVED, contract_name, leaves, table_name
-from backfill_assets.sniff.proposal import Doubt, DoubtKind, Proposal, ProposedColumn
-from backfill_assets.sniff.releases import as_one, with_releases
-from backfill_assets.sniff.repeated import key_of_clocks
-from backfill_assets.sniff.texts import MONEY, Numbers, kind_of_numbers
-from backfill_assets.sniff.times import time_form
+from backfill_assets.sniff.proposal import (
+    RESERVED,
+    Doubt,
+    DoubtKind,
+    Proposal,
+    ProposedColumn,
+    contract_name,
+    leaves,
+    table_name,
+)
+from backfill_assets.sniff.texts import MONEY, Numbers, kind_of_numbers, time_form
+
+# Repeated: an hour that a file has twice, as clocks showed it, and the key of which its times are a part.
+
+_ZONES = (
+    "Europe/Berlin",
+    "America/New_York",
+    "Europe/London",
+    "Europe/Helsinki",
+    "Australia/Sydney",
+    "Pacific/Auckland",
+)
+"""One of each rule by which clocks go back."""
+
+
+def key_of_clocks(
+    columns: Sequence[Column], event_time: str, times: Sequence[datetime]
+) -> tuple[tuple[str, ...], str, datetime] | None:
+    """The key of records of which one hour is there twice, a zone whose clocks show it so, and its first time.
+
+    Args:
+        times: The event time of each record, without an offset.
+
+    Returns:
+        None where records have no such key, or other times are there twice.
+    """
+    for zone in _ZONES:
+        is_shown = [_is_shown_twice(at, ZoneInfo(zone)) for at in times]
+        if not any(is_shown):
+            continue
+        is_other = [not each for each in is_shown]
+        others = [Column(name=c.name, kind=c.kind, values=list(compress(c.values, is_other))) for c in columns]
+        for key in keys_of(others, event_time, is_series=is_series(list(compress(times, is_other)))):
+            chosen = [each for each in columns if each.name in key]
+            if sum(each.kind == "TIMESTAMP" for each in chosen) != 1 or event_time not in key:
+                continue
+            rows = list(zip(*(each.values for each in chosen), strict=True))
+            counts = Counter(rows)
+            if all(counts[row] == 1 + shown for row, shown in zip(rows, is_shown, strict=True)):
+                return key, zone, min(compress(times, is_shown))
+    return None
+
+
+def _is_shown_twice(at: datetime, zone: ZoneInfo) -> bool:
+    """True if clocks that go back show a time twice."""
+    first, second = (at.replace(tzinfo=zone, fold=fold).utcoffset() for fold in (0, 1))
+    return first is not None and second is not None and first > second
+
+
+# Releases: files of one kind, some of which have another header: as one file, and what each header calls the
+# columns.
+#
+# Columns are the same where their names are, but for signs, blanks and upper case: `Last Update` is
+# `Last_Update`.
 
 _QUOTED = 5
+_SPELLING = ("decimal", "thousands", "escape", "comment", "trim")
+"""What a file that has none of it leaves open."""
+
+
+def as_one(seen: Sequence[Seen]) -> Seen:
+    """The columns of the last of some files, with the values of all."""
+    last = seen[-1]
+    if len(seen) == 1:
+        return last
+    reads = last.reads
+    for each in seen[:-1]:
+        reads = _both(reads, each.reads)
+    numbers, nulls = last.numbers, frozenset[str]()
+    if isinstance(reads, Csv):
+        numbers, nulls = Numbers(decimal=reads.decimal, thousands=reads.thousands), frozenset(reads.null)
+    columns = []
+    for raw in last.columns:
+        same = [_same(raw, each) for each in seen]
+        texts = [
+            None if text in nulls else text
+            for found, each in zip(same, seen, strict=True)
+            for text in (found.texts if found is not None else [None] * _records(each))
+        ]
+        is_text = any(found.is_text for found in same if found is not None)
+        columns.append(replace(raw, texts=texts, is_text=is_text))
+    doubts = tuple(dict.fromkeys(doubt for each in reversed(seen) for doubt in each.doubts))
+    others = [each for each in seen if _both(each.reads, reads) != reads]
+    return replace(
+        last,
+        reads=reads,
+        columns=tuple(columns),
+        numbers=numbers,
+        doubts=(*(Doubt(kind=DoubtKind.OTHER_DIALECT, values=(each.looked.file,)) for each in others), *doubts),
+    )
+
+
+def _records(seen: Seen) -> int:
+    return len(seen.columns[0].texts) if seen.columns else 0
+
+
+def _both(one: Dialect | None, other: Dialect | None) -> Dialect | None:
+    """The dialect of both of two files, where there is one; otherwise the first one."""
+    if isinstance(one, Csv | None) and isinstance(other, Csv | None) and (one or other) is not None:
+        first, second, usual = one or Csv(), other or Csv(), Csv()
+        spelled = {
+            name: getattr(first if getattr(first, name) != getattr(usual, name) else second, name) for name in _SPELLING
+        }
+        texts = {
+            name: tuple(dict.fromkeys((*getattr(first, name), *getattr(second, name))))
+            for name in ("null", "true", "false")
+        }
+        return replace(first, **spelled, **texts)  # type: ignore[arg-type]  # of the fields with these names
+    return one if one is not None else other
+
+
+def _same(raw: Raw, seen: Seen) -> Raw | None:
+    return next((each for each in seen.columns if _spelled(each.written) == _spelled(raw.written)), None)
+
+
+def _spelled(name: FileName) -> FileName:
+    return re.sub(r"[\W_]+", "", name).casefold() or name if isinstance(name, str) else name
+
+
+def with_releases(found: Proposal, seen: Sequence[Seen]) -> Proposal:
+    """A proposal with the earlier headers of its files, as far as they have to be declared."""
+    releases: list[Mapping[FileName, str]] = []
+    doubts: list[Doubt] = []
+    for each in seen[:-1]:
+        names = _names(found, each)
+        lost = [str(raw.written) for raw in each.columns if raw.values and _same(raw, seen[-1]) is None]
+        if lost and not any(doubt.values[1:] == (*lost[:_QUOTED],) for doubt in doubts):
+            doubts.append(Doubt(kind=DoubtKind.LOST_COLUMNS, values=(each.looked.file, *lost[:_QUOTED])))
+        if not _is_needed(found, names):
+            continue
+        lacking = [column for column in _required(found) if column.name not in names.values()]
+        if lacking:
+            values = (each.looked.file, *(column.name for column in lacking[:_QUOTED]))
+            doubts.append(Doubt(kind=DoubtKind.OTHER_COLUMNS, values=values))
+        elif names not in releases:
+            releases.append(names)
+    return replace(found, releases=tuple(releases), doubts=(*doubts, *found.doubts))
+
+
+def _names(found: Proposal, seen: Seen) -> dict[FileName, str]:
+    """The names that a file gives the columns of the contract, as far as it has them."""
+    written = {_spelled(raw.written): raw.written for raw in reversed(seen.columns)}
+    names: dict[FileName, str] = {}
+    for column in found.columns:
+        same = [written[spelled] for part in parts_of(column.written) if (spelled := _spelled(part)) in written]
+        if len(same) == len(parts_of(column.written)):
+            names[same[0] if len(same) == 1 else tuple(same)] = column.name  # type: ignore[arg-type]  # names of columns
+    return names
+
+
+def _is_needed(found: Proposal, names: Mapping[FileName, str]) -> bool:
+    """True if a file would be refused as one of the last header, or would lose values of a column."""
+    written = {column.name: column.written for column in found.columns}
+    lacks_declared = any(name not in names.values() for name in found.names.values())
+    return lacks_declared or any(written[name] != each for each, name in names.items()) or not _has(found, names)
+
+
+def _has(found: Proposal, names: Mapping[FileName, str]) -> bool:
+    return all(column.name in names.values() for column in _required(found))
+
+
+def _required(found: Proposal) -> list[ProposedColumn]:
+    """The columns that no record may lack."""
+    return [column for column in found.columns if column.name in (*found.key, found.event_time)]
+
+
+# Propose: brings together what a sample tells, as the declaration of a source table and what is not sure of it.
+
 _PLAUSIBLE_GAP_DAYS = 31
 _FIRST_YEAR = 1999
 

@@ -1,47 +1,163 @@
-"""Call of an author's function, and processing of the rows that it returns.
-
-The function sees only its inputs and its context. The result must have exactly the declared columns; then rows outside
-the output partitions are dropped (so that warm-up is never published) and the lineage columns are added.
-
-Spark jobs inside a transform are refused: it may only describe rows, which its caller computes. The methods of
-DataFrames that start a job are wrapped, and the wrapper refuses only in a thread that is calling a transform, so that
-the rest of the process is not affected. It uses no internals of Spark, and works the same for Spark Connect.
+"""Call of an author's function or gate: the frames it is given, what it asks for while called, and the rows that it
+returns.
 """
 
 from __future__ import annotations
 
 import functools
+import os
+import random
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import partial
 from traceback import walk_tb
+from types import CodeType, FrameType
 from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DateType, StructType
 
 import backfill_assets
-from backfill_assets.core.columns import differing_columns
+from backfill_assets.core.columns import differing_columns, in_sql
 from backfill_assets.core.declaring import place_of_declaration
 from backfill_assets.core.errors import BackfillError, ContractBroken, is_full_disk
 from backfill_assets.core.session_settings import ChangedSession
 from backfill_assets.core.spark import require_meaning
 from backfill_assets.core.spark_causes import one_line, recorded_reason, spark_reason, worker_error
 from backfill_assets.core.wording import visible
-from backfill_assets.domain import DerivedTable, Release, SourceTable, Table, TransformContext
+from backfill_assets.domain import DerivedTable, Failing, GateContext, Release, SourceTable, Table, TransformContext
 from backfill_assets.domain.errors import CodeBroken
+from backfill_assets.domain.failing_rows import ACCEPTED, AROUND, CANDIDATE, CONTEXT, EXPECTED, FOUND, Frames, query_of
 from backfill_assets.planning.manifest import Manifest, lineage
 from backfill_assets.planning.partitions import Grain, partitions_over
-from backfill_assets.transforms.asked import nothing_asked
 from backfill_assets.transforms.definitions import Sources
-from backfill_assets.transforms.doubles import double_columns
-from backfill_assets.transforms.places import Places, written_places
+from backfill_assets.transforms.dependencies import Keys
 from backfill_assets.transforms.schemas import stored_schema
-from backfill_assets.transforms.spark_plan import Plan, require_determined_plan, with_key
+from backfill_assets.transforms.spark_plan import Places, Plan, require_determined_plan, with_key, written_places
+from backfill_assets.transforms.ties import double_columns
+from backfill_assets.transforms.undetermined import ENDINGS, MACHINE, why_not
+from backfill_assets.transforms.values import names_of_value
+
+# Asked while called: clocks, chance, the environment and files that an author's function asks for by no name.
+#
+# The source says by names what is asked (`determined`). A computed name, such as `getattr(time, chosen)`, or a
+# module of Python that asks inside, shows when the function is called, before Spark computes a row: Python tells
+# of every function that is called in the thread. What Spark, this project and other packages ask for themselves
+# is not the author's.
+
+_TRUSTED = frozenset(
+    {
+        *(
+            "_frozen_importlib",
+            "_frozen_importlib_external",
+            "importlib",
+            "_strptime",
+            "calendar",
+            "locale",
+            "zoneinfo",
+        ),
+        *("logging", "warnings", "traceback", "linecache", "inspect", "threading", "weakref", "gc"),
+        *("concurrent", "queue"),
+    }
+)
+"""Modules of Python that ask for what is no row: imports, logs, names of months, the rules of zones, threads."""
+
+_IN_PYTHON: Mapping[CodeType, str] = {
+    getattr(type(os.environ), method).__code__: "os.environ" for method in ("__getitem__", "__iter__", "__len__")
+}
+"""What is asked for by a function that is written in Python."""
+
+_NAMES = {code.co_name for code in _IN_PYTHON}
+
+_OF_ALL = getattr(random.random, "__self__", None)
+"""The numbers of the module, which any code draws from."""
+
+
+@contextmanager
+def nothing_asked(named: str, sources: Sources) -> Iterator[None]:
+    """Refuses a function that asks for what is not pinned while it is called, also if it catches every error.
+
+    Args:
+        named: The function, as its error names it.
+        sources: Which modules are the author's.
+
+    Raises:
+        CodeBroken: Names what it asked for, with file and line.
+    """
+    found: dict[str, tuple[str, str]] = {}
+
+    def look(frame: FrameType, event: str, called: Any) -> None:
+        if event == "c_call":
+            if called.__name__ not in ENDINGS or _is_seeded(called):
+                return
+            asked = next(((name, why) for name, _ in names_of_value(called, "") if (why := why_not(name))), None)
+        elif event == "call":
+            # The name first: to hash a code takes longer than to call most functions.
+            if (code := frame.f_code).co_name not in _NAMES or code not in _IN_PYTHON or frame.f_back is None:
+                return
+            asked, frame = (_IN_PYTHON[code], MACHINE), frame.f_back
+        else:
+            return
+        if asked is not None and (asker := _asker(frame, sources)) is not None:
+            found.setdefault(asked[0], (asked[1], visible(f", in {asker.f_code.co_filename}, line {asker.f_lineno}")))
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        yield
+    finally:
+        _give_back(before)
+    for name, (why, place) in found.items():
+        problem = f"describes rows by {name}: {why}, so that the same inputs can give other rows"
+        raise CodeBroken(code=named, problem=f"{problem}{place}")
+
+
+def _give_back(before: Any) -> None:
+    """Goes on with whoever was told of calls before."""
+    is_function = before is None or callable(before)
+    sys.setprofile(before if is_function else None)
+    if not is_function:  # `cProfile` before Python 3.12
+        before.enable()
+
+
+def _is_seeded(called: Any) -> bool:
+    """True if it draws from numbers that follow from a seed, and not from those of the module."""
+    own = getattr(called, "__self__", None)
+    return isinstance(own, random.Random) and own is not _OF_ALL
+
+
+def _asker(frame: FrameType | None, sources: Sources) -> FrameType | None:
+    """The author's frame that asks, directly or by modules of Python; None where something else asks in between."""
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        top, _, rest = name.partition(".")
+        is_here = top == "backfill_assets" and not rest.startswith("examples.")
+        if top in _TRUSTED or is_here:
+            return None
+        is_written = not frame.f_code.co_filename.startswith("<")
+        if top not in sys.stdlib_module_names and is_written:
+            return frame if sources.file(name) else None
+        frame = frame.f_back
+    return None
+
+
+# Call of an author's function, and processing of the rows that it returns.
+#
+# The function sees only its inputs and its context. The result must have exactly the declared columns; then rows
+# outside the output partitions are dropped (so that warm-up is never published) and the lineage columns are
+# added.
+#
+# Spark jobs inside a transform are refused: it may only describe rows, which its caller computes. The methods of
+# DataFrames that start a job are wrapped, and the wrapper refuses only in a thread that is calling a transform,
+# so that the rest of the process is not affected. It uses no internals of Spark, and works the same for Spark
+# Connect.
 
 _OF_THE_MACHINE = re.compile(
     r"[\w.]*?(?:MemoryError|ImportError|ModuleNotFoundError|Connection\w*Error|BrokenPipeError|KeyboardInterrupt"
@@ -363,3 +479,100 @@ def _asking(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         return method(*args, **kwargs)
 
     return asking
+
+
+# Call of a gate on rows that fail: what an author's function, or query, returns of the frames that it is given.
+#
+# It only describes rows, as a transform does, and by the same rules; nothing is counted here.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingFrame:
+    """The rows that fail a gate, as its function described them."""
+
+    gate: Failing  #: The gate.
+    rows: DataFrame  #: The rows; nothing of them is computed yet.
+    key: tuple[str, ...]  #: The columns that name a row, the partition first.
+    calls_python: bool  #: Whether Spark calls functions of Python for them.
+    place: str  #: Where the gate is declared, as the end of a sentence.
+
+
+def called_gate(gate: Failing, table: Table, frames: Frames, ctx: GateContext, sources: Sources) -> FailingFrame:
+    """The result of a gate for these frames.
+
+    Args:
+        frames: At least what it names, without its context.
+        sources: Which modules are the author's.
+
+    Raises:
+        ContractBroken: It failed, as a transform fails; it returned rows without the partition column, or a column
+            twice; or what is read of them depends on an order that nothing decides.
+    """
+    named = gate_of(gate, table)
+    given: dict[str, Any] = {name: ctx if name == CONTEXT else with_key(frames[name], name) for name in gate.named}
+    function = partial(_selected, gate.sql, ctx.spark) if gate.rows is None else gate.rows
+    taken = given if gate.then is None else {name: given[name] for name in gate.takes}
+    declared = visible(f", in {gate.place}") if gate.place else ""
+    rows, found, places = called(named, function, taken, ctx.spark, sources, declared)
+    if gate.then is not None:
+        then, both = partial(gate.then, returned=rows), {"ctx": ctx, "candidate": given[CANDIDATE]}
+        rows, found, _ = called(named, then, both, ctx.spark, sources, declared)
+    if problem := _wrong_shape(found, table):
+        raise CodeBroken(code=named, problem=f"returned rows {problem}{declared}")
+    key = _key_of(found, table, is_whole=not gate.release and gate.then is None)
+    said = [name for name in (EXPECTED, FOUND) if name in found.fieldNames() and name not in key]
+    plan = require_determined_plan(
+        rows.select(*(in_sql(name) for name in (*key, *said))),  # what is counted and shown of them
+        named,
+        # A gate of this project is released without ties, whatever expressions it is given.
+        keys=None if gate.release else _keys_of_frames(gate, table),
+        declared=gate.undetermined,
+        # Of a query no line of the author calls Spark.
+        placed=lambda tie: ("" if gate.sql else places.of(tie)) or declared,
+    )
+    return FailingFrame(gate=gate, rows=rows, key=key, calls_python=plan.calls_python, place=declared)
+
+
+def gate_of(gate: Failing, table: Table) -> str:
+    """A gate, as its errors name it."""
+    return f"the gate {gate.name} of {table.name}"
+
+
+def _keys_of_frames(gate: Failing, table: Table) -> Keys:
+    """The columns by which the rows of each frame are unique, by the names under which plans hold them."""
+    keys = dict(input_keys(table)) if isinstance(table, DerivedTable) else {}
+    keys |= {f"input {name}": key_of(table) for name in (CANDIDATE, ACCEPTED, AROUND)}
+    return keys | {f"input {each.argument}": key_of(each.table, changes=each.changes) for each in gate.reads}
+
+
+def _selected(sql: str, spark: SparkSession, **frames: Any) -> DataFrame:
+    return spark.sql(query_of(sql, frames), **frames)
+
+
+def _wrong_shape(found: StructType, table: Table) -> str | None:
+    """Why rows cannot be counted by partition, as the end of a sentence; None if they can."""
+    names, column = found.fieldNames(), table.partition.column
+    if column not in names:
+        return f"without the partition column {column!r}, by which they are counted: it has {', '.join(names)}"
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        return f"with {', '.join(twice)} twice"
+    if not isinstance(kind := found[column].dataType, DateType):
+        return f"whose partition column {column!r} is {kind.simpleString()}, and has to be date"
+    return None
+
+
+def _key_of(found: StructType, table: Table, *, is_whole: bool) -> tuple[str, ...]:
+    """The columns that name a row: those of the key of the table, or without any all that say nothing else.
+
+    Args:
+        is_whole: Whether it can have columns besides those that name it, as the rows of an author's function have.
+    """
+    names, partition = found.fieldNames(), table.partition.column
+    others = [name for name in table.row_key if is_whole and name in names and name != partition]
+    if not others:
+        others = [name for name in names if name not in (partition, EXPECTED, FOUND)]
+    return (partition, *others)
+
+
+Called = Mapping[str, FailingFrame]
+"""What gates returned, by their names."""

@@ -1,33 +1,42 @@
-"""Code identity: the digest of what a transform's function reaches in the author's modules.
-
-The digest is over lines, so a comment between or inside reached definitions is a change; one in any other definition or
-module is not. It is also over the values that the function finds in these modules: what was read from the environment
-or a file when they were imported, and what was assigned since. Installed packages and this project are not included;
-their versions are recorded.
+"""Code identity: the digest of what a transform's function reaches in the author's modules, and the archive of their
+source text.
 """
 
 from __future__ import annotations
 
+import ast
+import difflib
 import functools
 import hashlib
 import importlib.util
+import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
 import backfill_assets
-from backfill_assets.core.identity import sha256_text
+from backfill_assets.core.identity import canonical_json, sha256_text
 from backfill_assets.core.what_ran import what_ran
 from backfill_assets.domain import Domain, Failing, SourceTable, Table
 from backfill_assets.domain.tables import DerivedTable
+from backfill_assets.files.port import Files
 from backfill_assets.planning.manifest_parts import InexactSum
 from backfill_assets.transforms.definitions import Reaching, Sources, module_at
 from backfill_assets.transforms.determined import require_determined
+from backfill_assets.transforms.errors import CodeNotArchived
 from backfill_assets.transforms.statements import Module, Named
 from backfill_assets.transforms.values import MISSING, Encoding, NotPinned, Read, found_by, is_constant, is_of_a_library
+
+# Code identity: the digest of what a transform's function reaches in the author's modules.
+#
+# The digest is over lines, so a comment between or inside reached definitions is a change; one in any other
+# definition or module is not. It is also over the values that the function finds in these modules: what was read
+# from the environment or a file when they were imported, and what was assigned since. Installed packages and this
+# project are not included; their versions are recorded.
 
 _THIS_PROJECT = backfill_assets.__name__
 LOADER = f"{_THIS_PROJECT}.landing"
@@ -248,3 +257,303 @@ def _digest(contents: Iterable[tuple[str, bytes]]) -> str:
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()
+
+
+# Code archive: the source text of the modules that a release reaches, so that a code digest leads to lines.
+#
+# A module is kept once by the sha256 of its text, and the list of the modules by the code digest, written after
+# them: a list that is there is whole. Of values that a function finds in its modules three digits of their
+# digests are kept: enough to name the one that changed, too few to tell what it is.
+
+_FOLDER = "code"
+"""Beside the folders of references; one of this name has files of YAML, which have other names."""
+
+_FORMAT = 1
+_CONTEXT_LINES = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedModule:
+    """A module of the archive."""
+
+    name: str  #: Its name, such as `finance.fees`.
+    path: str  #: Its file, below the folder that it is imported from.
+    reached: str  #: The sha256 of its lines that count.
+    source: str  #: The sha256 of its whole text.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArchivedCode:
+    """The archived code behind a code digest."""
+
+    digest: str  #: The code digest.
+    sha256: str  #: Of the list itself, which manifests name.
+    modules: tuple[ArchivedModule, ...]  #: The modules, by name.
+    values: Mapping[str, str]  #: Three digits of each value that is found in them, by name.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModuleChange:
+    """The differences in the lines of a module that count."""
+
+    module: str  #: Its name.
+    definitions: tuple[str, ...]  #: The functions, classes and names that were changed, added or removed.
+    lines: tuple[str, ...]  #: The unified difference, or its first lines.
+    left_out: int = 0  #: How many more lines the difference has.
+
+
+def keep(code: Code, files: Files) -> str:
+    """Archives code; returns the sha256 of its list. Empty for the code of this project, which its version names.
+
+    What is there already is not written again. A process that dies here leaves modules that no list names, and that
+    the next one finds.
+
+    Raises:
+        CodeNotArchived: The list that is there under the digest is one of other code.
+    """
+    if not code.texts:
+        return ""
+    path = _list_path(code.digest)
+    if files.stat(path) is None:
+        modules = []
+        for text in code.texts:
+            hashes = [hashlib.sha256(each).hexdigest() for each in (text.reached, text.source)]
+            for sha256, content in dict(zip(hashes, (text.reached, text.source), strict=True)).items():
+                if files.stat(_text_path(sha256)) is None:
+                    files.put_if_absent(_text_path(sha256), content)
+            modules.append([text.name, text.path, *hashes])
+        document = {"format": _FORMAT, "digest": code.digest, "modules": modules, "values": dict(code.values)}
+        # Another process may have put the same code first, with other lines of it that do not count.
+        files.put_if_absent(path, canonical_json(document).encode())
+    # A list that is there need not be one of this code: another program may have put it there.
+    there = archived(code.digest, files)
+    reached = {text.name: hashlib.sha256(text.reached).hexdigest() for text in code.texts}
+    if there is None or {each.name: each.reached for each in there.modules} != reached:
+        raise CodeNotArchived(digest=code.digest, place=f"{files.place}/{path}")
+    return there.sha256
+
+
+def archived(digest: str, files: Files) -> ArchivedCode | None:
+    """The archived code of a digest; None where there is none, or it cannot be read."""
+    content = _content(files, _list_path(digest))
+    with suppress(ValueError, KeyError, TypeError):
+        document = json.loads(content)
+        return ArchivedCode(
+            digest=document["digest"],
+            sha256=hashlib.sha256(content).hexdigest(),
+            modules=tuple(
+                ArchivedModule(name=name, path=path, reached=reached, source=source)
+                for name, path, reached, source in document["modules"]
+            ),
+            values=document["values"],
+        )
+    return None
+
+
+def digests_like(start: str, files: Files) -> tuple[str, ...]:
+    """The archived code digests that begin with some digits."""
+    names = (each.path.rpartition("/")[2] for each in files.listed(_FOLDER))
+    return tuple(
+        sorted(name.removesuffix(".json") for name in names if name.endswith(".json") and name.startswith(start))
+    )
+
+
+def text_of_module(sha256: str, files: Files) -> str | None:
+    """The text of a module, or of its lines that count; None where the archive does not have exactly that."""
+    content = _content(files, _text_path(sha256))
+    return content.decode(errors="replace") if hashlib.sha256(content).hexdigest() == sha256 else None
+
+
+def reached_texts(code: ArchivedCode, files: Files) -> Mapping[str, str]:
+    """The lines that count of every module, by its name; of a text that is lost, a line that says so."""
+    texts = {each.name: (each.reached, text_of_module(each.reached, files)) for each in code.modules}
+    lost = "# The archive does not have this text as it was: sha256 {}.\n"
+    return {name: lost.format(sha256) if text is None else text for name, (sha256, text) in texts.items()}
+
+
+def texts_now(code: Code) -> Mapping[str, str]:
+    """The texts of the present code."""
+    return {each.name: each.reached.decode(errors="replace") for each in code.texts}
+
+
+def differences(
+    was: Mapping[str, str], now: Mapping[str, str], *, most: int | None = None, first: str = ""
+) -> Iterator[ModuleChange]:
+    """The differences between modules, by name. Pure.
+
+    Where not all lines fit, each module has a share of the room, imports are left out, and functions come before names.
+
+    Args:
+        most: How many lines of the differences are returned in all; None for all of them.
+        first: The module that comes first, with half of the room if it needs it.
+    """
+    changed = sorted(
+        (name for name in was.keys() | now.keys() if was.get(name, "") != now.get(name, "")),
+        key=lambda name: (name != first, name),
+    )
+    whole = {name: _lines(name, was.get(name, ""), now.get(name, "")) for name in changed}
+    room = {name: len(lines) for name, lines in whole.items()} if most is None else _shares(whole, most, first)
+    for name in changed:
+        before, after, lines = was.get(name, ""), now.get(name, ""), whole[name]
+        if len(lines) > room[name]:
+            rest = [_without_imports(each) for each in (before, after)]
+            lines = _lines(name, *(rest if rest[0] != rest[1] else (before, after)), functions_first=True)
+        shown = lines[: room[name]]
+        yield ModuleChange(
+            module=name,
+            definitions=changed_definitions(before, after),
+            lines=tuple(shown),
+            left_out=len(whole[name]) - len(shown),
+        )
+
+
+def _shares(whole: Mapping[str, Sequence[str]], most: int, first: str) -> Mapping[str, int]:
+    """The number of lines that fit of each module: what a short one does not need, the longer ones share."""
+    others = sum(len(lines) for name, lines in whole.items() if name != first)
+    own = min(len(whole.get(first, ())), max(most - others, (most + 1) // 2))
+    found, room = ({first: own} if first in whole else {}), most - own
+    waiting = sorted((name for name in whole if name != first), key=lambda name: len(whole[name]))
+    for place, name in enumerate(waiting):
+        found[name] = min(len(whole[name]), room // (len(waiting) - place))
+        room -= found[name]
+    return found
+
+
+def _lines(name: str, before: str, after: str, *, functions_first: bool = False) -> list[str]:
+    """The unified difference of two texts of a module."""
+    was, now = before.splitlines(), after.splitlines()
+    functions = [_lines_of_functions(each) if functions_first else frozenset[int]() for each in (before, after)]
+    hunks: list[tuple[bool, list[str]]] = []
+    for group in difflib.SequenceMatcher(None, was, now).get_grouped_opcodes(_CONTEXT_LINES):
+        (_, i, _, j, _), (_, _, i_end, _, j_end) = group[0], group[-1]
+        found, is_elsewhere = [f"@@ -{_range(i, i_end)} +{_range(j, j_end)} @@"], True
+        for tag, start, end, later, last in group:
+            if tag == "equal":
+                found += [f" {line}" for line in was[start:end]]
+                continue
+            found += [*(f"-{line}" for line in was[start:end]), *(f"+{line}" for line in now[later:last])]
+            is_elsewhere &= functions[0].isdisjoint(range(start, end)) and functions[1].isdisjoint(range(later, last))
+        hunks.append((is_elsewhere, found))
+    ordered = sorted(hunks, key=lambda hunk: hunk[0]) if functions_first else hunks
+    return [f"--- before/{name}", f"+++ after/{name}", *(line for _, hunk in ordered for line in hunk)]
+
+
+def _range(start: int, end: int) -> str:
+    count = end - start
+    return str(start + 1) if count == 1 else f"{start + bool(count)},{count}"
+
+
+def _statements(text: str) -> Sequence[ast.stmt]:
+    with suppress(SyntaxError, ValueError):
+        return ast.parse(text).body
+    return ()
+
+
+def _lines_of_functions(text: str) -> frozenset[int]:
+    """The places of the lines of the functions and classes at the top of a module."""
+    chosen = [each for each in _statements(text) if isinstance(each, ast.FunctionDef | ast.ClassDef)]
+    return frozenset(place for each in chosen for place in range(_first_line(each) - 1, each.end_lineno or 0))
+
+
+def _without_imports(text: str) -> str:
+    """A text whose imports at the top are empty lines, so that the others keep their numbers."""
+    lines = text.splitlines()
+    for each in _statements(text):
+        if isinstance(each, ast.Import | ast.ImportFrom):
+            lines[each.lineno - 1 : each.end_lineno] = [""] * ((each.end_lineno or each.lineno) - each.lineno + 1)
+    return "\n".join(lines)
+
+
+def changed_definitions(before: str, after: str) -> tuple[str, ...]:
+    """The functions, classes and names at the top of a module whose text differs, in the order of the names."""
+    was, now = definitions(before), definitions(after)
+    return tuple(sorted(name for name in was.keys() | now.keys() if was.get(name) != now.get(name)))
+
+
+def changed_values(was: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of values that differ. One that only one side finds is named by lines that differ."""
+    return tuple(sorted(name for name in was.keys() & now.keys() if was[name] != now[name]))
+
+
+def what_changed(was: ArchivedCode | None, now: Code, files: Files, *, most: int = 5) -> str:
+    """Names the modules, functions and values in which present code differs from archived code; empty if unknown."""
+    if was is None or not now.texts:
+        return ""
+    changed: list[str] = []
+    for change in differences(reached_texts(was, files), texts_now(now), most=0):
+        names = ", ".join(change.definitions[:most])
+        changed.append(f"{change.module} ({names})" if names else change.module)
+    # A changed function is a changed value too; where no line has changed, it is a value alone.
+    changed = changed or [f"the value of {name}" for name in changed_values(was.values, now.values)]
+    more = f" and {len(changed) - most} more" if len(changed) > most else ""
+    return ", ".join(changed[:most]) + more
+
+
+def changed_in_code_archive(
+    cited: Iterable[tuple[str, str]], files: Files, *, is_quick: bool
+) -> Iterator[tuple[str, str]]:
+    """The files of the archived code that are not what manifests name, with a sentence about each.
+
+    Args:
+        cited: Code digests, each with the sha256 of its list.
+    """
+    texts: dict[str, str] = {}
+    for digest, sha256 in cited:
+        found, named = archived(digest, files), f"the archived code {digest[:12]} ({_list_path(digest)})"
+        if files.stat(_list_path(digest)) is None:
+            yield _list_path(digest), f"{named} is gone: what it computed cannot be led back to lines."
+        elif found is None or found.sha256 != sha256 or found.digest != digest:
+            yield (
+                _list_path(digest),
+                f"the bytes of {named} were changed: what it computed cannot be led back to lines.",
+            )
+        else:
+            texts |= {each: module.name for module in found.modules for each in (module.reached, module.source)}
+    for sha256, name in sorted(texts.items()):
+        if files.stat(_text_path(sha256)) is None:
+            yield _text_path(sha256), f"the archived text of {name} ({_text_path(sha256)}) is gone."
+        elif not is_quick and files.digest(_text_path(sha256)) != sha256:
+            yield _text_path(sha256), f"the bytes of the archived text of {name} ({_text_path(sha256)}) were changed."
+
+
+def definitions(text: str) -> Mapping[str, str]:
+    """The text of what is bound at the top of a module, by name; nothing of a text that is not Python."""
+    found: dict[str, str] = {}
+    for node in _statements(text):
+        for name in _bound(node):
+            # Several statements may bind one name.
+            found[name] = found.get(name, "") + _lines_of(text, node)
+    return found
+
+
+def _lines_of(text: str, node: ast.stmt) -> str:
+    return "\n".join(text.splitlines()[_first_line(node) - 1 : node.end_lineno])
+
+
+def _first_line(node: ast.stmt) -> int:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return min([node.lineno, *(each.lineno for each in node.decorator_list)])
+    return node.lineno
+
+
+def _bound(node: ast.stmt) -> Sequence[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    return [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+
+
+def _list_path(digest: str) -> str:
+    return f"{_FOLDER}/{digest}.json"
+
+
+def _text_path(sha256: str) -> str:
+    return f"{_FOLDER}/{sha256}.txt"
+
+
+def _content(files: Files, path: str) -> bytes:
+    """The bytes of a file; none where there is none that can be read."""
+    try:
+        return files.read(path)
+    except OSError:  # it is gone, or something else is in its place
+        return b""

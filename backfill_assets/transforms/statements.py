@@ -1,15 +1,19 @@
-"""Statements of an author's module: what each of them binds and uses, read from the source.
-
-Definitions below an `if`, a loop, a `try`, a `with` or a `match` are definitions like others, with the lines around
-them that decide about them; so are tables that a class or a function declares, which are no part of it.
+"""Statements of an author's module: what each of them binds and uses, and the text of its functions, read from the
+source.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import CodeType
+
+# Statements of an author's module: what each of them binds and uses, read from the source.
+#
+# Definitions below an `if`, a loop, a `try`, a `with` or a `match` are definitions like others, with the lines
+# around them that decide about them; so are tables that a class or a function declares, which are no part of it.
 
 _BY_NAME = {"import_module", "__import__"}
 """Functions that import a module by its name."""
@@ -419,3 +423,175 @@ def imported_by_call(node: ast.AST) -> str | None:
         case [ast.Constant(value=str(name))] if not name.startswith("."):
             return name
     return ""
+
+
+# Written functions: the text of a function where it is defined, by which functions of one name are told apart.
+#
+# A module can define a function twice, such as below an `if` and its `else`, or two without a name in one line.
+# Which of them a process uses is no line of the module.
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
+def written_as(code: CodeType, source: bytes) -> str | None:
+    """The text of a function in the module that defines it; None where it is not written there.
+
+    One that declares tables inside has no text of its own: each of these is code of its own.
+    """
+    named = [(line, node) for line, node in _functions(source) if _name_of(node) == code.co_name]
+    found = [node for line, node in named if line == code.co_firstlineno]
+    if not found and len(named) == 1:
+        # The file was edited after it was imported.
+        found = [node for _, node in named]
+    elif len(found) > 1:
+        found = sorted((node for node in found if _holds(node, code)), key=_length)
+    if not found:
+        return None
+    body = found[0].body
+    inside = body if isinstance(body, list) else [body]
+    if any(is_declaration(part) for each in inside for part in ast.walk(each)):
+        return ""
+    return ast.get_source_segment(source.decode("utf-8", "replace"), found[0]) or ""
+
+
+@lru_cache(maxsize=256)
+def _functions(source: bytes) -> Sequence[tuple[int, _Function]]:
+    """All functions of a module, each after the line that Python takes for its first one."""
+    found = list[tuple[int, _Function]]()
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        return found
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            decorated = (each.lineno for each in getattr(node, "decorator_list", ()))
+            found.append((min(decorated, default=node.lineno), node))
+    return found
+
+
+def _name_of(node: _Function) -> str:
+    return "<lambda>" if isinstance(node, ast.Lambda) else node.name
+
+
+def _holds(node: _Function, code: CodeType) -> bool:
+    """True if all places of a function's instructions lie in a definition of several in its line."""
+    begins, ends = (node.lineno, node.col_offset), (node.end_lineno or 0, node.end_col_offset or 0)
+    places = [
+        ((line, column), (last, end))
+        for line, last, column, end in code.co_positions()
+        if line is not None and last is not None and column is not None and end is not None and end > column
+    ]
+    return all(begins <= first and last <= ends for first, last in places)
+
+
+def _length(node: _Function) -> tuple[int, int]:
+    return (node.end_lineno or 0) - node.lineno, (node.end_col_offset or 0) - node.col_offset
+
+
+# Syntax of an author's functions: texts that are put together, and local names that are other names of something.
+
+
+def line_in(node: ast.AST, found: str) -> int:
+    """The line of what was found in a text over several lines."""
+    line = int(getattr(node, "lineno", 0))
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and (node.end_lineno or line) > line:
+        before = node.value.lower().partition(found.split("(")[0].lower())[0]
+        return min(line + before.count("\n"), node.end_lineno or line)
+    return line
+
+
+def formatted(call: ast.Call, text: str) -> str:
+    """A text with the constants that are put in, and a name for everything else."""
+    given = [each.value if isinstance(each, ast.Constant) else "x" for each in call.args]
+    named = {
+        each.arg: each.value.value if isinstance(each.value, ast.Constant) else "x"
+        for each in call.keywords
+        if each.arg
+    }
+    try:
+        return text.format(*given, **named)
+    except (LookupError, ValueError, AttributeError, TypeError):
+        return text
+
+
+def parts_of(node: ast.AST) -> Iterator[str | ast.AST]:
+    """The texts of which one is put together, and what is put in between."""
+    match node:
+        case ast.Constant(value=str(text)):
+            yield text
+        case ast.JoinedStr(values=parts):
+            for part in parts:
+                yield from parts_of(part)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            yield from parts_of(left)
+            yield from parts_of(right)
+        case ast.BinOp(left=ast.Constant(value=str(text)), op=ast.Mod(), right=right):
+            yield text.replace("%s", "x").replace("%d", "0")
+            yield right
+        case ast.FormattedValue(value=value):
+            yield value
+        case ast.BinOp(left=before, right=after):
+            yield before
+            yield after
+        case _:
+            yield node
+
+
+def other_names(body: Iterable[ast.AST], local: frozenset[str]) -> Mapping[str, Chain]:
+    """Local names that are bound once, to another name."""
+    once = _bound_once(body, local)
+    return {name: chain for name, value in once.items() if (chain := chain_of(value)) and chain[0] != name}
+
+
+def made_by(body: Iterable[ast.AST], local: frozenset[str]) -> Mapping[str, Chain]:
+    """Local names that are bound once, to what a call of a name gives: an object, where that is a class."""
+    once = _bound_once(body, local)
+    return {
+        name: chain
+        for name, value in once.items()
+        if isinstance(value, ast.Call) and (chain := chain_of(value.func)) and chain[0] != name
+    }
+
+
+def of_its_class(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, owner: str) -> Mapping[str, Chain]:
+    """The first argument of a method, which is an object of its class, or the class itself."""
+    decorated = {chain_of(each) for each in getattr(node, "decorator_list", ())}
+    first = [*node.args.posonlyargs, *node.args.args][:1]
+    return {} if not owner or ("staticmethod",) in decorated else {each.arg: (owner,) for each in first}
+
+
+def _bound_once(body: Iterable[ast.AST], local: frozenset[str]) -> Mapping[str, ast.AST]:
+    bound: dict[str, list[ast.AST | None]] = {}
+    for node in (part for each in body for part in ast.walk(each)):
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.NamedExpr(target=ast.Name(id=name), value=value)
+            ):
+                bound.setdefault(name, []).append(value)
+            case ast.Name(id=name, ctx=ast.Store()):
+                bound.setdefault(name, []).append(None)
+    return {
+        name: value
+        for name, values in bound.items()
+        # Each assignment stores its name as well.
+        if name in local and len(values) == 2
+        for value in values
+        if value is not None
+    }
+
+
+def over_a_call(node: ast.AST) -> tuple[ast.Call, Chain] | None:
+    """The call of whose result attributes are taken, with these; None for any other part."""
+    match node:
+        case ast.Attribute(value=ast.Call() as call, attr=attribute):
+            return call, (attribute,)
+        case ast.Attribute(value=value, attr=attribute) if found := over_a_call(value):
+            return found[0], (*found[1], attribute)
+    return None
+
+
+def given_to(call: ast.Call) -> int:
+    """The number of arguments of a call, without those that are None."""
+    values = [*call.args, *(each.value for each in call.keywords)]
+    return sum(not (isinstance(each, ast.Constant) and each.value is None) for each in values)

@@ -21,7 +21,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import compute_apart
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.transforms.code_archive import archived, text_of_module
+from backfill_assets.transforms.code import archived, text_of_module
 from backfill_assets.upkeep.errors import ReproducedOtherwise
 from backfill_assets.workspace import Workspace
 

@@ -15,7 +15,7 @@ from backfill_assets.core.columns import EVIDENCE_OF_RUN, LINEAGE, LINEAGE_OF_RU
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import canonical_json
 from backfill_assets.lake.append import VALIDATION_COLUMNS, lineage_rows, validation_table
-from backfill_assets.lake.statistics import misleading_statistics
+from backfill_assets.lake.log_evidence import misleading_statistics
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.transactions import ReadTransaction

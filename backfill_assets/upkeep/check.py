@@ -22,8 +22,8 @@ from backfill_assets.lake.staging import footer_columns
 from backfill_assets.planning.manifest_parts import InexactSum
 from backfill_assets.planning.partitions import Partitions, partition_of
 from backfill_assets.transforms.apply import CHECK, plan_of
-from backfill_assets.transforms.doubles import AddedDoubles
 from backfill_assets.transforms.schemas import business_schema, require_follows
+from backfill_assets.transforms.ties import AddedDoubles
 from backfill_assets.workspace import Workspace
 
 

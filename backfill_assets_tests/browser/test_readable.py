@@ -26,7 +26,7 @@ from backfill_assets.report.report import Level, RunReport, SetReport, totals_by
 from backfill_assets.report.screens.calendar import Colouring, calendar_page
 from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.run_report import run_page, set_page
-from backfill_assets.transforms.code_archive import ModuleChange
+from backfill_assets.transforms.code import ModuleChange
 from backfill_assets_tests.browser.readable import NARROW, WIDE, cut_off, cut_off_on_paper, low_letters, unreadable
 from backfill_assets_tests.support.report_examples import FIRST, an_act, cell, gate, moves, report, restatement, summary
 

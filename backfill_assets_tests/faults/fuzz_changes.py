@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, UnknownKeys

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.capture.file_capture import kind_of
+from backfill_assets.capture.files.file_capture import kind_of
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.landing.probe import probe
 from backfill_assets_tests.faults.corpus import KINDS, hostile_file

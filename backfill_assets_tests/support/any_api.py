@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from backfill_assets.capture.http import HttpStream
-from backfill_assets.capture.http_api import HttpApi
-from backfill_assets.capture.http_pagings import PageNumber
-from backfill_assets.capture.http_requests import HttpSecrets
-from backfill_assets.capture.http_windows import TimeWindow
+from backfill_assets.capture.http.client import HttpSecrets
+from backfill_assets.capture.http.declaration import HttpApi, PageNumber, TimeWindow
+from backfill_assets.capture.http.stream import HttpStream
 from backfill_assets.capture.streams import Captured, Pace, Period, Span
 from backfill_assets.planning.local_days import LocalDays
 

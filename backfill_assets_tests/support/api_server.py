@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from backfill_assets.capture.http_api import HttpApi
+from backfill_assets.capture.http.declaration import HttpApi
 from backfill_assets.capture.streams import Pace
 from backfill_assets.domain import SourceTable
 from backfill_assets_tests.domains import captured_api

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
 
 from backfill_assets.capture.debezium import ORDERS, POSTGRESQL
-from backfill_assets.capture.postgres_table import ORDER as ORDER_OF_A_TABLE
+from backfill_assets.capture.postgres.declaration import ORDER as ORDER_OF_A_TABLE
 from backfill_assets.domain import (
     DEBEZIUM_COLUMNS,
     DEBEZIUM_OPERATIONS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from backfill_assets.capture.kinesis_stream import KinesisReplay, KinesisStream
+from backfill_assets.capture.kinesis.declaration import KinesisReplay, KinesisStream
 from backfill_assets.domain import SourceTable
 from backfill_assets_tests.domains import streamed
 from backfill_assets_tests.support.captured_shop import StreamShop, sale_record

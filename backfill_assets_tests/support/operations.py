@@ -20,7 +20,7 @@ from backfill_assets.application.terms import present_terms
 from backfill_assets.application.upkeep import find_run
 from backfill_assets.candidates.evaluate import Evaluated
 from backfill_assets.candidates.stage import require_stageable
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.landing import extract as extracts

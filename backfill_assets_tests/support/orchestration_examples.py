@@ -16,7 +16,7 @@ from backfill_assets.application.follow import follow
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.crash_points import carry_on
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.attempt import Landing, new_lease

@@ -16,7 +16,7 @@ from typing import Any
 
 import asyncssh
 
-from backfill_assets.capture.sftp_folder import SftpFolder
+from backfill_assets.capture.sftp.declaration import SftpFolder
 
 PASSWORD = "a password of a test"
 CACHED = Path(os.environ.get("BACKFILL_CACHE", Path.home() / ".cache" / "backfill_assets")) / "sshd"

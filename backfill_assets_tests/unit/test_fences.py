@@ -47,8 +47,8 @@ def top_level(names: set[str]) -> set[str]:
 @pytest.mark.parametrize(
     ("library", "rooms"),
     [
-        ("deltalake", ("lake/",)),
-        ("pyiceberg", ("lake/",)),
+        ("deltalake", ("lake/", "capture/lake_tables/")),
+        ("pyiceberg", ("capture/lake_tables/",)),
         ("obstore", ("files/",)),
         ("sqlalchemy", ("ledger/",)),
         ("alembic", ("ledger/",)),
@@ -58,7 +58,7 @@ def top_level(names: set[str]) -> set[str]:
         ("dagster_deltalake", ("orchestration/",)),
         ("dagster_postgres", ("orchestration/",)),
         ("dagster_shared", ("orchestration/",)),
-        ("psycopg", ("orchestration/", "capture/postgres.py")),
+        ("psycopg", ("orchestration/", "capture/postgres/")),
         ("typer", ("cli/",)),
         ("rich", ("cli/",)),
         ("markupsafe", ("desk/", "report/")),
@@ -445,14 +445,13 @@ COUNTS = {
     "candidates/merging.py": "numbers of changes and days, by partition",
     "candidates/piloting.py": "numbers of rows, by partition",
     "candidates/stage.py": "rows and checksums",
-    "lake/log_evidence.py": "paths, sizes and row counts of files, and actions of a log",
-    "lake/delta_of_others.py": "paths and row counts of the files of a table",
+    "capture/lake_tables/delta.py": "paths and row counts of the files of a table",
     "core/java_classes.py": "made-up rows that Java's classes are loaded for",
     "gates/comparison.py": "keys by partition and way, and rows whose texts `gates/sample.py` makes",
     "transforms/workers.py": "the digest of code, no rows",
     "gates/measure.py": "rows, checksums and cells by partition; `gates/broken_down.py` makes texts of dimensions",
     "lake/checksums.py": "rows and checksums by partition",
-    "lake/statistics.py": "what a log says of files; least and greatest values, which are only compared with it",
+    "lake/log_evidence.py": "paths, sizes and actions of a log; least and greatest values, which are only compared",
     "lake/append.py": "the lineage of runs, which is part of their manifests",
     "lake/tables.py": "paths and sizes of files",
     "landing/parquet.py": "UUIDs, which are written to a file again as their texts",
@@ -466,7 +465,7 @@ COUNTS = {
     "upkeep/audit_landed.py": "rejected records, of which only numbers and hashes are compared",
     "transforms/spark_plan.py": "the plan of rows, which has none of them",
     "upkeep/doctor.py": "the time of the session",
-    "sniff/footer.py": "first rows of a file of a person; `report/sniffed.py` cuts and escapes their texts",
+    "sniff/sample.py": "first rows of a file of a person; `report/sniffed.py` cuts and escapes their texts",
 }
 """Modules that read counts, names and digests out of rows, and no value that is stored in the ledger or shown."""
 

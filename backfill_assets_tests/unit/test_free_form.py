@@ -12,11 +12,11 @@ PACKAGE = PROJECT_ROOT / "backfill_assets"
 
 FREE_FORM: Mapping[str, tuple[str, ...]] = {
     "the JSON body that an author sends to an API, which has its own form": (
-        "capture/http_api.py HttpApi.body",
-        "capture/http_requests.py Request.body",
+        "capture/http/declaration.py HttpApi.body",
+        "capture/http/client.py Request.body",
     ),
     "a document that describes an API, as JSON has it": (
-        "capture/openapi_schemas.py Document",
+        "capture/http/openapi.py Document",
         "sniff/api_document.py document_in",
         "sniff/api_document.py propose_api",
     ),
@@ -92,9 +92,9 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "ledger/findings.py shown_row",
     ),
     "records of a JSON document of others, before they have a contract": (
-        "sniff/documents.py Documents.document",
-        "sniff/documents.py Documents.records",
-        "sniff/documents.py columns_of",
+        "sniff/look.py Documents.document",
+        "sniff/look.py Documents.records",
+        "sniff/look.py columns_of",
     ),
     "the fields of any record, to make another of them": ("core/identity.py fields_of",),
     "values of columns, as an author writes them": (
@@ -112,11 +112,11 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "gates/broken_down.py partition_cell",
         "lake/row_values.py rows_of_arrow",
         "lake/row_values.py texts",
-        "deliver/held_rows.py Held.key",
-        "deliver/held_rows.py key_bytes",
+        "deliver/outgoing.py Held.key",
+        "deliver/outgoing.py key_bytes",
         "ledger/events.py Step.key",
-        "deliver/held_rows.py Held.key",
-        "deliver/held_rows.py key_bytes",
+        "deliver/outgoing.py Held.key",
+        "deliver/outgoing.py key_bytes",
     ),
     "the JSON of a commit of Delta, and what the ledger keeps of a log": (
         "lake/swap.py actions_of",
@@ -143,7 +143,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
     "specifications of Vega-Lite": (
         "report/charts.py _CONFIG",
         "report/charts.py specification",
-        "capture/kafka_client.py KafkaClient.usual",
+        "capture/kafka/client.py KafkaClient.usual",
         "ledger/connection.py READ",
         "ledger/connection.py UPGRADE",
         "ledger/connection.py WRITE",

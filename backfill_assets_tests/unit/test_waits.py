@@ -21,13 +21,13 @@ BLOCKS = {"sleep", "flock", "wait", "consume", "poll", "join", "acquire"}
 LOCKS = ("pg_advisory", "BEGIN IMMEDIATE")
 
 SAID_OTHERWISE = {
-    "capture/kafka.py::_messages": "`waiting` begins with the first silence, and ends with the next record",
-    "capture/kinesis_client.py::_asked": "called within `waiting`",
-    "capture/kinesis_client.py::records": "less than a second between two requests",
-    "capture/fetched_files.py::_from_web": "called within `waiting`",
-    "capture/fetched_files.py::_is_free": "the lock is had at once or not",
-    "capture/fetched_files.py::_new_folder": "the lock is on a new file",
-    "capture/sftp.py::__exit__": "of a thread whose loop was told to end",
+    "capture/kafka/stream.py::_messages": "`waiting` begins with the first silence, and ends with the next record",
+    "capture/kinesis/client.py::_asked": "called within `waiting`",
+    "capture/kinesis/client.py::records": "less than a second between two requests",
+    "capture/files/fetched_files.py::_from_web": "called within `waiting`",
+    "capture/files/fetched_files.py::_is_free": "the lock is had at once or not",
+    "capture/files/fetched_files.py::_new_folder": "the lock is on a new file",
+    "capture/sftp/client.py::__exit__": "of a thread whose loop was told to end",
     "candidates/stage.py::_keep_pace": "its progress says so before",
     "cli/console.py::break_silence": "this is what speaks",
     "cli/console.py::_broken_silence": "a second at most",

@@ -15,10 +15,10 @@ from typing import IO, NoReturn
 
 import pyarrow as pa
 
-from backfill_assets.capture.avro_values import avro_reader
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.json_members import FILE_PROBLEM, json_of
-from backfill_assets.capture.schema_sources import BrokenValue
+from backfill_assets.capture.schemas.avro_values import avro_reader
+from backfill_assets.capture.schemas.declaration import BrokenValue
 from backfill_assets.core.wording import visible
 
 _MAGIC = b"Obj\x01"

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import IO
 
 from backfill_assets.capture.errors import BadFile, Fault
-from backfill_assets.capture.file_capture import FORMATS, format_of
+from backfill_assets.capture.files.file_capture import FORMATS, format_of
+from backfill_assets.capture.files.packed import Archive, is_of_people, open_archive
 from backfill_assets.capture.landed_files import FileKind, Format, LandingPlace
-from backfill_assets.capture.packed import Archive, is_of_people, open_archive
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import Avro, Canal, Csv, Json, Maxwell, SourceTable, Xlsx
 from backfill_assets.domain.dialects import Dialect

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import IO, Any
 
-from backfill_assets.capture.debezium_messages import PART
+from backfill_assets.capture.debezium import PART
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.json_members import as_written, json_of
 from backfill_assets.core.wording import visible

@@ -22,8 +22,7 @@ from typing import IO
 from xml.etree.ElementTree import Element, fromstring, iterparse
 
 from backfill_assets.capture.errors import BadFile, Fault
-from backfill_assets.capture.gzip_text import NotWhole
-from backfill_assets.capture.packed import Archive, open_archive
+from backfill_assets.capture.files.packed import Archive, NotWhole, open_archive
 from backfill_assets.core.errors import PackageMissing
 from backfill_assets.core.python_text import literal
 from backfill_assets.core.wording import visible

@@ -21,7 +21,7 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.transforms.code_archive import ModuleChange
+from backfill_assets.transforms.code import ModuleChange
 
 
 def code_page(found: CodeDocument) -> Page:

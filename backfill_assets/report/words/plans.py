@@ -35,7 +35,7 @@ from backfill_assets.report.known_rows import KnownRowsGone
 from backfill_assets.report.releases import CODE, BroughtAlong, LaterRelease, LeftBehind
 from backfill_assets.report.values import cost_words, key_text
 from backfill_assets.report.words.staleness import NEW_VERSION, because_words
-from backfill_assets.transforms.doubles import AddedDoubles
+from backfill_assets.transforms.ties import AddedDoubles
 
 
 def basis_words(estimate: Estimate) -> str:

@@ -16,7 +16,7 @@ from backfill_assets.application import statements
 from backfill_assets.application.land import land_files
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.core.settings import Settings
-from backfill_assets.deliver.held_rows import HeldRows
+from backfill_assets.deliver.outgoing import HeldRows
 from backfill_assets.deliver.replay_parts import parts_of_table
 from backfill_assets.landing.extract import Extract
 from backfill_assets.orchestration.partitions import offered_days

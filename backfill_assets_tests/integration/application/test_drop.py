@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.drop import MOST_FILES
 from backfill_assets.application.sensor_work import clear
-from backfill_assets.capture.drop_folder import LANDED
+from backfill_assets.capture.files.drop_folder import LANDED
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.orchestration import tags

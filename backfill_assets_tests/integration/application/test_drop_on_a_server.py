@@ -69,7 +69,7 @@ def shop(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.Mon
         sales = replace(ws.domain.source_table(SALES), drop=server.declared(pattern="*.jsonl"))
         domain = replace(ws.domain, sources=(sales,), derived=())
         found = Shop(ws=replace(ws, domain=domain), server=server)
-        monkeypatch.setattr("backfill_assets.capture.drop_places.time.sleep", lambda _seconds: found.meanwhile())
+        monkeypatch.setattr("backfill_assets.capture.files.drop_places.time.sleep", lambda _seconds: found.meanwhile())
         yield found
     ws.close()
 

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.drop import land_dropped, waiting
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.capture.drop_folder import DroppedFile
-from backfill_assets.capture.drop_places import DropPrefix, drop_place, dropped
+from backfill_assets.capture.files.drop_folder import DroppedFile
+from backfill_assets.capture.files.drop_places import DropPrefix, drop_place, dropped
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.places import StoreUrl
 from backfill_assets.core.settings import Settings

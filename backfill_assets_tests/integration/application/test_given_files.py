@@ -24,10 +24,10 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.given_files import given_files
 from backfill_assets.application.land import offered
-from backfill_assets.capture import fetched_files
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused, NoFile
-from backfill_assets.capture.expected_files import read_manifest
-from backfill_assets.capture.fetched_files import Address
+from backfill_assets.capture.files import fetched_files
+from backfill_assets.capture.files.fetched_files import Address
+from backfill_assets.capture.files.file_capture import read_manifest
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.store_access import StoreAccess
 from backfill_assets.landing.attempt import Landed
@@ -74,7 +74,7 @@ def whole(headers: Mapping[str, str] | None = None, body: bytes = CONTENT) -> An
 
 @pytest.fixture
 def web(monkeypatch: pytest.MonkeyPatch) -> Iterator[Web]:
-    monkeypatch.setattr("backfill_assets.capture.fetched_files.time.sleep", lambda _: None)
+    monkeypatch.setattr("backfill_assets.capture.files.fetched_files.time.sleep", lambda _: None)
     with serving() as found:
         yield found
 

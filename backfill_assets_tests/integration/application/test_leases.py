@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.capture.landed_files import landing_place
 from backfill_assets.core.errors import AtWork, IllegalTransition, Refused, TakenOver
 from backfill_assets.core.lease import LeaseTerms, this_process

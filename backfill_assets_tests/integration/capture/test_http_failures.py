@@ -210,7 +210,7 @@ def test_an_api_that_asks_to_wait_until_a_time_is_waited_for_by_its_own_clock(sh
 
 
 def test_requests_are_made_at_the_pace_that_is_declared(api: Api) -> None:
-    from backfill_assets.capture.http_requests import Asking, HttpSecrets, Request
+    from backfill_assets.capture.http.client import Asking, HttpSecrets, Request
 
     now = 0.0
 

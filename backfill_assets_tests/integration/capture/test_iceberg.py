@@ -15,8 +15,8 @@ from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from backfill_assets.capture.errors import CannotBeCaptured, CreatedAgain, NoPeriod, NoStream, ReadFailed, VersionGone
+from backfill_assets.capture.lake_tables.iceberg import IcebergStream
 from backfill_assets.domain import IcebergTable, SourceTable
-from backfill_assets.lake.iceberg_of_others import IcebergStream
 from backfill_assets.report.command_line import explained
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.domains import captured_lake

@@ -16,7 +16,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.capture.errors import RangeExpired, ReadFailed, StillOpen
-from backfill_assets.capture.kafka import KafkaStream
+from backfill_assets.capture.kafka.stream import KafkaStream
 from backfill_assets.capture.streams import Pace, Period, Resolved
 from backfill_assets.domain import KafkaTopic
 from backfill_assets_tests.support.kafka_broker import Broker

@@ -28,8 +28,8 @@ from backfill_assets.capture.errors import (
     StreamAway,
     StreamDenied,
 )
-from backfill_assets.capture.kinesis import KinesisCapture
-from backfill_assets.capture.kinesis_client import KinesisClient, order_of
+from backfill_assets.capture.kinesis.client import KinesisClient, order_of
+from backfill_assets.capture.kinesis.stream import KinesisCapture
 from backfill_assets.capture.streams import Pace, Period, Span
 from backfill_assets.domain import KinesisStream
 from backfill_assets.report.command_line import explained

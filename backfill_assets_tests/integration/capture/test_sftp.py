@@ -12,9 +12,9 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from backfill_assets.capture import sftp
 from backfill_assets.capture.errors import Fault, FileRefused, NoFile
-from backfill_assets.capture.sftp import FolderEntry, sftp_files
+from backfill_assets.capture.sftp import client
+from backfill_assets.capture.sftp.client import FolderEntry, sftp_files
 from backfill_assets.core.errors import BackfillError, DiskFull
 from backfill_assets_tests.support.sftp_server import (
     PASSWORD,
@@ -125,7 +125,7 @@ def test_a_connection_that_breaks_or_stalls_is_named_and_works_again(
         files.fetch(entry, tmp_path / "copy")
     stalled = threading.Event()
     server.on_read = lambda _path, _at: stalled.wait(20)
-    monkeypatch.setattr(sftp, "SECONDS", 1.0)
+    monkeypatch.setattr(client, "SECONDS", 1.0)
     silent = pytest.raises(BackfillError, match="did not answer within 1 s")
     with silent, sftp_files(server.declared(), SECRET) as files:
         files.fetch(entry, tmp_path / "copy")

@@ -23,7 +23,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.crash_points import Point

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DecimalType, IntegerType, StructField, StructType
 
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.capture.landed_files import Checked, FileKind, Format, LandedFile, LandingPlace, landing_files
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import MissingInput, Refused, UnreadableFile
@@ -432,7 +432,7 @@ KILLED = """
     from dataclasses import replace
     from datetime import UTC, datetime
     from pathlib import Path
-    from backfill_assets.capture.file_capture import FileCapture
+    from backfill_assets.capture.files.file_capture import FileCapture
     from backfill_assets.landing.imports import OnDuplicate
     from backfill_assets.landing.attempt import Landed
     from backfill_assets.landing.land import land_files

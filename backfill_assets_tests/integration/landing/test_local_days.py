@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.days import unexplained_days

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DateType, StructField, StructType, TimestampNTZType, TimestampType
 
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.landing.extract import Effect, Extract, land_extract, preview

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.landing.errors import NotCurrent

@@ -9,7 +9,7 @@ from datetime import date, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused, UnknownName

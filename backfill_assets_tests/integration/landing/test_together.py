@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import AmbiguousOrder, BackfillError, UnreadableFile

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import InvalidDeclaration, Refused
 from backfill_assets.core.settings import Settings

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.append import validation_table
-from backfill_assets.lake.statistics import misleading_statistics
+from backfill_assets.lake.log_evidence import misleading_statistics
 from backfill_assets.lake.swap import exchanged
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.audit_tables import commits_against_ledger, files_against_ledger, log_against_ledger

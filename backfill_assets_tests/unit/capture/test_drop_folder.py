@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.capture import drop_folder as dropped
-from backfill_assets.capture.drop_folder import DroppedFile, dropped_files, put_aside
+from backfill_assets.capture.files import drop_folder as dropped
+from backfill_assets.capture.files.drop_folder import DroppedFile, dropped_files, put_aside
 
 Move = Callable[[Path, Path], None]
 

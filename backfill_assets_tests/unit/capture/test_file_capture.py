@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.capture import file_capture
-from backfill_assets.capture.file_capture import FileCapture, kind_of
+from backfill_assets.capture.files import file_capture
+from backfill_assets.capture.files.file_capture import FileCapture, kind_of
 from backfill_assets.capture.json_members import objects_of
 from backfill_assets.capture.landed_files import Family, FileKind, Format, LandedFile, LandingPlace
 from backfill_assets.core.errors import MissingInput, Refused, UnreadableFile

@@ -15,8 +15,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from backfill_assets.capture.errors import ReadFailed
-from backfill_assets.capture.http_answers import page_of
-from backfill_assets.capture.http_requests import Answer, Asking, HttpSecrets, Request
+from backfill_assets.capture.http.client import Answer, Asking, HttpSecrets, Request
+from backfill_assets.capture.http.paging import page_of
 from backfill_assets.capture.streams import Pace
 from backfill_assets_tests.domains import captured_api
 from backfill_assets_tests.support.api_server import Api, running_api

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from backfill_assets.capture.errors import StreamDenied
-from backfill_assets.capture.http_requests import HttpSecrets
+from backfill_assets.capture.http.client import HttpSecrets
 from backfill_assets.domain import (
     Basic,
     Cursor,

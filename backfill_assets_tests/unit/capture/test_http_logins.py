@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from backfill_assets.capture.errors import AnswerHoldsSecret, BadAnswer, StreamDenied
-from backfill_assets.capture.http_requests import HttpSecrets
+from backfill_assets.capture.http.client import HttpSecrets
 from backfill_assets.capture.streams import Pace
 from backfill_assets.domain import Basic, HttpApi, PageNumber, Token
 from backfill_assets_tests.support.any_api import AnyApi, AnyCapture, Asked, Said

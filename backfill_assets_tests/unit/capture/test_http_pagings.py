@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.capture.errors import AnswerHoldsSecret, BadAnswer, NextPageLoop, NoStream
-from backfill_assets.capture.http_requests import HttpSecrets
+from backfill_assets.capture.http.client import HttpSecrets
 from backfill_assets.capture.streams import Period
 from backfill_assets.domain import (
     Cursor,
@@ -474,7 +474,7 @@ def test_an_end_that_does_not_end_is_the_end_or_is_refused(
     def anew(_: Asked) -> Said:
         return named(results=[], next_cursor=f"c{len(api.asked)}")
 
-    monkeypatch.setattr("backfill_assets.capture.http._MOST_EMPTY", 50)
+    monkeypatch.setattr("backfill_assets.capture.http.stream._MOST_EMPTY", 50)
     with pytest.raises(BadAnswer, match=r"50 pages without records, one after the other: declare .*ends_empty=True"):
         captured(api, tmp_path, anew, pages=Cursor(parameter="c", next="next_cursor")).run()
     api.asked.clear()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.capture.errors import BadAnswer
-from backfill_assets.capture.http_requests import HttpSecrets
+from backfill_assets.capture.http.client import HttpSecrets
 from backfill_assets.capture.streams import Pace
 from backfill_assets.domain import (
     Cursor,

@@ -16,11 +16,11 @@ from pyspark.sql import types as T
 
 from backfill_assets.capture.errors import WentBack
 from backfill_assets.capture.json_members import members_of
-from backfill_assets.capture.kafka import _PINNED, KafkaStream
-from backfill_assets.capture.kafka_client import KafkaClient, TopicIdentity
-from backfill_assets.capture.kafka_topic import KafkaTopic
-from backfill_assets.capture.schema_sources import SchemaFolder
-from backfill_assets.capture.schemas import value_reader
+from backfill_assets.capture.kafka.client import KafkaClient, TopicIdentity
+from backfill_assets.capture.kafka.declaration import KafkaTopic
+from backfill_assets.capture.kafka.stream import _PINNED, KafkaStream
+from backfill_assets.capture.schemas.declaration import SchemaFolder
+from backfill_assets.capture.schemas.registry import value_reader
 from backfill_assets.capture.streams import Captured, Operated, Period
 from backfill_assets.domain import Epoch, Operations, SourceTable, daily
 from backfill_assets.domain.file_names import FileName

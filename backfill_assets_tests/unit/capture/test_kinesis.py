@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.capture.errors import RangeExpired
-from backfill_assets.capture.kinesis import KinesisCapture, lines_of
-from backfill_assets.capture.kinesis_client import KinesisClient, Record, Shard, Stream
+from backfill_assets.capture.kinesis.client import KinesisClient, Record, Shard, Stream
+from backfill_assets.capture.kinesis.stream import KinesisCapture, lines_of
 from backfill_assets.capture.streams import Captured, Period
 from backfill_assets.domain import KinesisStream
 

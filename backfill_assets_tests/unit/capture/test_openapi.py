@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets import domain
-from backfill_assets.capture.http_requests import HttpSecrets
-from backfill_assets.capture.openapi import ProposedApi, is_openapi, proposed_apis
+from backfill_assets.capture.http.client import HttpSecrets
+from backfill_assets.capture.http.openapi import ProposedApi, is_openapi, proposed_apis
 from backfill_assets_tests.support.any_api import AnyApi, AnyCapture, Asked, Said, any_api
 
 SALE = {

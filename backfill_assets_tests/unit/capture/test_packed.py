@@ -14,9 +14,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from backfill_assets.capture import packed
-from backfill_assets.capture.gzip_text import NotWhole
-from backfill_assets.capture.packed import is_of_people, open_archive, open_packed
+from backfill_assets.capture.files import packed
+from backfill_assets.capture.files.packed import NotWhole, is_of_people, open_archive, open_packed
 
 TEXT = os.urandom(200_000) + b"0123456789" * 200_000
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from backfill_assets.capture.errors import ReadFailed, StreamAway, StreamDenied
-from backfill_assets.capture.schema_sources import BrokenValue, SchemaFolder, SchemaRegistry
-from backfill_assets.capture.schemas import ValueReader, value_reader
+from backfill_assets.capture.schemas.declaration import BrokenValue, SchemaFolder, SchemaRegistry
+from backfill_assets.capture.schemas.registry import ValueReader, value_reader
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.core.spark_server import free_port
 from backfill_assets.domain import KafkaTopic

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.errors import NoSecret, SecretInHome
-from backfill_assets.capture.kafka import KafkaStream
-from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
-from backfill_assets.capture.kinesis import in_order
-from backfill_assets.capture.kinesis_client import Shard, order_of
-from backfill_assets.capture.kinesis_stream import KinesisReplay, KinesisStream
+from backfill_assets.capture.kafka.declaration import KafkaReplay, KafkaTopic
+from backfill_assets.capture.kafka.stream import KafkaStream
+from backfill_assets.capture.kinesis.client import Shard, order_of
+from backfill_assets.capture.kinesis.declaration import KinesisReplay, KinesisStream
+from backfill_assets.capture.kinesis.stream import in_order
 from backfill_assets.capture.landed_files import LandingPlace
 from backfill_assets.capture.streams import Captured, Pace, Resolution, Span, covers
 from backfill_assets.core.errors import InvalidDeclaration, PackageMissing

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.capture.errors import FileRefused
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.regular_files import NotRegular, open_regular
 from backfill_assets.domain import Reference
 from backfill_assets.files.local import LocalFiles

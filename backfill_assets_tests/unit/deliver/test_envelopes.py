@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.capture.kinesis import lines_of
-from backfill_assets.capture.kinesis_client import Record
+from backfill_assets.capture.kinesis.client import Record
+from backfill_assets.capture.kinesis.stream import lines_of
 from backfill_assets.core.clock import system_clock
-from backfill_assets.deliver.captured_records import _of_the_stream
 from backfill_assets.deliver.kinesis_out import Allowance, Entry, enveloped, partition_key
+from backfill_assets.deliver.outgoing import _of_the_stream
 from backfill_assets.deliver.sinks import Outgoing
 
 members = st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=5), max_size=3)

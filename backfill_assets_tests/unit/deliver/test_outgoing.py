@@ -14,15 +14,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.capture.kafka import KafkaStream
-from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
-from backfill_assets.capture.kinesis import lines_of
-from backfill_assets.capture.kinesis_client import Record
+from backfill_assets.capture.kafka.declaration import KafkaReplay, KafkaTopic
+from backfill_assets.capture.kafka.stream import KafkaStream
+from backfill_assets.capture.kinesis.client import Record
+from backfill_assets.capture.kinesis.stream import lines_of
 from backfill_assets.capture.streams import Operated
-from backfill_assets.deliver.captured_records import CapturedRecords, _bytes_said, _headers_said, _of_the_stream
-from backfill_assets.deliver.held_rows import key_bytes
 from backfill_assets.deliver.kafka_out import ReplayTopic
-from backfill_assets.deliver.outgoing import OutgoingRecords
+from backfill_assets.deliver.outgoing import (
+    CapturedRecords,
+    OutgoingRecords,
+    _bytes_said,
+    _headers_said,
+    _of_the_stream,
+    key_bytes,
+)
 from backfill_assets.deliver.replay_parts import _place
 from backfill_assets.lake.row_values import json_of
 from backfill_assets.ledger.captures import CapturedFile

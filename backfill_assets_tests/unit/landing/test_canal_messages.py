@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.capture.debezium_messages import PART, Messages
+from backfill_assets.capture.debezium import PART, Messages
 from backfill_assets.capture.errors import BadFile
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import Canal

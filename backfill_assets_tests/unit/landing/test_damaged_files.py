@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.capture.file_capture import FileCapture
-from backfill_assets.capture.gzip_text import open_gzip
+from backfill_assets.capture.files.file_capture import FileCapture
+from backfill_assets.capture.files.packed import open_gzip
 from backfill_assets.capture.landed_files import FileKind, LandingPlace
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.files.local import LocalFiles

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import types as T
 
 from backfill_assets.capture.errors import BadFile
-from backfill_assets.capture.file_capture import format_of
+from backfill_assets.capture.files.file_capture import format_of
 from backfill_assets.capture.landed_files import FileKind
 from backfill_assets.domain import (
     DEBEZIUM_OPERATIONS,

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.capture.errors import BadFile
-from backfill_assets.capture.file_capture import FileCapture, kind_of
+from backfill_assets.capture.files.file_capture import FileCapture, kind_of
 from backfill_assets.capture.landed_files import FileKind, Format, LandingPlace
 from backfill_assets.domain import Avro, Csv, Json, SourceTable, Xlsx
 from backfill_assets.domain.dialects import Dialect

@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import types as t
 
-from backfill_assets.capture.file_capture import FileCapture, kind_of
+from backfill_assets.capture.files.file_capture import FileCapture, kind_of
 from backfill_assets.capture.landed_files import FileKind, LandingPlace
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.domain import SourceTable, daily

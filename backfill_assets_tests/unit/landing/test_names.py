@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import types as T
 
-from backfill_assets.capture.file_capture import kind_of
+from backfill_assets.capture.files.file_capture import kind_of
 from backfill_assets.capture.json_members import member_at
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.domain import Operations, SourceTable

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.land import land_files as land_files_of
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.crash_points import carry_on
 from backfill_assets.core.errors import BackfillError, UnreadableFile

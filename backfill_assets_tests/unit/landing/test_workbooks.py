@@ -14,7 +14,7 @@ import openpyxl
 import pytest
 
 from backfill_assets.capture.errors import BadFile
-from backfill_assets.capture.gzip_text import NotWhole
+from backfill_assets.capture.files.packed import NotWhole
 from backfill_assets.domain import Xlsx
 from backfill_assets.landing.decoding.csv_rows import REASON_ENDS
 from backfill_assets.landing.decoding.workbooks import decode_workbook

@@ -11,8 +11,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from backfill_assets.sniff.dialect import dialect_of, table_of
-from backfill_assets.sniff.documents import documents_of
-from backfill_assets.sniff.encoding import encoding_of
+from backfill_assets.sniff.look import documents_of
+from backfill_assets.sniff.sample import encoding_of
 from backfill_assets.sniff.texts import numbers_of
 
 ROWS = [("id", "at", "note", "x")] + [

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from backfill_assets.sniff.keys import Column, is_id, keys_of
+from backfill_assets.sniff.columns import Column, is_id, keys_of
 
 DAYS = [(date(2023, 1, 1) + timedelta(days=number)).isoformat() for number in range(20)]
 

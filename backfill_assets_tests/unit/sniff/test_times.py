@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.sniff.times import read_as, time_form
+from backfill_assets.sniff.texts import read_as, time_form
 
 AT = datetime(2020, 1, 9, 7, 5, 3)  # noqa: DTZ001 - files have times without a zone
 HOURS = [AT + timedelta(hours=17 * number) for number in range(60)]

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.capture.file_capture import kind_of
+from backfill_assets.capture.files.file_capture import kind_of
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.decoding.decode import decode, formats
 from backfill_assets.landing.probe import Probe, probe

@@ -26,7 +26,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.domain.errors import CodeBroken
-from backfill_assets.transforms.asked import nothing_asked
+from backfill_assets.transforms.apply import nothing_asked
 from backfill_assets.transforms.definitions import Sources
 
 _HOLDER = Path(__file__).parents[3]

@@ -13,8 +13,9 @@ from types import ModuleType
 import pytest
 
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.transforms.code import Code, DomainCode
-from backfill_assets.transforms.code_archive import (
+from backfill_assets.transforms.code import (
+    Code,
+    DomainCode,
     archived,
     changed_in_code_archive,
     differences,

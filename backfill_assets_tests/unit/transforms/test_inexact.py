@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 from backfill_assets.domain import Domain
 from backfill_assets.transforms.code import DomainCode
-from backfill_assets.transforms.doubles import AddedDoubles, added_doubles
+from backfill_assets.transforms.ties import AddedDoubles, added_doubles
 from backfill_assets_tests.unit.transforms.test_determined import NAME, SALES, shop, write
 
 __all__ = ["shop"]

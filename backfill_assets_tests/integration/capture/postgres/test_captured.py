@@ -24,8 +24,8 @@ from backfill_assets.capture.errors import (
     NoSnapshot,
     ReadFailed,
 )
-from backfill_assets.capture.pgoutput import lsn_number, lsn_text
-from backfill_assets.capture.postgres import BEGINNING, PostgresStream
+from backfill_assets.capture.postgres.changes import lsn_number, lsn_text
+from backfill_assets.capture.postgres.stream import BEGINNING, PostgresStream
 from backfill_assets.capture.streams import Pace, Period, Span
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.domain import PostgresTable, SourceTable

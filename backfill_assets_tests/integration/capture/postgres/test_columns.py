@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from backfill_assets.capture.errors import CannotBeCaptured, ChangesGone, ChangesUnreadable, UnknownValue
-from backfill_assets.capture.pgoutput import lsn_number
-from backfill_assets.capture.postgres import BEGINNING
+from backfill_assets.capture.postgres.changes import lsn_number
+from backfill_assets.capture.postgres.stream import BEGINNING
 from backfill_assets.core.errors import Refused
 from backfill_assets.report.command_line import explained
 from backfill_assets_tests.support.database_shop import (
@@ -259,9 +259,11 @@ def test_a_server_that_took_over_or_was_set_back_without_what_was_captured_is_an
     shop.run("UPDATE sales SET note = 'y' WHERE sale_id = 1")
     shop.capture()
     if timeline:
-        monkeypatch.setattr("backfill_assets.capture.postgres.PostgresStream._timeline", timeline)
+        monkeypatch.setattr("backfill_assets.capture.postgres.stream.PostgresStream._timeline", timeline)
     with monkeypatch.context() as patch:
-        patch.setattr("backfill_assets.capture.postgres.PostgresStream._end_of_log", lambda _: "00000000-00000001")
+        patch.setattr(
+            "backfill_assets.capture.postgres.stream.PostgresStream._end_of_log", lambda _: "00000000-00000001"
+        )
         for whole in (False, True):
             with pytest.raises(CannotBeCaptured, match="it is another history"):
                 shop.capture(whole=whole)

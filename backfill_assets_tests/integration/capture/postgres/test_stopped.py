@@ -16,7 +16,7 @@ from backfill_assets.capture.errors import (
     ReadFailed,
     StreamAway,
 )
-from backfill_assets.capture.postgres import PostgresStream
+from backfill_assets.capture.postgres.stream import PostgresStream
 from backfill_assets.capture.streams import Pace
 from backfill_assets.landing.errors import WithdrawsTooMuch
 from backfill_assets.report.command_line import explained
@@ -50,7 +50,9 @@ def test_wherever_a_capture_stops_nothing_is_lost_or_doubled(
     assert (shop.files(), slots_of(shop), len(shop.bytes())) == ((), [], 1)
     assert shop.capture(whole=True).captured == 10
     expected = 10
-    for number, place in enumerate(("ledger.captures.CaptureWrites.add", "capture.postgres.PostgresStream.recorded")):
+    for number, place in enumerate(
+        ("ledger.captures.CaptureWrites.add", "capture.postgres.stream.PostgresStream.recorded")
+    ):
         shop.run(
             f"INSERT INTO sales SELECT i, now() FROM generate_series({100 * number + 100}, {100 * number + 149}) i"
         )

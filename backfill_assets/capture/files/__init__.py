@@ -1,0 +1,1 @@
+"""Files: what a person gives, or a producer drops, becomes landed files."""

@@ -1,0 +1,1 @@
+"""HTTP APIs: a period of their records becomes landed files."""

@@ -1,0 +1,1 @@
+"""Kafka: a range of offsets of a topic becomes landed files."""

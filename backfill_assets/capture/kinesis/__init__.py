@@ -1,0 +1,1 @@
+"""Kinesis: a range of sequence numbers of a stream becomes landed files."""

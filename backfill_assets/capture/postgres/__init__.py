@@ -1,0 +1,1 @@
+"""PostgreSQL: a snapshot of a table, and then its changes, become landed files."""

@@ -1,0 +1,1 @@
+"""Schemas: the values of a topic in Confluent's wire format."""

@@ -1,0 +1,1 @@
+"""SFTP: files of a folder of a server are fetched and landed."""
