@@ -2,7 +2,7 @@
 
 from dagster import Definitions, in_process_executor
 
-from backfill_assets.core.file_rights import keep_private
+from backfill_assets.core.local_files import keep_private
 from backfill_assets.core.settings import Settings
 from backfill_assets.orchestration.build import definitions_of
 

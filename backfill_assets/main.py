@@ -12,7 +12,7 @@ gc.set_threshold(200_000, 20, 20)
 
 from backfill_assets.cli import app  # noqa: E402
 from backfill_assets.cli.session import Surroundings  # noqa: E402
-from backfill_assets.core.file_rights import keep_private  # noqa: E402
+from backfill_assets.core.local_files import keep_private  # noqa: E402
 from backfill_assets.core.settings import home_named  # noqa: E402
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ __all__ = ["app", "main"]
 
 
 def _in_dagster(settings: Settings) -> AbstractContextManager[Recorder]:
-    from backfill_assets.orchestration.beside import RecordedBeside
+    from backfill_assets.orchestration.background_recorder import RecordedBeside
 
     return RecordedBeside(settings)
 

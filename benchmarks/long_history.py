@@ -22,7 +22,7 @@ from backfill_assets.core.session_settings import session_digest
 from backfill_assets.domain import DerivedTable
 from backfill_assets.gates.agreed import gate_terms
 from backfill_assets.landing.imports import LOAD, LOAD_VERSION, contract_of
-from backfill_assets.ledger import rows, schema
+from backfill_assets.ledger import queries, schema
 from backfill_assets.ledger.connection import WRITE, connect_engine, transaction
 from backfill_assets.ledger.events import Event, EventLog
 from backfill_assets.ledger.findings import Finding, GateResult
@@ -309,9 +309,9 @@ def stage(history: History, manifest: Manifest, accepted: Accepted | None) -> tu
         seam_checksum="",
     )
     history.waiting[schema.candidate_partitions].append(
-        rows.row_of(candidate, files_digest=candidate.files.digest, chunk=1)
+        queries.row_of(candidate, files_digest=candidate.files.digest, chunk=1)
     )
-    history.waiting[schema.gate_results] += [rows.row_of(result) for result in results]
+    history.waiting[schema.gate_results] += [queries.row_of(result) for result in results]
     return candidate, event("gates", run_id, "gates_recorded", {"partitions": 1, "results": len(results)})
 
 
@@ -403,7 +403,7 @@ def add_publication(
         delta_version=delta_version,
         note="",
     )
-    changed = rows.change_row(publication_id, change)
+    changed = queries.change_row(publication_id, change)
     history.waiting[schema.publication_changes].append(changed)
     history.add(
         schema.partition_versions,

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from backfill_assets.report.status import StatusDocument
     from backfill_assets.report.trace import Trace
     from backfill_assets.staleness.decide import Staleness
-    from backfill_assets.upkeep.audit import AuditReport
-    from backfill_assets.upkeep.audit_record import LastAudit
+    from backfill_assets.upkeep.audit import AuditReport, LastAudit
     from backfill_assets.upkeep.check import CheckReport
     from backfill_assets.upkeep.doctor import DoctorReport
 
@@ -131,7 +130,7 @@ def doctor(ws: Workspace, listener: Listener) -> DoctorReport:
 def audit(ws: Workspace, listener: Listener, *, head: str | None, is_quick: bool) -> AuditReport:
     """Audits the home: compares the ledger, the tables and the landed files."""
     from backfill_assets.upkeep.audit import audit as audit_everything
-    from backfill_assets.upkeep.audit_record import record_audit
+    from backfill_assets.upkeep.audit import record_audit
 
     found = audit_everything(ws, head=head, is_quick=is_quick, listener=listener)
     kept = record_audit(ws.settings.home, found, at=ws.clock(), is_quick=is_quick)
@@ -140,7 +139,7 @@ def audit(ws: Workspace, listener: Listener, *, head: str | None, is_quick: bool
 
 def last_audit(ws: Workspace) -> LastAudit | None:
     """The findings of the last audit, and what is known of the time after it; None without an audit."""
-    from backfill_assets.upkeep.audit_record import last_audit_now
+    from backfill_assets.upkeep.audit import last_audit_now
 
     return last_audit_now(ws)
 

@@ -18,7 +18,7 @@ from backfill_assets.publication.stuck import still_stuck
 from backfill_assets.report.captured_so_far import captured_sources
 from backfill_assets.report.event_counts import Durations, EventCounts
 from backfill_assets.staleness.decide import Staleness
-from backfill_assets.upkeep.audit_record import last_audit
+from backfill_assets.upkeep.audit import last_audit
 from backfill_assets.workspace import Workspace
 
 _STUCK = (RunState.BLOCKED, RunState.FAILED)

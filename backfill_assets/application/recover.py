@@ -45,7 +45,7 @@ from backfill_assets.upkeep.alignment import (
     words_of,
     write_evidence_again,
 )
-from backfill_assets.upkeep.audit_landed import landed_apart
+from backfill_assets.upkeep.audit_checks import landed_apart
 from backfill_assets.workspace import Workspace
 
 

@@ -14,7 +14,7 @@ from backfill_assets.capture.files.fetched_files import ADDRESS
 from backfill_assets.capture.lake_tables.versions import is_delta, newest_metadata
 from backfill_assets.core.clock import Clock
 from backfill_assets.domain.declarations import TABLE_NAME
-from backfill_assets.domain.dialects import Json
+from backfill_assets.domain.source_files import Json
 from backfill_assets.report.errors import Malformed
 from backfill_assets.sniff.api_document import document_in, doubts_of_answer, propose_api
 from backfill_assets.sniff.proposal import Doubt, DoubtKind, Proposal, table_name

@@ -28,8 +28,8 @@ from backfill_assets.capture.kafka.stream import KafkaStream
 from backfill_assets.capture.lake_tables.declaration import LakeTable
 from backfill_assets.capture.lake_tables.versions import first_rows_of_delta
 from backfill_assets.capture.streams import Pace
-from backfill_assets.core.store_access import StoreAccess
-from backfill_assets.domain.dialects import Json
+from backfill_assets.core.places import StoreAccess
+from backfill_assets.domain.source_files import Json
 from backfill_assets.sniff.proposal import Doubt, DoubtKind, Proposal
 from backfill_assets.sniff.propose import propose
 from backfill_assets.sniff.sample import MOST_ROWS

@@ -19,8 +19,8 @@ from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import DerivedTable
 from backfill_assets.gates.comparison import by_key, compare_frames, comparing, shape_of
 from backfill_assets.gates.measured import ByKey
-from backfill_assets.ledger.comparisons import ComparedDay, ComparedPartition
 from backfill_assets.ledger.records import PartitionVersion
+from backfill_assets.ledger.table_acts import ComparedDay, ComparedPartition
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.kinds.replace import VersionOf
 from backfill_assets.transforms.schemas import business_schema

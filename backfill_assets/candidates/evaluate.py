@@ -39,9 +39,9 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
 from backfill_assets.core.lease import LeaseTerms
-from backfill_assets.core.processor_time import ProcessorClock
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.spark import processor_clock
+from backfill_assets.core.tariff import ProcessorClock
 from backfill_assets.domain import Breakdown, DerivedTable, Failing, Gate, Table, WarmUpProof
 from backfill_assets.gates.agreed import gates_of, require_agreed_gates
 from backfill_assets.gates.broken_down import (

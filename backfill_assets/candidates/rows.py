@@ -16,7 +16,7 @@ from backfill_assets.candidates.errors import LaterContract
 from backfill_assets.core.identity import FileSet, contract_of
 from backfill_assets.core.spark import require_meaning
 from backfill_assets.domain import DerivedTable, SourceTable, Table
-from backfill_assets.domain.lifting import lifted
+from backfill_assets.domain.contracts import lifted
 from backfill_assets.lake.checksums import is_of_this_form, partition_checksums
 from backfill_assets.lake.errors import OtherColumns
 from backfill_assets.lake.snapshot import read_files

@@ -9,14 +9,10 @@ from __future__ import annotations
 
 # isort: off
 # In the order in which `backfill --help` lists the commands: from landing to looking.
-from backfill_assets.cli import capture as capture
 from backfill_assets.cli import landing as landing
 from backfill_assets.cli import plan as plan
-from backfill_assets.cli import acting as acting
-from backfill_assets.cli import replay as replay
-from backfill_assets.cli import shadow as shadow
-from backfill_assets.cli import looking as looking
-from backfill_assets.cli import diff as diff
+from backfill_assets.cli import commands_write as commands_write
+from backfill_assets.cli import commands_read as commands_read
 from backfill_assets.cli import setting_up as setting_up
 from backfill_assets.cli import demo as demo
 from backfill_assets.cli.answers import app

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from backfill_assets.cli.answers import app
+from backfill_assets.core.local_files import open_regular
 from backfill_assets.core.people import NotAPerson, require_person
 from backfill_assets.core.progress import hearing_waits
-from backfill_assets.core.regular_files import open_regular
 from backfill_assets.core.wording import visible
 from backfill_assets.report.errors import NotGiven
 

@@ -27,7 +27,7 @@ BackfillError
 │   ├── LostRace              other writers committed first in every attempt
 │   ├── StoreAway             an object store does not answer
 │   ├── DiskFull              no space is left on a disk
-│   └── TurnTaken             another process is landing files of the source (landing.turn)
+│   └── TurnTaken             another process is landing files of the source (landing.attempt)
 ├── Interrupted        the command was stopped; what it had finished is kept
 ├── HalfWay            some tables of a set are changed and others are not; `backfill recover` ends it
 ├── OutcomeUnknown     check before you repeat it: run `backfill recover`

@@ -19,9 +19,16 @@ from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from backfill_assets.core.people import Sensor
-from backfill_assets.core.places import InvalidSetting, Place, StoreUrl, is_pattern, place_of
+from backfill_assets.core.places import (
+    FROM_ENVIRONMENT,
+    InvalidSetting,
+    Place,
+    StoreAccess,
+    StoreUrl,
+    is_pattern,
+    place_of,
+)
 from backfill_assets.core.session_settings import require_tuning
-from backfill_assets.core.store_access import FROM_ENVIRONMENT, StoreAccess
 from backfill_assets.core.tariff import ONE_CORE, Tariff
 
 EXAMPLE = "backfill_assets.examples.enforcement_sla"

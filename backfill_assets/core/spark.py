@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from backfill_assets.core import java_classes
-from backfill_assets.core.file_rights import umask_of
-from backfill_assets.core.processor_time import ProcessorClock
+from backfill_assets.core.local_files import umask_of
 from backfill_assets.core.session_settings import (
     DRIVER,
     JAVA,
@@ -37,6 +36,7 @@ from backfill_assets.core.spark_server import (
     look,
     new_session,
 )
+from backfill_assets.core.tariff import ProcessorClock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

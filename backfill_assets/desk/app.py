@@ -15,9 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from backfill_assets.core.errors import BackfillError, InvalidRange, MissingInput, Refused, UnknownName
-from backfill_assets.desk.frame import shown
-from backfill_assets.desk.pages import Pages
-from backfill_assets.desk.staleness import StalenessInBackground
+from backfill_assets.desk.pages import Pages, StalenessInBackground, shown
 from backfill_assets.report.errors import Malformed, NotGiven, NotOneOf
 from backfill_assets.report.screens.desk import refused_page
 from backfill_assets.workspace import Workspace

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import date
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from enum import StrEnum
 from threading import Lock
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
 
 from markupsafe import Markup
 from starlette.requests import Request
@@ -17,15 +20,15 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from backfill_assets.application import look
 from backfill_assets.application.metrics import CONTENT_TYPE, metrics_text
 from backfill_assets.application.report import report_html, report_page
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.desk.frame import OF_A_REPORT, Field, address_of, form, row_address, shown
-from backfill_assets.desk.staleness import StalenessInBackground
+from backfill_assets.core.errors import BackfillError, Retryable
+from backfill_assets.core.wording import visible
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.partitions import days_named, moment_named
 from backfill_assets.report.calendar import calendar
 from backfill_assets.report.errors import Malformed, NotOneOf
 from backfill_assets.report.event_counts import EventCounts
-from backfill_assets.report.page import Note, Place, Ref, page
+from backfill_assets.report.html import Html, browser_title, policy, whole
+from backfill_assets.report.page import Note, Page, Place, Ref, page
 from backfill_assets.report.row_history import key_columns, keys_of, row_history
 from backfill_assets.report.run_list import find, run_list, set_list
 from backfill_assets.report.screens import desk as screens
@@ -36,6 +39,195 @@ from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.trace import trace_page
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backfill_assets.staleness.decide import Staleness
+
+
+# Staleness for pages: found out in the background, because of a long history it takes longer than a page may.
+
+_Basis = tuple[str, date, tuple[str, ...]]
+"""What staleness depends on, besides the code of this process: the ledger, the day, and the reference files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownStaleness:
+    """The staleness that is known."""
+
+    tables: tuple[Staleness, ...] = ()  #: Table by table; empty while nothing is known.
+    as_of: datetime | None = None  #: When it was found out; None while nothing is known.
+    is_current: bool = False  #: Whether nothing that it depends on has changed since.
+    problem: str | None = None  #: Why it could not be found out; None when it could.
+
+
+@dataclass(slots=True)
+class StalenessInBackground:
+    """The last known staleness, found out again when something has changed."""
+
+    ws: Workspace
+    patience_s: float  #: How long a page waits for it.
+    _worker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="staleness"))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _known: tuple[_Basis | None, KnownStaleness] = (None, KnownStaleness())
+    _asked: tuple[_Basis | None, Future[None] | None] = (None, None)
+
+    def begin(self) -> None:
+        """Has it found out before a page asks for it."""
+        self._ask(self._basis())
+
+    def _ask(self, basis: _Basis) -> Future[None] | None:
+        with self._lock:
+            if self._known[0] != basis and self._asked[0] != basis:
+                self._asked = (basis, self._worker.submit(self._find, basis))
+            return self._asked[1]
+
+    def latest(self) -> KnownStaleness:
+        basis = self._basis()
+        being_found = self._ask(basis)
+        if self._known[0] != basis and being_found is not None:
+            wait([being_found], timeout=self.patience_s)
+        found_for, found = self._known
+        return replace(found, is_current=found_for == basis)
+
+    def close(self) -> None:
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _find(self, basis: _Basis) -> None:
+        as_of = self.ws.clock()
+        try:
+            tables = look.staleness(self.ws.with_present_references())
+            self._known = (basis, KnownStaleness(tables=tables, as_of=as_of))
+        except BackfillError as error:  # such as a reference that is not there: the calendar shows the rest
+            passes = issubclass(error.category, Retryable)
+            self._known = (None if passes else basis, KnownStaleness(as_of=as_of, problem=error.message))
+        finally:
+            with self._lock:
+                if self._asked[0] == basis:
+                    self._asked = (None, None)  # what could not be found out is asked again by the next page
+
+    def _basis(self) -> _Basis:
+        with self.ws.ledger.read() as tx:
+            head = tx.events.head()
+        stamps = tuple(map(self.ws.stamp_of, self.ws.domain.references))
+        return head, self.ws.clock().date(), stamps
+
+
+# Frame of the desk's pages: navigation, style, forms, and the addresses of what ids name.
+#
+# Every value is escaped, and no page refers to anything outside of the desk.
+
+HEADERS = {
+    # Links and forms of the desk itself are all that a page can follow: a value that was not escaped could do nothing.
+    "Content-Security-Policy": f"{policy()}; form-action 'self'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+OF_A_REPORT = {**HEADERS, "Content-Security-Policy": "frame-ancestors 'none'; form-action 'none'"}
+"""For the report of a run: a page with a policy of its own, which allows exactly its own script and style."""
+
+_NAVIGATION = {
+    "/": "Overview",
+    "/runs": "Runs",
+    "/sets": "Sets",
+    "/calendar": "Calendar",
+    "/rows": "Where did this number come from?",
+    "/publications": "Publications",
+    "/audit": "Audit",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """Something to type or to choose in a form."""
+
+    name: str
+    label: str = ""  #: What it is called; an empty one hides the field, whose value is sent as it is.
+    value: str = ""
+    options: tuple[str, ...] = ()  #: What can be chosen; empty where anything can be typed.
+    every: str = ""  #: What an empty choice is called; empty when something has to be chosen.
+    required: bool = False  #: Whether something has to be typed.
+
+
+def address_of(ref: Ref) -> str:
+    """The address of what an id names."""
+    match ref.place:
+        case Place.RUN:
+            return f"/runs/{quote(ref.id, safe='')}"
+        case Place.SET:
+            return f"/sets/{quote(ref.id, safe='')}"
+        case Place.REPORT:
+            return f"/reports/{quote(ref.id, safe='')}"
+        case Place.TABLE:
+            return query("/runs", table=ref.id)
+        case Place.PARTITION:
+            return query("/rows", table=ref.table, partition=ref.id)
+        case Place.PUBLICATION:
+            return query("/search", q=ref.id)
+        case Place.OTHER:
+            return ref.id
+
+
+def row_address(
+    table: str, partition: object, key: Mapping[str, str], *, page: str = "/rows", at: str | None = None
+) -> str:
+    """The address of a row's history, or of another page about it; as readers saw it at a time where one is given."""
+    asked = {f"key.{name}": value for name, value in key.items()}
+    return query(page, table=table, partition=partition, at=at or None, **asked)
+
+
+def form(address: str, fields: Iterable[Field], button: str) -> Markup:
+    """A form that asks the desk itself for a page."""
+    shape = Markup('<form method="get" action="{}">{}<button>{}</button></form>')
+    return shape.format(address, Markup("\n").join(map(_field, fields)), button)
+
+
+def _field(field: Field) -> Markup:
+    name, value = field.name, visible(field.value)
+    if not field.label:
+        return Markup('<input type="hidden" name="{}" value="{}">').format(name, field.value)
+    if not field.options:
+        required = Markup(" required") if field.required else ""
+        shape = Markup('<label>{} <input name="{}" value="{}"{} autocomplete="off"></label>')
+        return shape.format(field.label, name, value, required)
+    given = [("", field.every)] if field.every else []
+    options = Markup().join(
+        Markup('<option value="{}"{}>{}</option>').format(
+            each, Markup(" selected") if each == field.value else "", visible(shown)
+        )
+        for each, shown in (*given, *zip(field.options, field.options, strict=True))
+    )
+    return Markup('<label>{} <select name="{}">{}</select></label>').format(field.label, name, options)
+
+
+def shown(
+    page: Page, *, here: str = "", asked: Markup | str = "", status: int = 200, again_after_s: int | None = None
+) -> HTMLResponse:
+    """A page.
+
+    Args:
+        again_after_s: After how many seconds a browser asks for it again; None for never.
+    """
+    html = Html(linked=address_of)
+    again = Markup('<meta http-equiv="refresh" content="{}">\n').format(again_after_s) if again_after_s else Markup()
+    links = (
+        Markup('<a href="{}"{}>{}</a>').format(to, Markup(' aria-current="page"') if to == here else "", name)
+        for to, name in _NAVIGATION.items()
+    )
+    shape = Markup(
+        '<a class="skip" href="#content">Skip to the content</a>\n<header><nav aria-label="Pages">{links}</nav>\n'
+        '<form method="get" action="/search" role="search"><input name="q" type="search" aria-label="Search" required '
+        'placeholder="a run, a set, a publication, a table, a person, a reason" autocomplete="off">'
+        "<button>Search</button></form></header>\n"
+        '<main id="content" tabindex="-1">\n{heading}\n{asked}\n{body}\n</main>'
+    )
+    body = shape.format(
+        links=Markup("\n").join(links), heading=html.heading(page), asked=asked, body=html.blocks(page.blocks)
+    )
+    text = whole(f"{browser_title(page)} \u00b7 backfill", body, head=again)
+    return HTMLResponse(text, status_code=status, headers=HEADERS)
+
 
 S = TypeVar("S", bound=StrEnum)
 

@@ -34,7 +34,6 @@ from backfill_assets.domain.breakdown import Breakdown, Tolerance, tolerance
 from backfill_assets.domain.context import GateContext, TransformContext
 from backfill_assets.domain.contracts import Lift, lifts
 from backfill_assets.domain.declarations import Partitioning, daily, monthly
-from backfill_assets.domain.dialects import Avro, Canal, Csv, Epoch, Json, Maxwell, Xlsx
 from backfill_assets.domain.domain import Domain, Reference, ReferenceValue
 from backfill_assets.domain.failing_rows import Failing, failing
 from backfill_assets.domain.gates import (
@@ -64,9 +63,7 @@ from backfill_assets.domain.gates import (
     warm_up_proof,
 )
 from backfill_assets.domain.gates_by_reference import control_totals, golden, known_rows, totals
-from backfill_assets.domain.gates_of_inputs import joins_once, reconciles
-from backfill_assets.domain.gates_of_keys import complete, references
-from backfill_assets.domain.gates_over_partitions import monotonic
+from backfill_assets.domain.gates_on_rows import complete, joins_once, monotonic, reconciles, references
 from backfill_assets.domain.operations import (
     DEBEZIUM_COLUMNS,
     DEBEZIUM_OPERATIONS,
@@ -76,6 +73,7 @@ from backfill_assets.domain.operations import (
     Operation,
     Operations,
 )
+from backfill_assets.domain.source_files import Avro, Canal, Csv, Epoch, Json, Maxwell, Xlsx, seconds
 from backfill_assets.domain.sources import Lateness, SourceTable, days
 from backfill_assets.domain.tables import (
     DerivedTable,
@@ -88,7 +86,6 @@ from backfill_assets.domain.tables import (
     reads_self,
 )
 from backfill_assets.domain.usual import Past, months, rows, usual, weeks
-from backfill_assets.domain.written import seconds
 from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.kinds.any_change import DeclaredChange
 from backfill_assets.planning.kinds.append import append

@@ -6,28 +6,213 @@ Their files are references as others are: versioned, archived when they are used
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from decimal import Decimal
+from datetime import UTC, date, datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation
 from functools import cached_property, partial, reduce
 from operator import and_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DecimalType, NumericType, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    NumericType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from backfill_assets.core.columns import in_sql
 from backfill_assets.core.declaring import declared
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.core.identity import document_digest
-from backfill_assets.domain.amounts import added_up_as, amount_of, bounds, plain, plainly, with_others, without_amount
 from backfill_assets.domain.context import GateContext
 from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Needs, Over
 from backfill_assets.domain.gates import each_once, name_for
-from backfill_assets.domain.known_values import Truth, is_number, to_write, value_of
 from backfill_assets.planning.partitions import Grain, partition_of
+
+# Amounts: numbers that are added up and compared in decimals, without losing one of their digits.
+
+_SCALE, _MOST_DIGITS = 9, 38
+"""Digits after the point of an amount that is compared, unless its column has more; and of all of it."""
+
+_WHOLE: dict[type[DataType], int] = {ByteType: 3, ShortType: 5, IntegerType: 10, LongType: 19}
+"""The digits of whole numbers."""
+
+_FURTHEST = 100
+"""Digits of an amount on one side of its point: one with more is a mistake."""
+
+_EXACTLY = Context(prec=1_000)
+
+
+def amount_of(value: int | str | Decimal | None) -> Decimal | None:
+    """A finite amount; None for anything else."""
+    try:
+        found = Decimal(str(value))
+    except InvalidOperation:
+        return None
+    exponent = found.as_tuple().exponent
+    is_amount = isinstance(exponent, int) and exponent >= -_FURTHEST and found.adjusted() <= _FURTHEST
+    return found if is_amount else None
+
+
+def plainly(amount: Decimal) -> str:
+    """An amount as a text with all of its digits, without zeros at its end."""
+    text = format(amount, "f")
+    return (text.rstrip("0").rstrip(".") if "." in text else text) if amount else "0"
+
+
+def added_up_as(*kinds: DataType) -> DecimalType:
+    """The decimal in which values of these types are added up: one that has room for the digits of all of them."""
+    decimals = [kind for kind in kinds if isinstance(kind, DecimalType)]
+    before = [kind.precision - kind.scale for kind in decimals] + [_WHOLE.get(type(kind), 0) for kind in kinds]
+    scale = max((kind.scale for kind in decimals), default=0)
+    is_exact = all(isinstance(kind, DecimalType) or type(kind) in _WHOLE for kind in kinds)
+    least = min(_SCALE, scale) if is_exact else _SCALE
+    return DecimalType(_MOST_DIGITS, max(least, min(max(_SCALE, scale), _MOST_DIGITS - max(before, default=0))))
+
+
+def bounds(amount: Decimal, within: Decimal, kind: DecimalType) -> tuple[str, str]:
+    """The least and the largest value of a type that differ from an amount by no more; the larger one first for none.
+
+    An amount can have more digits than the type has.
+    """
+    unit = Decimal(1).scaleb(-kind.scale)
+    most = Decimal(10**kind.precision - 1).scaleb(-kind.scale, _EXACTLY)
+    least = most.copy_negate()
+    low = _EXACTLY.subtract(amount, within).quantize(unit, ROUND_CEILING, _EXACTLY)
+    high = _EXACTLY.add(amount, within).quantize(unit, ROUND_FLOOR, _EXACTLY)
+    if low > most or high < least:
+        return plainly(most), plainly(least)
+    return plainly(max(low, least)), plainly(min(high, most))
+
+
+def without_amount(value: Column, kind: DecimalType) -> Column:
+    """True if a value is there but not an amount, as NaN and infinite ones are: a sum of decimals leaves it out."""
+    return value.isNotNull() & value.try_cast(kind).isNull()
+
+
+def plain(amount: Column) -> Column:
+    """An amount as a text, without zeros at its end."""
+    text = amount.cast("string")
+    return F.when(text.contains("."), F.regexp_replace(text, r"\.?0+$", "")).otherwise(text)
+
+
+def with_others(total: Column, others: Column) -> Column:
+    """A total as a text, and how many values are no part of it because they are no amounts."""
+    more = F.concat(total, F.lit(", and values that are not numbers: "), others.cast("string"))
+    return F.when(F.coalesce(others, F.lit(0)) > 0, more).otherwise(total)
+
+
+# Known values: texts of a reference as values of the columns that they are about.
+
+_BOOLEANS = dict.fromkeys(("true", "t", "yes", "y", "1"), "true") | dict.fromkeys(
+    ("false", "f", "no", "n", "0"), "false"
+)
+_BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+_BEYOND_MICROSECONDS = re.compile(r"[.,]\d{6}\d*[1-9]")
+
+
+class Truth(str):
+    """The text of a value that YAML has read as true or false, which it may have been written otherwise: as `NO`."""
+
+    __slots__ = ()
+
+
+def value_of(text: str, kind: DataType) -> str | None:
+    """The text by which Spark casts exactly this value to a type; None for what is no value of it, or would be rounded.
+
+    Two texts of one value are the same here.
+    """
+    match kind:
+        case StringType():
+            return None if isinstance(text, Truth) else text
+        case BinaryType():
+            return text
+        case BooleanType():
+            return _BOOLEANS.get(text.strip().lower())
+        case DateType():
+            return _read(text, lambda given: date.fromisoformat(given).isoformat())
+        case TimestampType() | TimestampNTZType():
+            return _read(text, lambda given: _time(given, is_local=isinstance(kind, TimestampNTZType)))
+        case FloatType() | DoubleType():
+            return repr(float(text)) if is_number(text) else None
+        case NumericType():
+            return _exactly(text, kind)
+        case _:
+            return None
+
+
+def is_number(text: str | None) -> bool:
+    """True if a text is a value of a column of numbers: null, NaN and infinite ones are."""
+    try:
+        return text is None or not Decimal(text).is_snan()
+    except InvalidOperation:
+        return False
+
+
+def to_write(kind: DataType) -> str:
+    """The literal to write for a value of a type."""
+    match kind:
+        case StringType():
+            return "put the text in quotes, because YAML reads NO without them as false"
+        case BooleanType():
+            return "write true or false"
+        case DateType():
+            return "write a day such as 2026-01-31"
+        case TimestampType():
+            return "write a time such as 2026-01-31T12:30:00Z"
+        case TimestampNTZType():
+            return "write a time without a zone such as 2026-01-31T12:30:00"
+        case NumericType():
+            return "write a number such as 12" if type(kind) in _BITS else 'write a number such as 12 or "12.50"'
+        case _:
+            return f"leave it out: no {kind.simpleString()} is compared"
+
+
+def _read(text: str, read: Callable[[str], str | None]) -> str | None:
+    try:
+        return read(text.strip())
+    except ValueError:
+        return None
+
+
+def _time(text: str, *, is_local: bool) -> str | None:
+    found = datetime.fromisoformat(text)
+    if _BEYOND_MICROSECONDS.search(text) or (is_local and found.tzinfo):
+        return None
+    # The time of a session is UTC.
+    found = found if is_local else (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    return found.isoformat(sep=" ")
+
+
+def _exactly(text: str, kind: NumericType) -> str | None:
+    amount = amount_of(text)
+    if amount is None:
+        return None
+    plain = plainly(amount)
+    whole, _, part = plain.lstrip("-").partition(".")
+    if isinstance(kind, DecimalType):
+        is_exact = len(part) <= kind.scale and len(whole.lstrip("0")) <= kind.precision - kind.scale
+    else:
+        most = 1 << (_BITS[type(kind)] - 1)
+        is_exact = not part and -most <= int(plain) < most
+    return plain if is_exact else None
+
 
 ROWS = "rows"
 """The number of rows of a total, among the names of its columns."""

@@ -21,28 +21,28 @@ from backfill_assets.capture.sftp.declaration import SftpFolder
 from backfill_assets.capture.streams import Operated
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import check_breakdown
-from backfill_assets.domain.column_types import INFINITIES, check_identifying, holds, is_time
 from backfill_assets.domain.contracts import EARLIER, LIFT, NO_LIFT, Compute, Lift, check_versions, name_at, normalized
 from backfill_assets.domain.declarations import (
+    INFINITIES,
     OF_EVERY_TABLE,
     REPLAY,
     DeclaredReplay,
     Kind,
     Partitioning,
     a,
+    check_identifying,
     check_policy,
     check_replay,
     check_table,
     checking,
     complete_gates,
+    holds,
+    is_time,
     require_columns,
     require_types,
     several,
     wrong,
 )
-from backfill_assets.domain.dialects import Canal, Dialect, Form, Maxwell
-from backfill_assets.domain.file_names import FileName, Part, mistakes_of_members, parts_of
-from backfill_assets.domain.forms import written_in
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.operations import (
     DEBEZIUM_COLUMNS,
@@ -55,7 +55,19 @@ from backfill_assets.domain.operations import (
     Ties,
     UnknownKeys,
 )
-from backfill_assets.domain.written import WRITTEN, check_written
+from backfill_assets.domain.source_files import (
+    WRITTEN,
+    Canal,
+    Dialect,
+    FileName,
+    Form,
+    Maxwell,
+    Part,
+    check_written,
+    mistakes_of_members,
+    parts_of,
+    written_in,
+)
 from backfill_assets.planning.local_days import FIRST_TO_BEGIN, LocalDays
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, Policy

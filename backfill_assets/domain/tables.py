@@ -14,7 +14,6 @@ from pyspark.sql.types import BooleanType, DateType, StructField, StructType
 
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import Breakdown, Tolerance, check_breakdown, check_tolerance
-from backfill_assets.domain.column_types import check_identifying
 from backfill_assets.domain.declarations import (
     A_DAY,
     DAYS_FROM_ONE,
@@ -29,6 +28,7 @@ from backfill_assets.domain.declarations import (
     Kind,
     Partitioning,
     a,
+    check_identifying,
     check_policy,
     check_replay,
     check_table,

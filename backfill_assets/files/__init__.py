@@ -4,8 +4,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import assert_never
 
-from backfill_assets.core.places import Place, StoreUrl
-from backfill_assets.core.store_access import StoreAccess
+from backfill_assets.core.places import Place, StoreAccess, StoreUrl
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.files.port import Files
 

@@ -16,8 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
-from backfill_assets.core.places import Place
-from backfill_assets.core.store_access import StoreAccess
+from backfill_assets.core.places import Place, StoreAccess
 from backfill_assets.files import files_at, open_files
 from backfill_assets.files.port import Files, SeveralWinners
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from backfill_assets.core.regular_files import open_regular
+from backfill_assets.core.local_files import open_regular
 from backfill_assets.files.port import FileState
 
 

@@ -19,8 +19,7 @@ from obstore import open_writer
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from backfill_assets.core.places import StoreUrl
-from backfill_assets.core.store_access import FIRST_PAUSE, LONGEST_PAUSE, MOST_RETRIES, PATIENCE, StoreAccess
+from backfill_assets.core.places import FIRST_PAUSE, LONGEST_PAUSE, MOST_RETRIES, PATIENCE, StoreAccess, StoreUrl
 from backfill_assets.files.port import FileState, NoAnswer, StoreUnusable
 
 if TYPE_CHECKING:

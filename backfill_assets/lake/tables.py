@@ -22,8 +22,7 @@ from pyspark.sql.types import StructField, StructType
 from backfill_assets.core.columns import LINEAGE_OF_RUN, differing_columns, needs_rule, widened
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import DataFile, FileSet, digest_of_paths
-from backfill_assets.core.places import Place, StoreUrl
-from backfill_assets.core.store_access import StoreAccess
+from backfill_assets.core.places import Place, StoreAccess, StoreUrl
 from backfill_assets.files import files_at
 from backfill_assets.files.admission import require_admitted
 from backfill_assets.files.port import Files, NoAnswer

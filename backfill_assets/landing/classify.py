@@ -19,8 +19,8 @@ from pyspark.sql.types import DateType, IntegralType, StringType
 
 from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import Operation, SourceTable
-from backfill_assets.domain.file_names import SCHEMA_VERSION
 from backfill_assets.domain.operations import OPERATION, Ties
+from backfill_assets.domain.source_files import SCHEMA_VERSION
 from backfill_assets.lake.row_values import texts
 from backfill_assets.landing.conformed import IMPORT_ID, ConformedRecords, is_version
 from backfill_assets.landing.errors import TiedRecords, Values

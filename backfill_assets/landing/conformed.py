@@ -23,7 +23,7 @@ from backfill_assets.core.columns import needs_rule
 from backfill_assets.core.identity import FileSet
 from backfill_assets.core.places import for_spark
 from backfill_assets.domain import Csv, Operation, SourceTable
-from backfill_assets.domain.lifting import lifted
+from backfill_assets.domain.contracts import lifted
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.domain.sources import FILE_NAME, ROW_NUMBER
 from backfill_assets.files.port import Files

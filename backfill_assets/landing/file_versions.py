@@ -20,7 +20,7 @@ from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.contracts import NO_LIFT, name_at
-from backfill_assets.domain.file_names import SCHEMA_VERSION, Part
+from backfill_assets.domain.source_files import SCHEMA_VERSION, Part
 from backfill_assets.lake.row_values import first_characters
 from backfill_assets.landing.formats import NAMES, Records, records, taken_apart
 from backfill_assets.landing.names import Spot, members_named, require_names, spot_name, spots

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.landed_files import PACKED, FileKind, Format
-from backfill_assets.core.python_text import literal
-from backfill_assets.core.wording import visible
+from backfill_assets.core.wording import literal, visible
 from backfill_assets.domain import Csv, Json
 from backfill_assets.landing.likely_forms import declaration, names_of
 

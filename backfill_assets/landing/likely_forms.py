@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.capture.errors import BadFile, Fault
-from backfill_assets.core.python_text import literal
+from backfill_assets.core.wording import literal
 from backfill_assets.domain import Csv
 from backfill_assets.landing.json_text import let
 from backfill_assets.planning.patterns import DAYS, MONTHS, SHORT

@@ -23,7 +23,7 @@ from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.json_members import member_at
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import SourceTable
-from backfill_assets.domain.file_names import Part, called
+from backfill_assets.domain.source_files import Part, called
 from backfill_assets.landing.json_text import elements, members, plain
 from backfill_assets.landing.record_rules import required_of_a_file
 

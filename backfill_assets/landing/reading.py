@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.domain import Csv, SourceTable
-from backfill_assets.domain.forms import Reader, readers_of
+from backfill_assets.domain.source_files import Reader, readers_of
 from backfill_assets.lake.row_values import first_characters
 
 ROW, FILE = "_row", "_file"

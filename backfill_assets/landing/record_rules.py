@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType, DateType, StringType, StructField, TimestampNTZType, TimestampType
 
 from backfill_assets.domain import Operation, SourceTable
-from backfill_assets.domain.column_types import holds
+from backfill_assets.domain.declarations import holds
 from backfill_assets.domain.operations import OPERATION, STATES
 from backfill_assets.landing.json_text import is_object
 from backfill_assets.landing.reading import (

@@ -12,8 +12,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.domain.dialects import Epoch
-from backfill_assets.domain.forms import Reader, named
+from backfill_assets.domain.source_files import Epoch, Reader, named
 from backfill_assets.landing.json_text import let
 from backfill_assets.landing.likely_forms import how_to_declare, mark_to_declare
 from backfill_assets.landing.reading import REJECT, SECOND, Reading, quoting, shown

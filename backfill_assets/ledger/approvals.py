@@ -10,9 +10,9 @@ from sqlalchemy import Column, Select, insert, select
 from backfill_assets.core.people import ApproverNotAPerson, require_person, same_name
 from backfill_assets.ledger import errors
 from backfill_assets.ledger.events import Event, EventLog, Step
+from backfill_assets.ledger.queries import row_of
 from backfill_assets.ledger.recorded_text import one_line, storable_text
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.rows import row_of
 from backfill_assets.ledger.schema import approvals
 from backfill_assets.ledger.states import ApprovalState, RunState
 

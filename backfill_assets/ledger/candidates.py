@@ -6,16 +6,19 @@ results that stood when it was written: the event of the approval names their di
 
 from __future__ import annotations
 
+import json
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
+from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, delete, exists, func, insert, select, true, update
+from sqlalchemy import ColumnElement, Select, bindparam, delete, exists, func, insert, select, true, update
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.identity import FileSet, document_digest, plain
+from backfill_assets.core.identity import FileSet, canonical_json, document_digest, plain
 from backfill_assets.core.people import POLICY
-from backfill_assets.ledger import rows
-from backfill_assets.ledger.errors import LostWork, NotWhatWasStaged, UnfitState
+from backfill_assets.ledger import queries
+from backfill_assets.ledger.errors import LostWork, NoSamples, NotWhatWasStaged, UnfitState
 from backfill_assets.ledger.events import (
     ALL_GATES,
     CHUNK_FINISHED,
@@ -30,13 +33,25 @@ from backfill_assets.ledger.events import (
     core_seconds_of_chunks,
     seconds_of_gates,
 )
-from backfill_assets.ledger.findings import FAR, NEEDS_COMMENT, Finding, GateReads, GateResult, PassedGate, SampleRow
+from backfill_assets.ledger.findings import (
+    FAR,
+    NEEDS_COMMENT,
+    SAMPLE_KINDS,
+    Finding,
+    GateReads,
+    GateResult,
+    PartitionCells,
+    PassedGate,
+    SampleKind,
+    SampleRow,
+    Shown,
+    shown_row,
+)
 from backfill_assets.ledger.provenance import inputs_of, provenance_of
 from backfill_assets.ledger.queries import Queries, batches
-from backfill_assets.ledger.recorded_text import first_few
+from backfill_assets.ledger.recorded_text import first_few, one_line
 from backfill_assets.ledger.records import LOST, CandidatePartition, ChunkRecord, EventRecord
 from backfill_assets.ledger.runs import RunReads
-from backfill_assets.ledger.samples import append_with_samples
 from backfill_assets.ledger.schema import (
     approvals,
     candidate_partitions,
@@ -47,11 +62,149 @@ from backfill_assets.ledger.schema import (
     gate_results,
     partition_versions,
     runs,
+    samples,
 )
 from backfill_assets.ledger.states import VISIBLE, ChunkState, RunState, VersionState
+from backfill_assets.planning.asked_keys import AskedKeys
 from backfill_assets.planning.estimates import EarlierRun, Pace
 from backfill_assets.planning.manifest import input_document, parse_input
 from backfill_assets.planning.manifest_parts import PinnedReference
+
+# Samples: the values of rows that the ledger holds, and how they are erased.
+#
+# Values of rows are in one table, `samples`, and never in an event. The event that recorded a sample has the
+# digest of its row, as of every row; the salt in the row, which is erased with it, keeps the digest from proving
+# a guess.
+
+ERASED = "samples_erased"
+ASKED = "keys_asked"
+MEASURED = ("gates_recorded", "candidates_cleared")
+"""What begins anew what a run's samples show."""
+
+SALT_BYTES = 32
+
+
+class SampleReads(Queries):
+    """The samples of runs."""
+
+    def latest(self, run_id: str, kind: type[Shown]) -> tuple[Shown, ...]:
+        """The latest sample of a kind from the gating of a run; nothing where it found none, or they were erased.
+
+        Cost: the events of the run, by index, and one row.
+        """
+        body = self._row(
+            select(samples.c.body).where(
+                samples.c.run_id == run_id,
+                samples.c.kind == SAMPLE_KINDS[kind],
+                # Exactly that event: later ones keep what checks of the published rows found.
+                samples.c.sequence == self._measured_at(run_id),
+            )
+        )
+        return () if body is None else tuple(shown_row(kind, each) for each in json.loads(body.body))
+
+    def asked_keys(self, run_id: str) -> AskedKeys | None:
+        """The keys that were asked for when a run was planned; None where none were, or they were erased.
+
+        Cost: the events of the run, by index, and one row.
+        """
+        row = self._row(select(samples).where(samples.c.run_id == run_id, samples.c.sequence.in_(_asked_at(run_id))))
+        if row is None:
+            return None
+        body = json.loads(row.body)
+        return AskedKeys(columns=tuple(body["columns"]), keys=tuple(map(tuple, body["keys"])), salt=row.salt)
+
+    def partition_cells(self, run_ids: Iterable[str]) -> tuple[PartitionCells, ...]:
+        """The measures of each partition of runs; none where a table declares none, or they were erased.
+
+        Each names the files that were measured, so that those of an earlier gating do no harm.
+
+        Cost: one row per gating of these runs, by index.
+        """
+        kept = select(samples.c.body).where(samples.c.kind == SampleKind.PARTITION_CELLS)
+        found = self._rows_with(kept, samples.c.run_id, sorted(set(run_ids)))
+        return tuple(PartitionCells.parse(each) for row in found for each in json.loads(row.body))
+
+    def erased(self, run_id: str) -> EventRecord | None:
+        """The event that erased what the latest gating had kept of a run's rows; None while nothing was erased.
+
+        Cost: the events of the run, by index, twice.
+        """
+        erased = select(events).where(
+            events.c.entity_id == run_id, events.c.action == ERASED, events.c.sequence > self._measured_at(run_id)
+        )
+        row = self._row(erased.order_by(events.c.sequence.desc()).limit(1))
+        return None if row is None else queries.event_record(row)
+
+    def _measured_at(self, run_id: str) -> int:
+        last = select(func.max(events.c.sequence)).where(events.c.entity_id == run_id, events.c.action.in_(MEASURED))
+        return self._values(last)[0] or 0
+
+
+class SampleWrites(SampleReads, Writes):
+    """The samples of runs, and their erasure."""
+
+    def ask(self, run_id: str, asked: AskedKeys, *, by: str) -> None:
+        """Keeps the keys whose rows the report of a run that was just planned will show.
+
+        Cost: one row and one event.
+        """
+        body = canonical_json({"columns": list(asked.columns), "keys": [list(key) for key in asked.keys]})
+        kept = {"sequence": self._log.next_sequence, "run_id": run_id, "kind": SampleKind.CHANGED_ROWS}
+        self._log.write(insert(samples), [{**kept, "salt": asked.salt, "body": body}], of=[run_id])
+        self._log.append(Event("samples", run_id, ASKED, actor=by, payload={"keys": len(asked.keys)}))
+
+    def erase(self, *run_ids: str, by: str, reason: str) -> int:
+        """Deletes every value of rows that the ledger holds of these runs, and records of each who did and why.
+
+        Cost: one row per sample of these runs, by index, and one event per run.
+
+        Returns:
+            How many samples were erased.
+
+        Raises:
+            Refused: A name or a reason is missing, or none of the runs has any.
+        """
+        eraser, why = one_line("the name", by), one_line("the reason", reason)
+        erased = sum(self._erase_of(run_id, eraser, why) for run_id in run_ids)
+        if not erased:
+            raise NoSamples(run_ids=run_ids)
+        return erased
+
+    def _erase_of(self, run_id: str, eraser: str, why: str) -> int:
+        RunReads(self._connection).state(run_id)
+        of_run = samples.c.run_id == run_id
+        found = self._rows(select(samples.c.sequence, samples.c.kind).where(of_run).order_by(samples.c.sequence))
+        if not found:
+            return 0
+        self._log.write(delete(samples).where(of_run), of=[run_id])
+        payload = {"reason": why, "erased": [[row.sequence, str(row.kind)] for row in found]}
+        self._log.append(Event("samples", run_id, ERASED, actor=eraser, payload=payload))
+        return len(found)
+
+
+def _asked_at(run_id: str) -> Select[tuple[int]]:
+    """The event that recorded which keys were asked for: its sample has keys and no rows."""
+    return select(events.c.sequence).where(events.c.entity_id == run_id, events.c.action == ASKED)
+
+
+def append_with_samples(log: EventLog, event: Event, run_id: str, kept: Iterable[Sequence[SampleRow]]) -> None:
+    """Keeps samples and appends the event that recorded them; none of their values gets into it.
+
+    Args:
+        kept: Of each kind its rows, or none.
+    """
+    held = [_held(some, run_id) for some in kept if some]
+    if held:
+        log.write(insert(samples), [{**each, "sequence": log.next_sequence} for each in held], of=[run_id])
+    log.append(event)
+
+
+def _held(some: Sequence[SampleRow], run_id: str) -> Mapping[str, Any]:
+    # There are as many cells as partitions, so these have a shorter form.
+    kept = [row.document() if isinstance(row, PartitionCells) else plain(row) for row in some]
+    kind, salt = SAMPLE_KINDS[type(some[0])], secrets.token_hex(SALT_BYTES)
+    return {"run_id": run_id, "kind": kind, "salt": salt, "body": canonical_json(kept)}
+
 
 COMMENT_ON = "comment_on"
 """In the event of an approval, the digest of what its note comments on."""
@@ -82,7 +235,7 @@ class CandidateReads(Queries):
     def chunks(self, run_id: str) -> tuple[ChunkRecord, ...]:
         """The chunks of a run that were started, by number. Cost: one index range: one row per chunk of the run."""
         chosen = select(chunk_runs).where(chunk_runs.c.run_id == run_id).order_by(chunk_runs.c.number)
-        return tuple(rows.chunk_record(row) for row in self._rows(chosen))
+        return tuple(queries.chunk_record(row) for row in self._rows(chosen))
 
     def pace(self, table: str, *, latest: int = 5) -> Pace | None:
         """The durations of the latest runs of a table; None when no run has ended its gates.
@@ -98,7 +251,7 @@ class CandidateReads(Queries):
         )
         found = {run_id: self.chunks(run_id) for run_id in self._values(chosen)}
         gates = select(events).where(events.c.entity_id.in_(found), events.c.action == GATES_RECORDED)
-        gating = {row.entity_id: rows.event_record(row) for row in self._rows(gates.order_by(events.c.sequence))}
+        gating = {row.entity_id: queries.event_record(row) for row in self._rows(gates.order_by(events.c.sequence))}
         spent = {run_id: self.core_seconds(run_id) for run_id in found}
         earlier = tuple(
             EarlierRun(
@@ -123,7 +276,7 @@ class CandidateReads(Queries):
         Cost: one index range over the events of the run, and its chunks.
         """
         chosen = select(events).where(events.c.entity_id == run_id, events.c.action == CHUNK_FINISHED)
-        found = core_seconds_of_chunks(map(rows.event_record, self._rows(chosen.order_by(events.c.sequence))))
+        found = core_seconds_of_chunks(map(queries.event_record, self._rows(chosen.order_by(events.c.sequence))))
         there = set(self._values(select(chunk_runs.c.number).where(chunk_runs.c.run_id == run_id)))
         return {number: seconds for number, seconds in found.items() if number in there}
 
@@ -134,7 +287,7 @@ class CandidateReads(Queries):
         """
         staged = candidate_partitions
         chosen = select(staged).where(staged.c.run_id == run_id).order_by(staged.c.partition_date)
-        return {row.partition_date: rows.candidate(row) for row in self._rows(chosen)}
+        return {row.partition_date: queries.candidate(row) for row in self._rows(chosen)}
 
     def digests(self, run_id: str) -> dict[date, str]:
         """The digests of what a run has staged, by partition. No file sets are read.
@@ -192,7 +345,7 @@ class CandidateReads(Queries):
         """
         found = gate_results
         chosen = select(found).where(found.c.run_id == run_id).order_by(found.c.partition_date, found.c.gate)
-        return tuple(rows.gate_result(row) for row in self._rows(chosen))
+        return tuple(queries.gate_result(row) for row in self._rows(chosen))
 
     def read_by_gates(self, run_id: str) -> tuple[GateReads, ...]:
         """The inputs that the gates of a run have read besides what it pins, by gate.
@@ -218,7 +371,7 @@ class CandidateReads(Queries):
         """
         found = gate_results
         chosen = select(found).join(runs, runs.c.run_id == found.c.run_id).where(runs.c.table_name.in_(tuple(tables)))
-        yield from map(rows.gate_result, self._streamed(chosen))
+        yield from map(queries.gate_result, self._streamed(chosen))
 
     def of_accepted(self, table: str) -> tuple[dict[str, int], tuple[GateResult, ...]]:
         """The gates' results for the accepted rows of a table: the number of partitions, and what failed. Where a
@@ -240,7 +393,7 @@ class CandidateReads(Queries):
                 judged[gate] = judged.get(gate, 0) + count
             columns = [by.c[each.name] for each in found.columns]
             failed = select(*columns).join(held, is_seen).where(accepted, counts, by.c.passed.is_(False))
-            results += map(rows.gate_result, self._rows(failed))
+            results += map(queries.gate_result, self._rows(failed))
         return judged, tuple(sorted(results, key=lambda result: (result.partition, result.gate)))
 
     def passed_gates(self, run_id: str) -> frozenset[PassedGate]:
@@ -273,7 +426,7 @@ class CandidateReads(Queries):
         """
         found = gate_results
         chosen = select(found).where(found.c.run_id == run_id, found.c.passed.is_(False), found.c.blocking.is_(False))
-        results = map(rows.gate_result, self._rows(chosen.order_by(found.c.partition_date, found.c.gate)))
+        results = map(queries.gate_result, self._rows(chosen.order_by(found.c.partition_date, found.c.gate)))
         return tuple(result for result in results if result.observed.get(NEEDS_COMMENT))
 
     def far_from_usual(self, table: str, gate: str, partitions: Iterable[date]) -> dict[date, tuple[str, bool]]:
@@ -328,7 +481,7 @@ class CandidateWrites(CandidateReads, Writes):
         self._must_be(run_id, RunState.STAGING, f"start chunk {number}")
         present = self._row(select(chunk_runs.c.state).where(_chunk(run_id, number)))
         begun = {
-            "partitions": rows.texts_of(tuple(partitions)),
+            "partitions": queries.texts_of(tuple(partitions)),
             "started_at": self._log.now,
             "finished_at": None,
             "attempt": attempt,
@@ -398,7 +551,7 @@ class CandidateWrites(CandidateReads, Writes):
             before = (held.c.run_id == run_id) & held.c.partition_date.in_(batch)
             self._log.write(delete(held).where(before), of=self._chunks_of(before))
         if staged:
-            staged_rows = [rows.row_of(each, files_digest=each.files.digest, chunk=chunk) for each in staged]
+            staged_rows = [queries.row_of(each, files_digest=each.files.digest, chunk=chunk) for each in staged]
             self._log.write(insert(held), staged_rows, of=[(run_id, chunk)])
 
     def _chunks_of(self, candidates: ColumnElement[bool]) -> list[tuple[str, int]]:
@@ -477,7 +630,7 @@ class CandidateWrites(CandidateReads, Writes):
         self._update_measured(run_id, measured)
         self._log.write(delete(gate_results).where(gate_results.c.run_id == run_id), of=[run_id])
         if found:
-            self._log.write(insert(gate_results), [rows.row_of(result) for result in found], of=[run_id])
+            self._log.write(insert(gate_results), [queries.row_of(result) for result in found], of=[run_id])
         self._log.write(delete(gate_reads).where(gate_reads.c.run_id == run_id), of=[run_id])
         if read := [_row_of_reads(each) for each in reads if each.inputs or each.references]:
             self._log.write(insert(gate_reads), read, of=[run_id])

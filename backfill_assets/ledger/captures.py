@@ -18,9 +18,8 @@ from backfill_assets.capture.streams import SCAN, Captured, Resolution, Resolved
 from backfill_assets.core.identity import plain
 from backfill_assets.ledger.approvals import ApprovalSteps, row_without_approval, with_approval
 from backfill_assets.ledger.events import Event, Writes
-from backfill_assets.ledger.queries import Queries
+from backfill_assets.ledger.queries import COLUMNS, Queries, read_as, row_of
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
-from backfill_assets.ledger.rows import COLUMNS, read_as, row_of
 from backfill_assets.ledger.schema import captured_files, captures
 from backfill_assets.ledger.states import AskedKind
 from backfill_assets.planning.policy import Policy

@@ -16,12 +16,12 @@ from typing import Any
 from sqlalchemy import Select, and_, delete, insert, or_, select
 
 from backfill_assets.core.grouped import grouped
-from backfill_assets.ledger import rows
+from backfill_assets.ledger import queries
 from backfill_assets.ledger.bases import without_pins
+from backfill_assets.ledger.candidates import append_with_samples
 from backfill_assets.ledger.events import Event, Writes
 from backfill_assets.ledger.findings import FailingKey, Finding, GateResult
 from backfill_assets.ledger.queries import Queries, batches
-from backfill_assets.ledger.samples import append_with_samples
 from backfill_assets.ledger.schema import checked_gates, manifests, partition_versions, publications, runs
 from backfill_assets.ledger.states import VersionState
 from backfill_assets.ledger.versions import found_equal, month_of
@@ -90,7 +90,7 @@ class CheckedGate:
         return (self.term, self.blocking, self.passed, self.digest, self.finding, dict(self.observed))
 
 
-_checked = rows.read_as(CheckedGate)
+_checked = queries.read_as(CheckedGate)
 
 
 class CheckReads(Queries):
@@ -232,7 +232,7 @@ class CheckWrites(CheckReads, Writes):
                     of_gate = (held.c.table_name == table) & (held.c.gate == gate) & (held.c.version == version)
                     months = sorted({(table, month_of(day)) for day in batch})
                     self._log.write(delete(held).where(of_gate, held.c.partition_date.in_(batch)), of=months)
-        written = [rows.row_of(each, checked_at=self._log.now) for each in new]
+        written = [queries.row_of(each, checked_at=self._log.now) for each in new]
         self._log.write(insert(held), written, of=sorted({(table, each.month) for each in new}))
         payload = {
             "gates": {each.gate: each.term for each in sorted(new, key=lambda each: each.gate)},

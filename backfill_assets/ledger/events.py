@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from backfill_assets.core.clock import LedgerClock
 from backfill_assets.core.identity import canonical_json, sha256_text
-from backfill_assets.ledger import rows
+from backfill_assets.ledger import queries
 from backfill_assets.ledger.errors import CannotBecome, ClockBehind, Damaged
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import required_text, storable_text
@@ -341,7 +341,7 @@ class EventReads(Queries):
             chosen = chosen.where(events.c.action.in_(tuple(actions)))
         if entity_id is not None:
             chosen = chosen.where(events.c.entity_id == entity_id)
-        return (rows.event_record(row) for row in self._paged(chosen, events.c.sequence, after=after))
+        return (queries.event_record(row) for row in self._paged(chosen, events.c.sequence, after=after))
 
     def numbered(self, sequences: Iterable[int]) -> dict[int, EventRecord]:
         """The events of these sequences; those that do not exist are left out.
@@ -349,7 +349,7 @@ class EventReads(Queries):
         Cost: one primary key lookup per event.
         """
         found = self._rows_with(select(events), events.c.sequence, sequences)
-        return {row.sequence: rows.event_record(row) for row in found}
+        return {row.sequence: queries.event_record(row) for row in found}
 
     def last_at(self) -> datetime | None:
         """The instant of the last event; None before there is one. Cost: one row, and one primary key lookup."""

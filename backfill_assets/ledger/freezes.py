@@ -16,9 +16,8 @@ from backfill_assets.core.people import require_person
 from backfill_assets.ledger import errors
 from backfill_assets.ledger.events import Event, Writes
 from backfill_assets.ledger.publications import PublicationReads
-from backfill_assets.ledger.queries import Queries
+from backfill_assets.ledger.queries import COLUMNS, Queries, read_as, row_of
 from backfill_assets.ledger.recorded_text import one_line
-from backfill_assets.ledger.rows import COLUMNS, read_as, row_of
 from backfill_assets.ledger.schema import freezes, manifests, runs, set_members
 from backfill_assets.ledger.states import FINISHED
 from backfill_assets.planning.manifest import Manifest

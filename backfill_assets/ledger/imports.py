@@ -15,9 +15,8 @@ from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.ledger.errors import CannotBecome, Damaged, NotInLedger
 from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.leases import LeaseSteps
-from backfill_assets.ledger.queries import Queries, batches
+from backfill_assets.ledger.queries import AnyRow, Queries, batches, read_as, row_of
 from backfill_assets.ledger.recorded_text import first_few, one_line, storable_text
-from backfill_assets.ledger.rows import AnyRow, read_as, row_of
 from backfill_assets.ledger.schema import events, import_days, imports
 from backfill_assets.ledger.states import COUNTING, ImportState
 

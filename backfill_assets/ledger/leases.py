@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy import Connection, delete, insert, select, update
 
 from backfill_assets.core.lease import Lease, LeaseTerms, mark_of
-from backfill_assets.ledger import rows
+from backfill_assets.ledger import queries
 from backfill_assets.ledger.errors import LostWork, UnderWay
 from backfill_assets.ledger.events import EventLog
 from backfill_assets.ledger.queries import Queries
@@ -30,7 +30,7 @@ class LeaseReads(Queries):
         Cost: one primary key lookup.
         """
         row = self._row(select(leases).where(leases.c.work_id == work_id))
-        return None if row is None else rows.lease(row)
+        return None if row is None else queries.lease(row)
 
     def every(self) -> dict[str, Lease]:
         """Every lease, by the run or the landed file that is worked on; turns of sources and publications, which take
@@ -43,7 +43,7 @@ class LeaseReads(Queries):
             .where(*(~leases.c.work_id.startswith(each) for each in (_TURN, _PUBLICATION)))
             .order_by(leases.c.work_id)
         )
-        return {row.work_id: rows.lease_of(row) for row in self._rows(of_work)}
+        return {row.work_id: queries.lease_of(row) for row in self._rows(of_work)}
 
     def is_held(self, work_id: str, *, at: datetime) -> bool:
         """True if other processes have to leave it alone. Cost: one primary key lookup."""

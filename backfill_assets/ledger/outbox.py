@@ -15,7 +15,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from backfill_assets.core.identity import plain
 from backfill_assets.core.people import Sensor
-from backfill_assets.ledger import rows
+from backfill_assets.ledger import queries
 from backfill_assets.ledger.errors import Ended, NoLongerAsked, NotAFollowUp, NotGivenUp, NotInLedger
 from backfill_assets.ledger.events import Event, EventLog, Writes
 from backfill_assets.ledger.queries import Queries
@@ -46,7 +46,7 @@ class OutboxReads(Queries):
         chosen = select(outbox).where(outbox.c.sequence > after).order_by(outbox.c.sequence)
         if open_only:
             chosen = chosen.where(outbox.c.delivered_at.is_(None), outbox.c.withdrawn_at.is_(None))
-        return tuple(rows.outbox_entry(row) for row in self._rows(chosen))
+        return tuple(queries.outbox_entry(row) for row in self._rows(chosen))
 
     def of_publications(self, publication_ids: Iterable[str]) -> dict[str, OutboxEntry]:
         """The requests of these publications, by publication; those that ask nothing are left out.
@@ -54,7 +54,7 @@ class OutboxReads(Queries):
         Cost: one index lookup per publication.
         """
         found = self._rows_with(select(outbox), outbox.c.publication_id, publication_ids)
-        return {row.publication_id: rows.outbox_entry(row) for row in found}
+        return {row.publication_id: queries.outbox_entry(row) for row in found}
 
     def no_longer_asked(self, followed: Collection[str]) -> Mapping[str, str]:
         """Those of the publications that a follow-up follows that do not ask for it any more, each with the reason.
@@ -217,7 +217,7 @@ class OutboxSteps(OutboxReads):
             "publication_id": intent.publication_id,
             "run_id": intent.run_id,
             "table_name": intent.table,
-            "partitions": rows.texts_of(tuple(sorted(change.partition for change in intent.changes))),
+            "partitions": queries.texts_of(tuple(sorted(change.partition for change in intent.changes))),
             "created_at": self._log.now,
         }
         self._log.write(insert(outbox).values(entry), of=[intent.publication_id])
@@ -266,7 +266,7 @@ class OutboxWrites(OutboxReads):
             UnknownName: There is no such outbox entry.
         """
         row = self._named(select(outbox), outbox.c.publication_id, kind="outbox entry", name=publication_id)
-        entry = rows.outbox_entry(row)
+        entry = queries.outbox_entry(row)
         if entry.is_open:
             self._steps.set(entry, "delivered", actor, delivered_at=self._log.now, attempts=0, note="")
 
@@ -373,7 +373,7 @@ class StuckReads(Queries):
 
     def _of(self, sensor: Sensor) -> Iterator[EventRecord]:
         chosen = select(events).where(events.c.entity_id == f"sensor {sensor}").order_by(events.c.sequence)
-        return map(rows.event_record, self._rows(chosen))
+        return map(queries.event_record, self._rows(chosen))
 
 
 class StuckWrites(StuckReads, Writes):

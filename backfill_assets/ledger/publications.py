@@ -10,7 +10,7 @@ from typing import Any, TypedDict, Unpack
 from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, Table, and_, case, func, or_, select
 
 from backfill_assets.core.identity import EMPTY_FILE_SET, LogEvidence
-from backfill_assets.ledger import rows
+from backfill_assets.ledger import queries
 from backfill_assets.ledger.errors import TableBusy
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.records import (
@@ -112,7 +112,7 @@ class PublicationReads(Queries):
         """
         ids = [publication_id]
         changes, verified = self._changes(ids)[publication_id], self._verified(ids)[publication_id]
-        return rows.publication_record(self._row_of(publication_id), changes, verified)
+        return queries.publication_record(self._row_of(publication_id), changes, verified)
 
     def header(self, publication_id: str) -> PublicationHeader:
         """One publication without the partitions that it changes.
@@ -122,7 +122,7 @@ class PublicationReads(Queries):
         Raises:
             UnknownName: There is none of this id.
         """
-        return rows.publication_header(self._row_of(publication_id))
+        return queries.publication_header(self._row_of(publication_id))
 
     def _row_of(self, publication_id: str) -> Row[Any]:
         return self._named(select(publications), publications.c.publication_id, kind="publication", name=publication_id)
@@ -145,7 +145,7 @@ class PublicationReads(Queries):
 
         Cost: one index range: one short row per chosen publication.
         """
-        return tuple(rows.publication_header(row) for row in self._rows(_chosen(chosen)))
+        return tuple(queries.publication_header(row) for row in self._rows(_chosen(chosen)))
 
     def periods(self, table: str, partition: date) -> tuple[Period, ...]:
         """The versions of a partition that readers saw, with their periods: a publication begins a version, a rollback
@@ -237,7 +237,7 @@ class PublicationReads(Queries):
         if at is not None:
             chosen = chosen.where(held.c.finished_at <= at)
         row = self._row(chosen.order_by(held.c.delta_version.desc(), held.c.begun_sequence.desc()).limit(1))
-        return None if row is None else rows.publication_header(row)
+        return None if row is None else queries.publication_header(row)
 
     def last_logged(self, table: str) -> int:
         """The last version of a table whose commit is recorded; -1 when there is none.
@@ -258,7 +258,7 @@ class PublicationReads(Queries):
         is_set = self.set_to_ledger(table)
         if is_set and (row is None or row.begun_sequence < is_set[-1].sequence):
             return is_set[-1].log
-        return None if row is None else rows.log_evidence(row.log)
+        return None if row is None else queries.log_evidence(row.log)
 
     def set_to_ledger(self, table: str) -> tuple[SetToLedger, ...]:
         """When a table was set to what the ledger holds, the first time first.
@@ -351,7 +351,7 @@ class PublicationReads(Queries):
         ids = [row.publication_id for row in found]
         changes, verified = self._changes(ids), self._verified(ids)
         return tuple(
-            rows.publication_record(row, changes[row.publication_id], verified[row.publication_id]) for row in found
+            queries.publication_record(row, changes[row.publication_id], verified[row.publication_id]) for row in found
         )
 
     def verifying(self, table: str, partition: date, version: int) -> tuple[PublicationHeader, ...]:
@@ -401,7 +401,7 @@ class PublicationReads(Queries):
         """
         made = publications
         landed = select(made).where(made.c.state == PublicationState.PUBLISHED, made.c.action == Action.ROLLBACK)
-        found = map(rows.publication_header, self._rows_with(landed, made.c.run_id, run_ids))
+        found = map(queries.publication_header, self._rows_with(landed, made.c.run_id, run_ids))
         return {each.run_id: each for each in sorted(found, key=lambda each: each.sequence)}
 
     def is_unknown(self, publication_id: str) -> bool:
@@ -435,7 +435,7 @@ class PublicationReads(Queries):
         made = publication_changes
         found: dict[str, list[PartitionChange]] = {publication_id: [] for publication_id in publication_ids}
         for row in self._rows_with(select(made).order_by(made.c.partition_date), made.c.publication_id, found):
-            found[row.publication_id].append(rows.change(row))
+            found[row.publication_id].append(queries.change(row))
         return {publication_id: tuple(changes) for publication_id, changes in found.items()}
 
     def _verified(self, publication_ids: list[str]) -> dict[str, tuple[VerifiedPartition, ...]]:
@@ -448,15 +448,15 @@ class PublicationReads(Queries):
             .order_by(held.c.partition_date)
         )
         for row in self._rows_with(chosen, held.c.publication_id, found):
-            found[row.publication_id].append(rows.verified(row))
+            found[row.publication_id].append(queries.verified(row))
         return {publication_id: tuple(verified) for publication_id, verified in found.items()}
 
 
-_standing = rows.read_as(StandingPublication)
+_standing = queries.read_as(StandingPublication)
 
 
 def _set_to_ledger(row: Row[Any]) -> SetToLedger:
-    log = rows.log_evidence(row.payload["log"])
+    log = queries.log_evidence(row.payload["log"])
     assert log is not None
     return SetToLedger(
         sequence=row.sequence,

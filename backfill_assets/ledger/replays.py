@@ -17,10 +17,9 @@ from backfill_assets.core.identity import plain
 from backfill_assets.ledger.approvals import ApprovalSteps, row_without_approval, with_approval
 from backfill_assets.ledger.errors import LostWork, TargetTaken
 from backfill_assets.ledger.events import Event, Step, Writes
-from backfill_assets.ledger.queries import Queries
+from backfill_assets.ledger.queries import Queries, read_as
 from backfill_assets.ledger.recorded_text import one_line, required_text
 from backfill_assets.ledger.records import ReplayRecord
-from backfill_assets.ledger.rows import read_as
 from backfill_assets.ledger.schema import replays
 from backfill_assets.ledger.states import AskedKind, ReplayState
 

@@ -17,12 +17,12 @@ from sqlalchemy import ColumnElement, Row, Select, and_, exists, func, insert, o
 from backfill_assets.core.identity import plain
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.people import require_person
-from backfill_assets.ledger import errors, rows
+from backfill_assets.ledger import errors, queries
 from backfill_assets.ledger.approvals import ApprovalSteps
 from backfill_assets.ledger.bases import without_pins
 from backfill_assets.ledger.events import EXPECTED_CORE_MS, Event, EventLog, Step, Writes
 from backfill_assets.ledger.leases import LeaseSteps
-from backfill_assets.ledger.queries import PAGE, Queries, Unreadable, batches, readable
+from backfill_assets.ledger.queries import PAGE, OnUnreadable, Queries, batches, readable
 from backfill_assets.ledger.recorded_text import first_few, one_line, required_text, storable_text
 from backfill_assets.ledger.records import ApprovalGrounds, RunHeader, RunRecord
 from backfill_assets.ledger.schema import (
@@ -73,11 +73,11 @@ class RunReads(Queries):
         Raises:
             UnknownName: There is no such run.
         """
-        return rows.run_header(self._run(_headers(), run_id))
+        return queries.run_header(self._run(_headers(), run_id))
 
     def headers(self, **chosen: Unpack[RunFilter]) -> tuple[RunHeader, ...]:
         """Runs without their manifests, the last planned first. Cost: one index range: one short row per chosen run."""
-        return tuple(rows.run_header(row) for row in self._rows(_chosen(_headers(), chosen)))
+        return tuple(queries.run_header(row) for row in self._rows(_chosen(_headers(), chosen)))
 
     def existing(self, run_ids: Iterable[str]) -> frozenset[str]:
         """Those of the ids that runs have. Cost: one primary key lookup per id."""
@@ -97,9 +97,9 @@ class RunReads(Queries):
             UnknownName: There is no such run.
             Refused: Its manifest was edited in the database.
         """
-        return rows.run_record(self._run(_records(), run_id))
+        return queries.run_record(self._run(_records(), run_id))
 
-    def records(self, *, unreadable: Unreadable | None = None, **chosen: Unpack[RunFilter]) -> tuple[RunRecord, ...]:
+    def records(self, *, unreadable: OnUnreadable | None = None, **chosen: Unpack[RunFilter]) -> tuple[RunRecord, ...]:
         """Runs with their manifests, the last planned first.
 
         Cost: one index range; the manifest of every chosen run is parsed.
@@ -108,7 +108,7 @@ class RunReads(Queries):
             unreadable: Called with the table of every run whose manifest cannot be read, which is then left out.
         """
         found = self._rows(_chosen(_records(), chosen))
-        return tuple(readable(found, rows.run_record, name="table_name", unreadable=unreadable))
+        return tuple(readable(found, queries.run_record, name="table_name", unreadable=unreadable))
 
     def named(self, run_ids: Iterable[str]) -> tuple[RunRecord, ...]:
         """These runs with their manifests, in the order in which they are named.
@@ -121,7 +121,7 @@ class RunReads(Queries):
         """
         chosen = list(run_ids)
         read = self._rows_with(_records(), runs.c.run_id, chosen)
-        found = {row.run_id: rows.run_record(row) for row in read}
+        found = {row.run_id: queries.run_record(row) for row in read}
         if unknown := [run_id for run_id in chosen if run_id not in found]:
             raise errors.NotInLedger(kind="run", name=unknown[0])
         return tuple(found[run_id] for run_id in chosen)
@@ -509,7 +509,7 @@ class RunWrites(RunReads, Writes):
         chosen = select(chunk_runs.c.number, chunk_runs.c.partitions).where(
             chunk_runs.c.run_id == run_id, chunk_runs.c.state == ChunkState.DONE
         )
-        done = {row.number: rows.dates_of(row.partitions) for row in self._rows(chosen)}
+        done = {row.number: queries.dates_of(row.partitions) for row in self._rows(chosen)}
         planned = chunks_of(manifest)
         lacking = [chunk.number for chunk in planned if done.get(chunk.number) != chunk.partitions]
         held = candidate_partitions

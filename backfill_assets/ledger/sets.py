@@ -13,10 +13,10 @@ from functools import cache
 from sqlalchemy import Select, exists, func, insert, select
 
 from backfill_assets.core.identity import plain
-from backfill_assets.ledger import errors, rows
+from backfill_assets.ledger import errors, queries
 from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.publications import PublicationReads
-from backfill_assets.ledger.queries import Queries, Unreadable, readable
+from backfill_assets.ledger.queries import OnUnreadable, Queries, readable
 from backfill_assets.ledger.recorded_text import one_line, storable_text
 from backfill_assets.ledger.records import Action, ApprovalGrounds, RunRecord, SetRecord
 from backfill_assets.ledger.runs import RunReads
@@ -37,7 +37,7 @@ class SetReads(Queries):
             UnknownName: There is no such set.
             Refused: Its document was edited in the database.
         """
-        return rows.set_record(self._named(_sets(), restatement_sets.c.set_id, kind="restatement set", name=set_id))
+        return queries.set_record(self._named(_sets(), restatement_sets.c.set_id, kind="restatement set", name=set_id))
 
     def records(
         self,
@@ -47,7 +47,7 @@ class SetReads(Queries):
         person: str | None = None,
         limit: int | None = None,
         offset: int = 0,
-        unreadable: Unreadable | None = None,
+        unreadable: OnUnreadable | None = None,
     ) -> tuple[SetRecord, ...]:
         """Sets, the last planned first.
 
@@ -68,7 +68,7 @@ class SetReads(Queries):
         if person is not None:
             own = (events.c.entity_id == restatement_sets.c.set_id, func.lower(events.c.actor) == func.lower(person))
             chosen = chosen.where(exists().where(*own))
-        return tuple(readable(self._rows(chosen), rows.set_record, name="set_id", unreadable=unreadable))
+        return tuple(readable(self._rows(chosen), queries.set_record, name="set_id", unreadable=unreadable))
 
     def id_of_run(self, run_id: str) -> str | None:
         """The id of the set that a run belongs to; None for a run of its own. Cost: one index lookup."""

@@ -11,8 +11,9 @@ from collections.abc import Set as AbstractSet
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
+from pathlib import Path
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from backfill_assets.core.clock import Clock, LedgerClock
@@ -21,6 +22,7 @@ from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.progress import waiting
 from backfill_assets.ledger.connection import (
     READ,
+    UPGRADE,
     WRITE,
     compact_log,
     connect_engine,
@@ -28,14 +30,73 @@ from backfill_assets.ledger.connection import (
     transaction,
     who_writes,
 )
-from backfill_assets.ledger.errors import ReadOnly, Unavailable, Unusable
+from backfill_assets.ledger.errors import DanglingReferences, NewerLedger, ReadOnly, Unavailable, Unusable
 from backfill_assets.ledger.leases import renew
+from backfill_assets.ledger.schema import HEAD_REVISION
 from backfill_assets.ledger.states import OPEN_STATES
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
-from backfill_assets.ledger.upgrade import upgrade
 from backfill_assets.planning.estimates import Pace
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
 from backfill_assets.planning.state import Claim, Expired
+
+# Upgrade: creates a ledger in an empty database, and brings an earlier one to the present schema.
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+UPGRADE_LOCK = 7_305_112_024
+"""Any number that no other program takes as an advisory lock in the same PostgreSQL database."""
+
+
+def upgrade(engine: Engine) -> None:
+    """Brings the database to the newest revision; several processes may try at once."""
+    with transaction(engine, READ) as connection:
+        if present_revision(connection) == HEAD_REVISION:
+            return
+    with ExitStack() as turn, transaction(engine, UPGRADE) as connection:
+        if engine.dialect.name == "postgresql":
+            turn.enter_context(waiting(lambda: who_writes(engine)))
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": UPGRADE_LOCK})
+            turn.close()
+        if present_revision(connection) is None:
+            # Only loaded for a new ledger, and Alembic only for an earlier one: a command needs neither to start.
+            from backfill_assets.ledger.creation import create
+
+            create(connection)
+        else:
+            _migrate(connection)
+            _require_references(connection)
+    # What an upgrade removes from a table must not stay in SQLite's log.
+    compact_log(engine)
+
+
+def present_revision(connection: Connection) -> str | None:
+    """The revision that the database is at; None for an empty database."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+
+
+def _require_references(connection: Connection) -> None:
+    """Asks SQLite, which did not look while tables were made anew, whether every reference still leads somewhere."""
+    if connection.dialect.name == "sqlite":
+        dangling = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
+        if dangling:
+            raise DanglingReferences(table=dangling[0][0])
+
+
+def _migrate(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise NewerLedger(revision=present_revision(connection), known=HEAD_REVISION) from error
+
 
 MOST_BEHIND = timedelta(days=1)
 """How far a clock may be behind the last event, unless settings say otherwise: further apart, one of the two is
@@ -93,7 +154,7 @@ class Ledger:
     def changed_definitions(self) -> Sequence[str]:
         """The definitions that were dropped, replaced or added in its database besides rows, one sentence each."""
         # Imported for an audit alone: it makes a new ledger to compare with.
-        from backfill_assets.ledger.catalog import changed_definitions
+        from backfill_assets.ledger.creation import changed_definitions
 
         return tuple(changed_definitions(self._engine))
 

@@ -15,10 +15,9 @@ from sqlalchemy import Connection
 from backfill_assets.core.clock import LedgerClock
 from backfill_assets.ledger.agreements import AgreementReads
 from backfill_assets.ledger.bases import BasisReads
-from backfill_assets.ledger.candidates import CandidateReads, CandidateWrites
+from backfill_assets.ledger.candidates import CandidateReads, CandidateWrites, SampleReads, SampleWrites
 from backfill_assets.ledger.captures import CaptureReads, CaptureWrites
 from backfill_assets.ledger.checks import CheckReads, CheckWrites
-from backfill_assets.ledger.comparisons import ComparisonReads, ComparisonWrites
 from backfill_assets.ledger.events import EventLog, EventReads, EventWrites
 from backfill_assets.ledger.freezes import FreezeReads, FreezeWrites
 from backfill_assets.ledger.imports import ImportReads, ImportWrites
@@ -29,9 +28,8 @@ from backfill_assets.ledger.replays import ReplayReads, ReplayWrites
 from backfill_assets.ledger.requests import RequestReads, RequestWrites
 from backfill_assets.ledger.row_digests import RowChecks
 from backfill_assets.ledger.runs import RunReads, RunWrites
-from backfill_assets.ledger.samples import SampleReads, SampleWrites
 from backfill_assets.ledger.sets import SetReads, SetWrites
-from backfill_assets.ledger.table_acts import TableActReads, TableActWrites
+from backfill_assets.ledger.table_acts import ComparisonReads, ComparisonWrites, TableActReads, TableActWrites
 from backfill_assets.ledger.versions import VersionReads, VersionWrites
 from backfill_assets.ledger.views import ViewReads
 from backfill_assets.ledger.write_publications import PublicationWrites

@@ -27,7 +27,7 @@ from sqlalchemy import (
     update,
 )
 
-from backfill_assets.ledger import rows
+from backfill_assets.ledger import queries
 from backfill_assets.ledger.errors import Damaged, UnknownVersion
 from backfill_assets.ledger.events import Writes
 from backfill_assets.ledger.queries import Queries, batches
@@ -85,7 +85,7 @@ class _VersionQueries(Queries):
                 ),
             )
             of_table = chosen.where(held.c.run_id.in_(batch), held.c.table_name == table, held.c.checksum != "")
-            found |= {(row.partition_date, row.later): rows.partition_version(row) for row in self._rows(of_table)}
+            found |= {(row.partition_date, row.later): queries.partition_version(row) for row in self._rows(of_table)}
         for key in sorted(found):
             found[key] = found.get((key[0], found[key].version), found[key])
         return found
@@ -119,7 +119,7 @@ class VersionReads(_VersionQueries):
         held = partition_versions
         chosen = select(held).where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED)
         found = self._rows_with(chosen, held.c.partition_date, partitions)
-        return dict(sorted((row.partition_date, rows.partition_version(row)) for row in found))
+        return dict(sorted((row.partition_date, queries.partition_version(row)) for row in found))
 
     def standing(self, table: str, partitions: Sequence[date]) -> dict[date, PartitionVersion]:
         """The standing version of each of these partitions: the accepted one, or the record that it has expired.
@@ -129,7 +129,7 @@ class VersionReads(_VersionQueries):
         held = partition_versions
         chosen = select(held).where(held.c.table_name == table, held.c.state.in_(STANDING)).order_by(held.c.version)
         read = self._rows_with(chosen, held.c.partition_date, partitions)
-        found = sorted(map(rows.partition_version, read), key=lambda version: version.version)
+        found = sorted(map(queries.partition_version, read), key=lambda version: version.version)
         return {version.partition: version for version in found}
 
     def expired(self, table: str) -> dict[date, Expired]:
@@ -272,7 +272,7 @@ class VersionReads(_VersionQueries):
             chosen = chosen.where(held.c.partition_date == partition).order_by(held.c.version.desc())
         else:
             chosen = chosen.order_by(held.c.delta_version.desc(), held.c.partition_date, held.c.version.desc())
-        return tuple(rows.partition_version(row) for row in self._rows(chosen))
+        return tuple(queries.partition_version(row) for row in self._rows(chosen))
 
     def of_publication(self, publication_id: str) -> tuple[PartitionVersion, ...]:
         """The versions that a publication made, in the order of their partitions; none before it landed.
@@ -281,7 +281,7 @@ class VersionReads(_VersionQueries):
         """
         held = partition_versions
         chosen = select(held).where(held.c.publication_id == publication_id).order_by(held.c.partition_date)
-        return tuple(rows.partition_version(row) for row in self._rows(chosen))
+        return tuple(queries.partition_version(row) for row in self._rows(chosen))
 
     def pinned(self, table: str, pairs: Iterable[tuple[date, int]]) -> dict[date, PartitionVersion]:
         """Exactly these versions, whatever their state is by now, in the order of their partitions.
@@ -298,7 +298,7 @@ class VersionReads(_VersionQueries):
         held = partition_versions
         of_table = select(held).where(held.c.table_name == table)
         read = self._rows_with(of_table, tuple_(held.c.partition_date, held.c.version), wanted.items())
-        found = {row.partition_date: rows.partition_version(row) for row in read}
+        found = {row.partition_date: queries.partition_version(row) for row in read}
         if missing := sorted(wanted.keys() - found.keys()):
             first = missing[0]
             raise UnknownVersion(table=table, partition=first, version=wanted[first], more=len(missing) - 1)
@@ -341,7 +341,7 @@ class VersionReads(_VersionQueries):
         """
         held = partition_versions
         chosen = select(*(column for column in held.c if column.name != "provenance"))
-        return tuple(map(rows.partition_version, self._rows(chosen)))
+        return tuple(map(queries.partition_version, self._rows(chosen)))
 
     def extents(self) -> dict[str, tuple[date, date]]:
         """The first and the last partition of every table that ever had a version.

@@ -11,8 +11,8 @@ from enum import StrEnum
 
 from sqlalchemy import BigInteger, Column, Connection, Date, Integer, MetaData, Table, Text, or_, select
 
-from backfill_assets.ledger.column_types import UtcDateTime
 from backfill_assets.ledger.queries import Queries
+from backfill_assets.ledger.schema import UtcDateTime
 
 _metadata = MetaData()
 

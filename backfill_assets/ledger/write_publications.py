@@ -16,7 +16,7 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import EMPTY_FILE_SET, LogEvidence, plain
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.people import POLICY
-from backfill_assets.ledger import errors, rows
+from backfill_assets.ledger import errors, queries
 from backfill_assets.ledger.agreements import AgreementReads
 from backfill_assets.ledger.approvals import ApprovalSteps
 from backfill_assets.ledger.bases import BasisReads
@@ -281,10 +281,10 @@ class PublicationWrites(PublicationChecks, Writes):
             of=[intent.publication_id],
         )
         if intent.changes:
-            changes = [rows.change_row(intent.publication_id, change) for change in intent.changes]
+            changes = [queries.change_row(intent.publication_id, change) for change in intent.changes]
             self._log.write(insert(publication_changes), changes, of=[intent.publication_id])
         if intent.verified:
-            found = [rows.verified_row(intent.publication_id, verified) for verified in intent.verified]
+            found = [queries.verified_row(intent.publication_id, verified) for verified in intent.verified]
             self._log.write(insert(verifications), found, of=[intent.publication_id])
         self._log.append(_begun(intent, actor, grounds))
         if intent.action is Action.PUBLISH:

@@ -1,33 +1,24 @@
-"""Assets of a domain, and the parts of a run that each executes.
+"""Assets of a domain, the parts of a run that each executes, and the jobs and resources of their definitions."""
 
-```
-captured/<source>    the captures of a stream, which commands and the schedule `live` make
-bronze/<source>      plans a load, executes every part; its gates are checks on itself
-candidate/<derived>  plans (unless a manifest is given), executes the part STAGE
-validation/<derived> executes GATE; materialized whether the gates pass or fail
-<layer>/<derived>    executes PUBLISH, which reads the verdict and the approval from the ledger
-```
-"""
-
-# No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
-
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import dagster as dg
+from dagster import AssetKey, AssetSelection, Definitions, define_asset_job, in_process_executor
 
 from backfill_assets.application import look
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.report import report_markdown
 from backfill_assets.core.errors import NotApproved
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import Act, do
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.orchestration import described
-from backfill_assets.orchestration.captured import before_bronze
-from backfill_assets.orchestration.described import report_link
+from backfill_assets.orchestration import metadata, tags
+from backfill_assets.orchestration.captured import before_bronze, captured_assets
+from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 from backfill_assets.orchestration.events import (
     Events,
     ended_checks,
@@ -38,8 +29,17 @@ from backfill_assets.orchestration.events import (
     of_readers,
     waits,
 )
-from backfill_assets.orchestration.partitions import OfferedDays, published_key, table_partitions, window_mapping
-from backfill_assets.orchestration.resources import SESSION, Session, session_of
+from backfill_assets.orchestration.freshness_checks import fresh_checks, fresh_key
+from backfill_assets.orchestration.metadata import report_link
+from backfill_assets.orchestration.partitions import (
+    OfferedDays,
+    offered_days,
+    published_key,
+    relied_upon,
+    table_partitions,
+    window_mapping,
+)
+from backfill_assets.orchestration.resources import SESSION, Session, run_resources, session_of
 from backfill_assets.orchestration.runs import (
     actor,
     refusals_as_failures,
@@ -49,10 +49,21 @@ from backfill_assets.orchestration.runs import (
     say_why,
 )
 from backfill_assets.planning.graph import Graph
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens.review import review_of
 from backfill_assets.workspace import Workspace
+
+# Assets of a domain, and the parts of a run that each executes.
+#
+# ``` captured/<source> the captures of a stream, which commands and the schedule `live` make bronze/<source>
+# plans a load, executes every part; its gates are checks on itself candidate/<derived> plans (unless a manifest
+# is given), executes the part STAGE validation/<derived> executes GATE; materialized whether the gates pass or
+# fail <layer>/<derived> executes PUBLISH, which reads the verdict and the approval from the ledger ```
+
+# No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
+
 
 WHOLE_RANGE = dg.BackfillPolicy.single_run()
 
@@ -98,15 +109,15 @@ def _bronze(table: SourceTable, url: str, days: OfferedDays, pool: str | None) -
         partitions_def=table_partitions(table, days),
         backfill_policy=WHOLE_RANGE,
         output_required=False,  # a run with gaps, see `events.materialized`
-        owners=described.owners(table),
-        tags=described.part_tags(table, "source"),
+        owners=metadata.owners(table),
+        tags=metadata.part_tags(table, "source"),
         check_specs=gate_specs(key, table.gates, None),
         required_resource_keys={SESSION},
         pool=pool,
         group_name=layer_of(table),
-        kinds=described.kinds(table, "spark"),
-        description=described.source(table),
-        metadata=described.table_metadata(table, url),
+        kinds=metadata.kinds(table, "spark"),
+        description=metadata.source(table),
+        metadata=metadata.table_metadata(table, url),
     )
     def load(context: dg.AssetExecutionContext) -> Events:
         session = session_of(context)
@@ -156,16 +167,16 @@ def _candidate(
         backfill_policy=WHOLE_RANGE,
         # Without an output the assets after it are skipped: a publication that was followed already asks for nothing.
         output_required=False,
-        owners=described.owners(table),
-        tags=described.part_tags(table, "candidate"),
+        owners=metadata.owners(table),
+        tags=metadata.part_tags(table, "candidate"),
         required_resource_keys={SESSION},
         pool=pool,
         # Apart from the tables: pages show only the last part of an asset's key.
         group_name=f"{layer_of(table)}_candidates",
         kinds={"spark", "delta"},
         code_version=table.version,
-        description=described.candidate(table),
-        metadata={**described.row_metadata(table), **described.transform_metadata(table, node)},
+        description=metadata.candidate(table),
+        metadata={**metadata.row_metadata(table), **metadata.transform_metadata(table, node)},
     )
     def stage_candidate(context: dg.AssetExecutionContext) -> Events:
         session = session_of(context)
@@ -178,7 +189,7 @@ def _candidate(
             context.log.info(f"{run.run_id} ({run.manifest.kind}): {run.manifest.reason}")
             listener = _listener(context, session)
             staged = session.perform(session.workspace, run.run_id, [Part.STAGE], actor=by, listener=listener).staged
-        numbers = described.staged(staged, run.manifest, validation=validation_key(table), links=_links(session, run))
+        numbers = metadata.staged(staged, run.manifest, validation=validation_key(table), links=_links(session, run))
         yield from materialized(context, key, run.manifest.partitions, numbers)
 
     return stage_candidate
@@ -193,15 +204,15 @@ def _validation(table: DerivedTable, days: OfferedDays, pool: str | None) -> dg.
         partitions_def=partitions,
         backfill_policy=WHOLE_RANGE,
         output_required=False,  # a run with gaps, see `events.materialized`
-        owners=described.owners(table),
-        tags=described.part_tags(table, "validation"),
+        owners=metadata.owners(table),
+        tags=metadata.part_tags(table, "validation"),
         check_specs=gate_specs(key, table.gates, partitions),
         required_resource_keys={SESSION},
         pool=pool,
         group_name=f"{layer_of(table)}_validations",
         kinds={"spark"},
-        description=described.validation(table),
-        metadata=described.gate_metadata(table),
+        description=metadata.validation(table),
+        metadata=metadata.gate_metadata(table),
     )
     def measure_gates(context: dg.AssetExecutionContext) -> Events:
         session = session_of(context)
@@ -211,7 +222,7 @@ def _validation(table: DerivedTable, days: OfferedDays, pool: str | None) -> dg.
             listener = _listener(context, session)
             results = session.perform(session.workspace, run.run_id, [Part.GATE], actor=by, listener=listener).results
         measured = look.staged_partitions(session.workspace, run.run_id)
-        numbers = described.measured(
+        numbers = metadata.measured(
             measured,
             results,
             report=report_markdown(session.workspace, run.run_id),
@@ -236,14 +247,14 @@ def _published(table: DerivedTable, url: str, days: OfferedDays) -> dg.AssetsDef
         partitions_def=table_partitions(table, days),
         backfill_policy=WHOLE_RANGE,
         output_required=False,  # a run with gaps, see `events.materialized`
-        owners=described.owners(table),
-        tags=described.part_tags(table, "published"),
+        owners=metadata.owners(table),
+        tags=metadata.part_tags(table, "published"),
         check_specs=gate_specs(key, table.gates, None),
         required_resource_keys={SESSION},
         group_name=layer_of(table),
-        kinds=described.kinds(table),
-        description=described.published_table(table),
-        metadata={**described.table_metadata(table, url), **described.code_metadata(table)},
+        kinds=metadata.kinds(table),
+        description=metadata.published_table(table),
+        metadata={**metadata.table_metadata(table, url), **metadata.code_metadata(table)},
     )
     def swap(context: dg.AssetExecutionContext) -> Events:
         session = session_of(context)
@@ -288,7 +299,7 @@ def _what_was_published(
     if isinstance(record, NotApproved):
         yield waits(context, key, run, record, links=links)
         return
-    numbers = described.published(
+    numbers = metadata.published(
         record,
         look.staged_partitions(session.workspace, run.run_id),
         run.manifest,
@@ -316,7 +327,7 @@ def _must_have_passed(
         )
 
 
-def _links(session: Session, run: RunRecord) -> described.Links:
+def _links(session: Session, run: RunRecord) -> metadata.Links:
     return report_link(session.workspace.settings, run.run_id)
 
 
@@ -326,3 +337,100 @@ def _listener(context: dg.AssetExecutionContext, session: Session) -> Listener:
         session.progress(progress)
 
     return listen
+
+
+# Definitions of the domain's tables: their assets, the jobs that execute parts of a run, and their resources.
+
+
+def job_name(table: Table) -> str:
+    """The job that executes the runs of a table."""
+    if isinstance(table, SourceTable):
+        return tags.prefixed("load")
+    few = f"_every_{table.every}_days_since_{table.since:%Y%m%d}" if table.stretches else ""
+    return tags.prefixed(f"{table.partition.grain}_tables{few}")
+
+
+def table_jobs(domain: Domain) -> Sequence[AssetJob]:
+    """All jobs that execute runs."""
+    return [*load_jobs(domain), *derived_jobs(domain)]
+
+
+def load_jobs(domain: Domain) -> Sequence[AssetJob]:
+    """The one job of all source tables."""
+    return _job(domain.sources, "Load landed files into source tables and publish them.")
+
+
+def derived_jobs(domain: Domain) -> Sequence[AssetJob]:
+    """One job per grain of derived tables, and per number of days between snapshots: Dagster's jobs have partitions of
+    one kind.
+
+    A launch chooses the assets that its run needs: those that stage and gate, the one that publishes, or all of them.
+    """
+    by_job = grouped((job_name(table), table) for table in domain.derived)
+    return [
+        made
+        for _, tables in sorted(by_job.items())
+        for made in _job(
+            tables,
+            f"Stage, gate and publish planned runs of {tables[0].partition.grain} tables"
+            f"{f' with a snapshot every {tables[0].every} days' if tables[0].stretches else ''}, each as far as the "
+            f"ledger lets it: for commands, for the jobs of people, and for what follows a publication.",
+        )
+    ]
+
+
+def _job(tables: Sequence[Table], description: str) -> Sequence[AssetJob]:
+    if not tables:
+        return []
+    keys = [key for table in tables for key in keys_of(table, tuple(Part))]
+    return [
+        define_asset_job(
+            job_name(tables[0]),
+            # Staleness is found out by a sensor, and not once more by every run.
+            selection=AssetSelection.assets(*keys)
+            - AssetSelection.checks(*(fresh_key(table) for table in tables if isinstance(table, DerivedTable))),
+            description=description,
+            # One process per run: a process per step would start a JVM per step.
+            executor_def=in_process_executor,
+        )
+    ]
+
+
+def keys_of(table: Table, parts: Sequence[Part]) -> Sequence[AssetKey]:
+    """The assets that execute parts of a table's runs, in order."""
+    if isinstance(table, SourceTable):
+        return [published_key(table)]
+    assets = {
+        Part.STAGE: candidate_key(table),
+        Part.GATE: validation_key(table),
+        Part.PUBLISH: published_key(table),
+    }
+    return [assets[part] for part in Part if part in parts]
+
+
+def table_definitions(
+    workspace: Workspace,
+    open_session: Callable[[], Session],
+    *,
+    jobs: Sequence[AssetJob],
+    pool: str | None,
+    over: DayRange | None = None,
+) -> Definitions:
+    """The assets and jobs of the tables of a workspace: all that executes a run.
+
+    Args:
+        jobs: Those of `table_jobs`.
+        pool: The concurrency pool of assets that use Spark; None for runs that this process executes itself.
+        over: The days of a run, which may be earlier or later than the data.
+    """
+    days = offered_days(workspace).with_all(over)
+    with relied_upon():
+        return Definitions(
+            assets=[
+                *captured_assets(workspace.domain),
+                *domain_assets(workspace, days=days, pool=pool),
+            ],
+            asset_checks=fresh_checks(workspace.domain.derived, days=days),
+            jobs=jobs,
+            resources=run_resources(workspace.settings, workspace.domain, open_session),
+        )

@@ -18,20 +18,22 @@ from backfill_assets.core.settings import Settings, require_settings
 from backfill_assets.domain import Domain
 from backfill_assets.domain.domain import load_domain
 from backfill_assets.domain.errors import DomainNotLoaded
-from backfill_assets.orchestration.described import PART, PARTS
-from backfill_assets.orchestration.jobs import derived_jobs, load_jobs, table_definitions
+from backfill_assets.orchestration.assets import derived_jobs, load_jobs, table_definitions
 from backfill_assets.orchestration.launchpad_jobs import acting_jobs
+from backfill_assets.orchestration.metadata import PART, PARTS
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.orchestration.sensor_jobs import (
+from backfill_assets.orchestration.sensors import (
     DROP,
     LIVE,
     SENSOR_JOBS,
     dagster_job,
     drop_sensor,
+    follow_sensor,
+    fresh_sensor,
     live_schedule,
+    propose_sensor,
     sensor_of,
 )
-from backfill_assets.orchestration.sensors import follow_sensor, fresh_sensor, propose_sensor
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 

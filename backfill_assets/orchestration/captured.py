@@ -15,7 +15,7 @@ import dagster as dg
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import Domain, SourceTable
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord, reached_by
-from backfill_assets.orchestration import described, tags
+from backfill_assets.orchestration import metadata, tags
 from backfill_assets.orchestration.event_log import as_accepted, one_commit
 from backfill_assets.orchestration.partitions import CAPTURED, captured_key
 from backfill_assets.report.page import table
@@ -30,9 +30,9 @@ def captured_assets(domain: Domain) -> Sequence[dg.AssetSpec]:
             deps=[_without_partitions(dg.AssetKey(source.upstream))] if source.upstream else [],
             partitions_def=_partitions(source),
             group_name=CAPTURED,
-            owners=described.owners(source),
-            tags=described.part_tags(source, CAPTURED),
-            description=described.captures(source),
+            owners=metadata.owners(source),
+            tags=metadata.part_tags(source, CAPTURED),
+            description=metadata.captures(source),
         )
         for source in domain.sources
         if source.capture is not None
@@ -97,6 +97,6 @@ def _numbers(record: CaptureRecord, files: Sequence[CapturedFile]) -> Mapping[st
         "stream": record.name,
         "first record at": min(times).isoformat() if times else "",
         "last record at": max(times).isoformat() if times else "",
-        "positions": described.shown(table(["partition", "from", "to"], spans)),
+        "positions": metadata.shown(table(["partition", "from", "to"], spans)),
         "is complete": record.is_complete(reached_by(files)),
     }

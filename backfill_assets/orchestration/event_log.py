@@ -39,7 +39,6 @@ from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.lease import this_process
 from backfill_assets.domain.domain import load_domain
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.attempts import end_abandoned_runs
 from backfill_assets.orchestration.dagster_internals import (
     PIPELINE_EVENTS,
     ConcurrencyClaimStatus,
@@ -54,7 +53,7 @@ from backfill_assets.orchestration.dagster_internals import AssetCheckExecutions
 from backfill_assets.orchestration.dagster_internals import AssetEventTagsTable as Tags
 from backfill_assets.orchestration.dagster_internals import SqlEventLogStorageTable as Events
 from backfill_assets.orchestration.partitions import captured_key
-from backfill_assets.orchestration.tags import REFUSED
+from backfill_assets.orchestration.tags import REFUSED, end_abandoned_runs
 
 Item = TypeVar("Item")
 

@@ -22,7 +22,6 @@ from backfill_assets.domain import Gate, Table
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData as Target
-from backfill_assets.orchestration.described import REPORT, Links, Numbers, names_rows, report_link, shown, violations
 from backfill_assets.orchestration.event_log import (
     BATCH,
     BatchedEventLog,
@@ -31,6 +30,7 @@ from backfill_assets.orchestration.event_log import (
     batches,
     one_commit,
 )
+from backfill_assets.orchestration.metadata import REPORT, Links, Numbers, names_rows, report_link, shown, violations
 from backfill_assets.orchestration.next_steps import explained_in_dagster, linked
 from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.planning.manifest import Manifest

@@ -18,11 +18,11 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.lease import this_process
 from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.attempts import end_abandoned_runs
+from backfill_assets.orchestration.assets import job_name, keys_of, table_definitions, table_jobs
 from backfill_assets.orchestration.dagster_internals import origin_of
 from backfill_assets.orchestration.event_log import gathering
-from backfill_assets.orchestration.jobs import job_name, keys_of, table_definitions, table_jobs
 from backfill_assets.orchestration.resources import Perform, Session
+from backfill_assets.orchestration.tags import end_abandoned_runs
 from backfill_assets.planning.manifest import has_gaps
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace

@@ -41,7 +41,7 @@ from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.described import report_link
+from backfill_assets.orchestration.metadata import report_link
 from backfill_assets.orchestration.next_steps import (
     CHECK,
     DECIDE,

@@ -28,13 +28,13 @@ from backfill_assets.domain import SourceTable, Table
 from backfill_assets.ledger.records import Action, PartitionChange, PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import RunState, VersionState
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.attempts import end_abandoned_runs, is_under_way
 from backfill_assets.orchestration.captured import report_captures
-from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.event_log import BATCH, BatchedEventLog, as_accepted, batches, one_commit
 from backfill_assets.orchestration.events import DATA_VERSION_TAG, forget, show_checks
+from backfill_assets.orchestration.metadata import report_link
 from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.orchestration.storage import dagster_folder, open_instance
+from backfill_assets.orchestration.tags import end_abandoned_runs, is_under_way
 from backfill_assets.report.vacuumed import Pruned
 from backfill_assets.report.words.states import expired_words
 from backfill_assets.workspace import Workspace

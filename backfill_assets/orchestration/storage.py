@@ -20,7 +20,7 @@ from typing import Any
 
 from dagster import AssetKey, DagsterInstance, EventLogEntry, Field, Noneable, StringSource, __version__
 
-from backfill_assets.core.file_rights import keep_private
+from backfill_assets.core.local_files import keep_private
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.errors import DriverMissing
 from backfill_assets.orchestration.dagster_internals import (

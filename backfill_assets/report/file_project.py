@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from backfill_assets.core.python_text import literal
-from backfill_assets.core.wording import word_of_a_shell
+from backfill_assets.core.wording import literal, word_of_a_shell
 from backfill_assets.report.sniffed import imports_of, partition_of, short_name, source_of, variable_of
 from backfill_assets.sniff.proposal import Proposal, ProposedColumn
 

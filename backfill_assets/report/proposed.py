@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from backfill_assets.core.next_steps import Act, NextStep, do, step
-from backfill_assets.ledger.queries import Unreadable
+from backfill_assets.ledger.queries import OnUnreadable
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import OPEN_SETS, ApprovalState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -26,7 +26,7 @@ class OpenProposal:
         return step(do(Act.STATUS, self.record.set_id))
 
 
-def open_proposals(tx: ReadTransaction, unreadable: Unreadable) -> tuple[OpenProposal, ...]:
+def open_proposals(tx: ReadTransaction, unreadable: OnUnreadable) -> tuple[OpenProposal, ...]:
     """The proposals that are not finished, the last planned first; a set that cannot be read is left out."""
     found = (each for each in tx.sets.records(states=OPEN_SETS, unreadable=unreadable) if each.manifest.proposed)
     runs = ((each, [tx.runs.header(member.run_id) for member in each.manifest.members]) for each in found)

@@ -14,8 +14,7 @@ from backfill_assets.upkeep.damage import Amiss, Damage, Lost
 
 if TYPE_CHECKING:
     from backfill_assets.upkeep.audit import AuditReport
-    from backfill_assets.upkeep.check import CheckedTable
-    from backfill_assets.upkeep.check_rows import RowsCheck
+    from backfill_assets.upkeep.check import CheckedTable, RowsCheck
 
 
 def after_audit(audit: AuditReport) -> Sequence[NextStep]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.core.python_text import literal
+from backfill_assets.core.wording import literal
 from backfill_assets.report.sniffed import python_of, said_of
 from backfill_assets.sniff.proposal import DoubtKind, Looked, Proposal
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from unicodedata import east_asian_width
 
 from backfill_assets.core.next_steps import NAME, Act, NextStep, do, step
-from backfill_assets.core.python_text import WIDTH, arguments, call_lines, import_lines, literal, names_in
-from backfill_assets.core.wording import visible
-from backfill_assets.domain.dialects import Form
+from backfill_assets.core.wording import WIDTH, arguments, call_lines, import_lines, literal, names_in, visible
+from backfill_assets.domain.source_files import Form
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.errors import CannotUse
 from backfill_assets.sniff.proposal import Doubt, DoubtKind, Proposal

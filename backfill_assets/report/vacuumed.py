@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from backfill_assets.report.documents import INLINE
-from backfill_assets.upkeep.vacuum_report import VacuumReport
+from backfill_assets.upkeep.vacuum import VacuumReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,8 @@ from datetime import date, datetime
 from backfill_assets.candidates.compare_versions import expected_differences, outdated, shared_columns
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.next_steps import NAME, WHY, Act, NextStep, do, step
-from backfill_assets.ledger.comparisons import ComparedDay, ComparedPartition
 from backfill_assets.ledger.states import ActState
-from backfill_assets.ledger.table_acts import ActRecord
+from backfill_assets.ledger.table_acts import ActRecord, ComparedDay, ComparedPartition
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.table_acts import next_step_of_act

@@ -13,8 +13,7 @@ from decimal import Decimal
 from itertools import combinations, pairwise
 from math import prod
 
-from backfill_assets.domain.dialects import Epoch, Form, Unit
-from backfill_assets.domain.file_names import FileName
+from backfill_assets.domain.source_files import Epoch, FileName, Form, Unit
 from backfill_assets.sniff.texts import (
     MONTHS_FIRST,
     PLAIN,

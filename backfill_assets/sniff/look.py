@@ -21,8 +21,7 @@ from backfill_assets.capture.lake_tables.versions import (
     newest_metadata,
 )
 from backfill_assets.capture.landed_files import PACKED, FileKind, Format
-from backfill_assets.domain.dialects import Avro, Csv, Dialect, Json, Xlsx
-from backfill_assets.domain.file_names import FileName
+from backfill_assets.domain.source_files import Avro, Csv, Dialect, FileName, Json, Xlsx
 from backfill_assets.landing.decoding.workbooks import sheets_of
 from backfill_assets.landing.first_bytes import SAMPLE_BYTES, require_text
 from backfill_assets.sniff.columns import Raw, typed

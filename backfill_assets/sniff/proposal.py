@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
-from backfill_assets.domain.dialects import Dialect, Form
-from backfill_assets.domain.file_names import FileName
+from backfill_assets.domain.source_files import Dialect, FileName, Form
 
 # Names: what columns are called in a contract, whose names every reader of a table tells apart.
 

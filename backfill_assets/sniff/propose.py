@@ -14,8 +14,7 @@ from itertools import compress, pairwise
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-from backfill_assets.domain.dialects import Csv, Dialect, Json
-from backfill_assets.domain.file_names import FileName, parts_of
+from backfill_assets.domain.source_files import Csv, Dialect, FileName, Json, parts_of
 from backfill_assets.sniff.columns import Column, Raw, Typed, is_id, is_order, is_series, keys_of, plausible, typed
 from backfill_assets.sniff.event_time import EventTime, event_times
 from backfill_assets.sniff.look import Seen, look

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.errors import InvalidReference
-from backfill_assets.core.regular_files import NotRegular
+from backfill_assets.core.local_files import NotRegular
 from backfill_assets.domain import DerivedTable, Domain, Failing, Reference, ReferenceValue, Table
 from backfill_assets.domain.gates_by_reference import KnownRows
 from backfill_assets.files.local import LocalFiles

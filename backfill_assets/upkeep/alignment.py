@@ -40,15 +40,18 @@ from backfill_assets.planning.partitions import count_of
 from backfill_assets.publication.authority import grounds_to_set, reads_approvers
 from backfill_assets.publication.errors import NothingToSet, NotLikeBefore
 from backfill_assets.transforms.schemas import former_columns, stored_schema
-from backfill_assets.upkeep.audit_evidence import (
+from backfill_assets.upkeep.audit_checks import (
+    LANDED,
     Recorded,
+    ends_at,
     held_results,
     is_recorded,
+    kept_versions,
     lacking_results,
+    recorded_commits,
     recorded_results,
     runs_of_results,
 )
-from backfill_assets.upkeep.audit_tables import LANDED, ends_at, kept_versions, recorded_commits
 from backfill_assets.workspace import Workspace
 
 MOST_ATTEMPTS = 8

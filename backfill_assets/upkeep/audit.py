@@ -8,15 +8,20 @@ what it cannot find.
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
+from datetime import datetime
+from pathlib import Path
 
 from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.errors import BackfillError, Problem, Problems
 from backfill_assets.core.grouped import grouped
+from backfill_assets.core.local_files import open_regular
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.lake.append import validation_table
 from backfill_assets.lake.log_evidence import not_needed
@@ -31,23 +36,23 @@ from backfill_assets.publication.verdict import brings_back_what_was_recorded
 from backfill_assets.transforms.code import changed_in_code_archive
 from backfill_assets.transforms.references import archived_path, changed_in_archive
 from backfill_assets.upkeep.alignment import Behind, out_of_step, words_of
-from backfill_assets.upkeep.audit_evidence import lineage_problems, statistics_problems, validation_problems
-from backfill_assets.upkeep.audit_landed import (
+from backfill_assets.upkeep.audit_checks import (
+    changed_of,
+    commits_against_ledger,
+    commits_as_recorded,
     conformed_problems,
+    earlier_files_against_ledger,
+    files_against_ledger,
+    kept_versions,
+    lineage_problems,
+    log_against_ledger,
+    of_version,
     quarantine_problems,
     quarantine_statistics,
     raw_file_problems,
     segment_problems,
-)
-from backfill_assets.upkeep.audit_tables import (
-    changed_of,
-    commits_against_ledger,
-    commits_as_recorded,
-    earlier_files_against_ledger,
-    files_against_ledger,
-    kept_versions,
-    log_against_ledger,
-    of_version,
+    statistics_problems,
+    validation_problems,
 )
 from backfill_assets.upkeep.damage import Amiss, Damage, Lost
 from backfill_assets.upkeep.errors import NotAHead
@@ -363,3 +368,85 @@ def _table_against_ledger(
         looked.size_bytes += sum(version.files.size_bytes for version in (*accepted.values(), *earlier))
         for version, problem in changed_of(ws, name, accepted.values()):
             yield Amiss.of(f"{name}: {problem}.", of_version(ws, version))
+
+
+# Record of the last audit: its verdict, kept in the home for pages and metrics that do not audit themselves.
+#
+# It is no evidence: anyone who can write into the home can write it. What it says of the event chain can be
+# compared with the ledger, because it names the head that the audit has seen.
+
+FILE = "last_audit.json"
+MOST_PROBLEMS = 200
+"""How many problems are kept; the audit itself prints all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedAudit(Verdict):
+    """The verdict of the last audit, with the first of its problems."""
+
+    at: datetime  #: When it ended.
+    is_quick: bool  #: Whether it did not read the bytes of files.
+    problem_count: int  #: How many problems it found.
+
+
+def record_audit(home: Path, report: AuditReport, *, at: datetime, is_quick: bool) -> Path | None:
+    """Keeps the verdict of an audit in place of the one before it.
+
+    Returns:
+        The file; None when the folder cannot be written, as an audit of a home that is mounted read-only.
+    """
+    shared = {each.name: getattr(report, each.name) for each in fields(Verdict)}
+    found = RecordedAudit(
+        **{**shared, "problems": report.problems[:MOST_PROBLEMS]},
+        at=at,
+        is_quick=is_quick,
+        problem_count=len(report.problems),
+    )
+    path = home / FILE
+    part = path.with_suffix(f".{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps(asdict(found), indent=1, default=datetime.isoformat), encoding="utf-8")
+        part.replace(path)
+    except OSError:
+        with suppress(OSError):
+            part.unlink()
+        return None
+    return path
+
+
+def last_audit(home: Path) -> RecordedAudit | None:
+    """The verdict of the last audit of a home; None when none was kept, or the file is not one of ours."""
+    try:
+        with open_regular(home / FILE) as file:
+            document = json.loads(file.read())
+        chosen = {each.name: document[each.name] for each in fields(RecordedAudit)}
+        at = datetime.fromisoformat(document["at"])
+        # It is empty where the head of the chain was removed.
+        if chosen["head"] != "" and not HEAD.fullmatch(chosen["head"]):
+            return None
+        return RecordedAudit(**{**chosen, "at": at, "problems": tuple(map(str, document["problems"]))})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastAudit:
+    """The last audit, and what the ledger knows of the time after it."""
+
+    found: RecordedAudit  #: What it found.
+    is_contained: bool  #: Whether the event chain still has the event that was its last one then.
+    later_publications: int  #: How many publications and rollbacks began after that event: it has not seen them.
+
+
+def last_audit_now(ws: Workspace) -> LastAudit | None:
+    """The last audit of a home as the ledger sees it now; None when none was kept."""
+    found = last_audit(ws.settings.home)
+    if found is None:
+        return None
+    sequence = int(found.head.partition(":")[0] or 0)
+    with ws.ledger.read() as tx:
+        return LastAudit(
+            found=found,
+            is_contained=tx.events.still_contains(found.head),
+            later_publications=tx.publications.count(after=sequence),
+        )

@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.errors import BackfillError, StoreAway
-from backfill_assets.core.file_rights import PRIVATE, readable_by_others, umask_of
+from backfill_assets.core.local_files import PRIVATE, readable_by_others, umask_of
 from backfill_assets.core.places import InvalidSetting, Place, StoreUrl, for_spark
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.settings import mistyped

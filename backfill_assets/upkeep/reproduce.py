@@ -5,42 +5,388 @@ The run is computed from the recorded input versions, references and release. On
 
 from __future__ import annotations
 
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from backfill_assets.candidates.compute import require_same_code
-from backfill_assets.candidates.inputs import pinned_files
-from backfill_assets.core.errors import MissingInput
+from backfill_assets.candidates.compute import derived_rows, require_same_code, source_rows, table_built
+from backfill_assets.candidates.inputs import PinnedFiles, pinned_files
+from backfill_assets.candidates.rows import rows_of
+from backfill_assets.capture.landed_files import landing_place
+from backfill_assets.core.errors import BackfillError, MissingInput
+from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, attempt_of
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.session_settings import Versions, session_digest, staged_versions
+from backfill_assets.core.settings import Settings
+from backfill_assets.core.spark import compute_apart
 from backfill_assets.core.spark_causes import spark_reason
-from backfill_assets.domain import SourceTable
+from backfill_assets.domain import SourceTable, Table
 from backfill_assets.domain.errors import PlannedOtherwise
+from backfill_assets.gates.comparison import compare_keys
+from backfill_assets.gates.measure import contents
+from backfill_assets.gates.measured import ByKey, Measured
+from backfill_assets.gates.sample import sample_rows
+from backfill_assets.lake.checksums import NO_ROWS, is_of_this_form
+from backfill_assets.lake.staging import SCRATCH_FOLDER, remove_scratch, scratch, write_staged
+from backfill_assets.lake.tables import missing_files
+from backfill_assets.landing.decoding.decode import reading
 from backfill_assets.landing.imports import are_comparable, reads_otherwise
 from backfill_assets.ledger.findings import SampledRow
 from backfill_assets.ledger.imports import ImportRecord
-from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.records import CandidatePartition, RunRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import Partitions
+from backfill_assets.planning.chunks import Chunk, chunks_of
+from backfill_assets.planning.graph import TableNode
+from backfill_assets.planning.manifest import Manifest, node_of
+from backfill_assets.planning.partitions import Partitions, count_of, describe
+from backfill_assets.planning.proof import windows_touch
+from backfill_assets.planning.reads import reads_of
 from backfill_assets.transforms.apply import broken_in_worker
-from backfill_assets.upkeep.archived_code import by_archived_code
+from backfill_assets.transforms.code import archived, text_of_module
+from backfill_assets.transforms.schemas import business_schema, contract_version
 from backfill_assets.upkeep.errors import (
     ComputedNothing,
     EmptySample,
+    NothingToCompare,
     NothingToReproduce,
     ReadAnew,
     ReproducedOtherwise,
     SparkStopped,
 )
-from backfill_assets.upkeep.rebuild import MOST_SAMPLED, Difference, Rebuilding, Rebuilt, rebuild
 from backfill_assets.workspace import Workspace
+
+# Archived code: rebuilds a run with the code that it was planned with, after the author's modules were edited.
+#
+# In a process of its own, whose import path begins with a copy of the author's modules in which those that the
+# run reached have their archived text. That the code is the same is verified there as for any run, by its digest.
+# A server of Spark that was started with other modules is not used.
+
+_START = f"from {__name__} import main; main()"
+_MOST_SHOWN = 300
+"""So many characters of what the process said last are shown where it fails."""
+
+
+class Computed(Protocol):
+    """Something that is computed for a run, in any process: pickled with what it is given, and its answer too."""
+
+    def __call__(self, ws: Workspace, run_id: str) -> object: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The task that the process is given."""
+
+    settings: Settings
+    run_id: str
+    result: Path  #: The file for its answer, or for a sentence that says why there is none.
+    computed: Computed  #: What is asked for.
+
+
+def by_archived_code(ws: Workspace, manifest: Manifest, computed: Computed, *, because: str) -> object:
+    """The result of computing with the archived code of a run; see `Computed`.
+
+    Args:
+        manifest: That of the run.
+        because: Why the present code cannot compute it.
+
+    Raises:
+        ContractBroken: Its code is not archived, or does not load beside the modules that are there now.
+    """
+    run_id = manifest.run_id
+    with tempfile.TemporaryDirectory(prefix="backfill_code_") as folder:
+        _write_modules(ws, manifest, Path(folder) / "modules", because)
+        result = Path(folder) / "result"
+        task = Task(settings=ws.settings, run_id=run_id, result=result, computed=computed)
+        path = [
+            str(Path(folder) / "modules"),
+            *(each for each in map(os.path.abspath, sys.path) if Path(each).exists()),
+        ]
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(dict.fromkeys(path)),
+            # The folder in which it starts is not searched before the archived modules.
+            "PYTHONSAFEPATH": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        ended = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", _START],
+            input=pickle.dumps(task),
+            env=environment,
+            capture_output=True,
+            check=False,
+        )
+        if not result.exists():
+            said = ended.stderr.decode(errors="replace").strip()[-_MOST_SHOWN:]
+            why = f"{because} With its archived code it stopped: {said or f'exit code {ended.returncode}'}"
+            raise ReproducedOtherwise(run_id=run_id, why=why)
+        answer = pickle.loads(result.read_bytes())  # noqa: S301 - of the process that was started here
+    if isinstance(answer, str):
+        why = f"{because} With its archived code, beside the modules and libraries that are there now: {answer}"
+        raise ReproducedOtherwise(run_id=run_id, why=why)
+    return answer
+
+
+def _write_modules(ws: Workspace, manifest: Manifest, folder: Path, because: str) -> None:
+    """A copy of the author's modules, with the archived text of those that the run reached."""
+    files, run_id = ws.reference_archive, manifest.run_id
+    code = archived(manifest.code_digest, files)
+    if code is not None and code.sha256 != manifest.code_archive:
+        why = f"{because} The list of its archived code in {files.place} is not the one that its manifest names."
+        raise ReproducedOtherwise(run_id=run_id, why=why)
+    texts = {each.path: text_of_module(each.source, files) for each in code.modules} if code else {}
+    if not texts or None in texts.values():
+        raise ReproducedOtherwise(run_id=run_id, why=f"{because} Its code is not archived in {files.place}.")
+    holder = ws.code.sources.holder
+    folder.mkdir()
+    for top in sorted({path.partition("/")[0] for path in (*texts, f"{ws.domain.package.replace('.', '/')}/")}):
+        if (holder / top).is_dir():
+            shutil.copytree(
+                holder / top, folder / top, copy_function=_copied, ignore=shutil.ignore_patterns("__pycache__", ".*")
+            )
+        elif (holder / f"{top}.py").is_file():
+            shutil.copy2(holder / f"{top}.py", folder)
+    for path, text in texts.items():
+        file = folder.joinpath(*path.split("/")).resolve()
+        if not file.is_relative_to(folder.resolve()):
+            raise ReproducedOtherwise(run_id=run_id, why=f"{because} Its archived code names a file outside: {path}.")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)
+        file.write_bytes((text or "").encode())
+
+
+def _copied(source: str, target: str) -> None:
+    """Modules are copied; what else lies beside them may be large, and is only read."""
+    if source.endswith(".py"):
+        shutil.copy2(source, target)
+    else:
+        Path(target).symlink_to(Path(source).absolute())
+
+
+def main() -> None:
+    """Answers one task, which standard input holds."""
+    task: Task = pickle.loads(sys.stdin.buffer.read())  # noqa: S301 - of the process that has started this one
+    compute_apart()
+    answer: object
+    try:
+        answer = task.computed(Workspace.open(task.settings, conditions=False), task.run_id)
+    except BackfillError as error:
+        answer = error.message
+    task.result.with_suffix(".part").write_bytes(pickle.dumps(answer))
+    task.result.with_suffix(".part").replace(task.result)
+
+
+# A published run, computed once more into a scratch folder and compared with what was recorded.
+#
+# Chunk by chunk: what was written is read back, and its content checksums are compared with the recorded ones.
+# Rows are only looked at where those differ.
+
+MOST_SAMPLED = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A partition whose rebuilt rows are not the recorded ones."""
+
+    partition: date  #: Its first day.
+    expected_checksum: str  #: The recorded content checksum.
+    checksum: str  #: That of the rebuilt rows.
+    expected_rows: int  #: How many rows were recorded.
+    rows: int  #: How many were rebuilt.
+    added: int | None = None  #: Rebuilt rows whose key was not published; null when the published files are gone.
+    removed: int | None = None  #: Published rows whose key was not rebuilt, or null.
+    changed: int | None = None  #: Rows of the same key with another value in some column, or null.
+    unchanged: int | None = None  #: Rows that are equal, or null.
+    changed_columns: Mapping[str, int] | None = None  #: Changed rows by column, or null.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """Some partitions that were rebuilt."""
+
+    rows: int
+    differences: tuple[Difference, ...] = ()  #: Where they are not the recorded ones.
+    sample: tuple[SampledRow, ...] = ()  #: Some rows that differ: `before` as published, `after` as rebuilt.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilding:
+    """The context of rebuilding: the contract, what was recorded, and what is read."""
+
+    ws: Workspace
+    manifest: Manifest
+    candidates: Mapping[date, CandidatePartition]
+    inputs: PinnedFiles
+    imports: Sequence[ImportRecord]
+    #: Days of a source are computed from the bytes that landed, instead of the conformed records.
+    from_raw: bool = False
+    reader: str = ""  #: Whose decoded files are read then.
+
+    @property
+    def table(self) -> Table:
+        return table_built(self.ws, self.manifest)
+
+    def rows(self, computed: Sequence[date], partitions: Sequence[date]) -> DataFrame:
+        """The rows of some of the partitions that are computed in one call, by the same path as staging."""
+        table = self.table
+        if isinstance(table, SourceTable):
+            return source_rows(self.ws, self.manifest, table, partitions, self.imports, raw_owner=self.reader)
+        reads = reads_of(node_of(self.manifest), self.ws.graph, computed)
+        rows = derived_rows(self.ws, self.manifest, table, computed, reads, self.inputs)
+        column = F.col(self.manifest.partition_column)
+        return rows.where(~column.isin(list(set(computed) - set(partitions)))) if computed != partitions else rows
+
+    def read(self, file_sets: Sequence[FileSet]) -> DataFrame:
+        """The business columns of these files."""
+        return rows_of(self.ws, self.table, file_sets)
+
+
+def rebuild(work: Rebuilding, chosen: Sequence[date], *, whole: bool, listener: Listener) -> Sequence[Rebuilt]:
+    """Rebuilds partitions of a run, call by call; nothing of it is left on disk."""
+    manifest, lake = work.manifest, work.ws.lake
+    found: list[Rebuilt] = []
+    done = 0
+    with scratch(lake, manifest.table, begun_at=work.ws.clock()) as name:
+        for number, (computed, partitions) in enumerate(_calls(manifest, chosen, whole=whole), start=1):
+            span = describe(manifest.grain, partitions)
+            listener(_progress(done, len(chosen), f"rebuilding {span}"))
+            attempt = attempt_of(f"{name}/{number:04d}", contract_version(work.table))
+            with _reader(work) as reader:
+                part = _rebuilt(replace(work, reader=reader), computed, partitions, attempt=attempt)
+            # A long run must not need room for all of its rows a second time.
+            remove_scratch(lake, manifest.table, attempt)
+            found.append(part)
+            done += len(partitions)
+            outcome = f"{count_of(len(part.differences), manifest.grain.noun)} differ" if part.differences else "equal"
+            listener(_progress(done, len(chosen), f"{span}: {outcome}"))
+    return found
+
+
+def _reader(work: Rebuilding) -> AbstractContextManager[str]:
+    """The reader of landed files for some of the partitions; none where the conformed records are read."""
+    if not work.from_raw:
+        return nullcontext("")
+    return reading(landing_place(work.ws.settings, work.manifest.table), begun_at=work.ws.clock())
+
+
+def _rebuilt(work: Rebuilding, computed: Sequence[date], partitions: Sequence[date], *, attempt: str) -> Rebuilt:
+    staged = write_staged(
+        work.ws.lake,
+        work.manifest.table,
+        work.rows(computed, partitions),
+        run_id=SCRATCH_FOLDER,
+        attempt=attempt,
+        partition_column=work.manifest.partition_column,
+    )
+    return _compare(work, partitions, {date.fromisoformat(value): files for value, files in staged.items()})
+
+
+Call = tuple[tuple[date, ...], tuple[date, ...]]
+"""What is computed in one call, and what of it is rebuilt: without what a chunk computes for its proof."""
+
+
+def _calls(manifest: Manifest, chosen: Sequence[date], *, whole: bool) -> Iterator[Call]:
+    """Each call of the transform: the chunks of the run, or of a sample what shares most input.
+
+    Reading is what costs. So partitions of a sample are computed in one call when the windows between them overlap, and
+    those of a source table in one call for each chunk, for it reads its landed files whole.
+    """
+    node = node_of(manifest)
+    for chunk in chunks_of(manifest):
+        if whole:
+            yield chunk.computed, chunk.partitions
+        elif not node.is_divisible:
+            # A change in one partition takes a row from another, and a snapshot follows from the one before it.
+            if some := tuple(partition for partition in chunk.partitions if partition in chosen):
+                yield chunk.computed, some
+        else:
+            yield from ((call, call) for call in _calls_of_sample(node, chunk, frozenset(chosen)))
+
+
+def _calls_of_sample(node: TableNode, chunk: Chunk, wanted: frozenset[date]) -> Iterator[tuple[date, ...]]:
+    call: list[date] = []
+    for partition in chunk.partitions:
+        if partition not in wanted:
+            continue
+        if call and not windows_touch(node, call[-1:], [partition]):
+            yield tuple(call)
+            call = []
+        call.append(partition)
+    if call:
+        yield tuple(call)
+
+
+def _compare(work: Rebuilding, partitions: Sequence[date], staged: Mapping[date, FileSet]) -> Rebuilt:
+    table, candidates = work.table, work.candidates
+    schema = business_schema(table)
+    rebuilt = contents(work.read(list(staged.values())), table, schema=schema)
+    suspects = [p for p in partitions if _of(rebuilt, p).checksum != candidates[p].checksum]
+    rows = sum(found.rows for found in rebuilt.values())
+    kept = [p for p in suspects if not missing_files(work.ws.lake, table.name, [candidates[p].files])]
+    if lost := [p for p in suspects if p not in kept and _may_be_equal(candidates[p], _of(rebuilt, p))]:
+        grain = work.manifest.grain
+        raise NothingToCompare(run_id=work.manifest.run_id, table=table.name, partitions=Partitions.of(grain, lost))
+    keys: Mapping[date, ByKey] = {}
+    sample: tuple[SampledRow, ...] = ()
+    if kept:
+        new = work.read([staged.get(p, EMPTY_FILE_SET) for p in kept])
+        old = work.read([candidates[p].files for p in kept])
+        keys = compare_keys(new, old, table, schema=schema)
+        sample = sample_rows(new, old, table, most=MOST_SAMPLED)
+    found = (_difference(candidates[p], _of(rebuilt, p), keys.get(p)) for p in suspects)
+    differences = tuple(each for each in found if is_of_this_form(each.expected_checksum) or not _is_equal(each))
+    return Rebuilt(rows=rows, differences=differences, sample=sample)
+
+
+def _of(measured: Mapping[date, Measured], partition: date) -> Measured:
+    return measured.get(partition) or Measured(partition=partition, checksum=NO_ROWS)
+
+
+def _difference(expected: CandidatePartition, found: Measured, keys: ByKey | None) -> Difference:
+    """The difference of a rebuilt partition; only the checksums are known where the published files are gone."""
+    return Difference(
+        partition=expected.partition,
+        expected_checksum=expected.checksum,
+        checksum=found.checksum,
+        expected_rows=expected.rows,
+        rows=found.rows,
+        added=keys.added if keys else None,
+        removed=keys.removed if keys else None,
+        changed=keys.changed if keys else None,
+        unchanged=keys.unchanged if keys else None,
+        changed_columns=keys.changed_columns if keys else None,
+    )
+
+
+def _may_be_equal(expected: CandidatePartition, found: Measured) -> bool:
+    """True if the recorded checksum, which is of the form of another release, says nothing about these rows."""
+    return not is_of_this_form(expected.checksum) and expected.rows == found.rows
+
+
+def _is_equal(found: Difference) -> bool:
+    """True if no row differs by its values, as can happen where the recorded checksum is of the form of another
+    release."""
+    return found.rows == found.expected_rows == 0 or (found.added, found.removed, found.changed) == (0, 0, 0)
+
+
+def _progress(done: int, total: int, sentence: str) -> Progress:
+    return Progress(step="reproduce", done=done, total=total, line=sentence)
+
 
 _MOST_LISTED = 50
 

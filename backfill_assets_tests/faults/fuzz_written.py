@@ -36,7 +36,7 @@ from backfill_assets.domain import (
     Xlsx,
     daily,
 )
-from backfill_assets.domain.dialects import Dialect
+from backfill_assets.domain.source_files import Dialect
 from backfill_assets_tests.faults.fuzz_times import ZONES, change_of_clocks
 from backfill_assets_tests.faults.fuzz_values import Comparison, Findings, table
 from backfill_assets_tests.faults.fuzzed import fuzzed

@@ -24,7 +24,7 @@ from backfill_assets.ledger.runs import RunWrites
 from backfill_assets.ledger.states import RunState, State, may_follow
 from backfill_assets.ledger.write_publications import PublicationWrites
 from backfill_assets.report.errors import CannotUse
-from backfill_assets.upkeep.retention import Why
+from backfill_assets.upkeep.vacuum import Why
 from backfill_assets_tests.support.seams import Seam
 
 Replacing = Callable[[Any], Any]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from backfill_assets.orchestration.sensor_jobs import PUBLISH, RECOVER
+from backfill_assets.orchestration.sensors import PUBLISH, RECOVER
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published
 from backfill_assets_tests.support.dagster_record import open_record

@@ -31,7 +31,7 @@ from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.assets import candidate_key, validation_key
 from backfill_assets.orchestration.build import definitions_over
-from backfill_assets.orchestration.fresh import FRESH
+from backfill_assets.orchestration.freshness_checks import FRESH
 from backfill_assets.orchestration.launch import SILENT, run_in_process
 from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.orchestration.recorder import DagsterRecorder

@@ -13,9 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.domain import Csv, Epoch, SourceTable
-from backfill_assets.domain.dialects import UNITS, Dialect
-from backfill_assets.domain.forms import forms_of
-from backfill_assets.domain.written import REPEATED_HOURS, WRITTEN
+from backfill_assets.domain.source_files import REPEATED_HOURS, UNITS, WRITTEN, Dialect, forms_of
 from backfill_assets_tests.faults import fuzz_times
 from backfill_assets_tests.faults.fuzz_values import table
 from backfill_assets_tests.faults.fuzz_written import declared, file_of, fuzz_written

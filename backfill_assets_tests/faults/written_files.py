@@ -27,7 +27,7 @@ from openpyxl import Workbook
 from pyspark.sql import types as T
 
 from backfill_assets.domain import Csv, Json, SourceTable, Xlsx
-from backfill_assets.domain.file_names import FileName
+from backfill_assets.domain.source_files import FileName
 from backfill_assets_tests.faults.landing_dialects import file_with, rows_of
 from backfill_assets_tests.faults.landing_oracle import Digits, Field, FileRefused
 from backfill_assets_tests.faults.landing_values import AT, ID

@@ -21,9 +21,9 @@ from dagster import (
 
 from backfill_assets.domain import Gate, NotNull
 from backfill_assets.ledger.findings import Finding, GateResult
-from backfill_assets.orchestration.described import Numbers
 from backfill_assets.orchestration.events import ended_checks, gate_events, gate_specs, materialized
 from backfill_assets.orchestration.launch import SILENT
+from backfill_assets.orchestration.metadata import Numbers
 from backfill_assets.orchestration.partitions import OfferedDays, partitions_definition, relied_upon
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import Grain

@@ -40,8 +40,7 @@ from backfill_assets.restatements import publish as sets
 from backfill_assets.restatements.undo import rollback_set, rollback_with_dependents
 from backfill_assets.staleness.find import stale_tables
 from backfill_assets.upkeep.reproduce import reproduce_run as reproduce
-from backfill_assets.upkeep.vacuum import vacuum_lake
-from backfill_assets.upkeep.vacuum_report import VacuumReport
+from backfill_assets.upkeep.vacuum import VacuumReport, vacuum_lake
 from backfill_assets.workspace import Workspace
 
 __all__ = [

@@ -39,8 +39,8 @@ class Seam(StrEnum):
     TERMS_OF_FOLLOW_UPS = "backfill_assets.application.follow.present_terms"
     ADD_FOLLOW_UP = "backfill_assets.ledger.outbox.OutboxWrites.add_follow_up"
     WITHDRAW = "backfill_assets.ledger.outbox.OutboxSteps.withdraw"
-    CANDIDATE_IS_NEEDED = "backfill_assets.upkeep.retention._candidate_is_needed"
-    HOLDINGS = "backfill_assets.upkeep.retention._holdings"
+    CANDIDATE_IS_NEEDED = "backfill_assets.upkeep.vacuum._candidate_is_needed"
+    HOLDINGS = "backfill_assets.upkeep.vacuum._holdings"
     BEING_PUBLISHED = "backfill_assets.upkeep.vacuum._being_published"
     MOVED = "backfill_assets.upkeep.vacuum._moved"
 

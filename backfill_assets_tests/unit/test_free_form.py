@@ -120,7 +120,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
     ),
     "the JSON of a commit of Delta, and what the ledger keeps of a log": (
         "lake/swap.py actions_of",
-        "ledger/rows.py log_evidence",
+        "ledger/queries.py log_evidence",
     ),
     "reference documents, as the parsers of a domain return them": (
         "domain/context.py GateContext.references",
@@ -133,11 +133,11 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
     ),
     "actions of a log of Delta, and what is recorded of them, as JSON has them": (
         "lake/swap.py actions_of",
-        "ledger/rows.py log_evidence",
+        "ledger/queries.py log_evidence",
     ),
     "the document of a command: every command has its own": (
         "cli/demo.py DemoStep.answer",
-        "cli/demo_topic.py DemoTopic.carried_out",
+        "cli/demo.py DemoTopic.carried_out",
     ),
     "what a library takes: options of SQLAlchemy and librdkafka; resources, configuration and metadata of Dagster; "
     "specifications of Vega-Lite": (
@@ -148,13 +148,13 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "ledger/connection.py UPGRADE",
         "ledger/connection.py WRITE",
         "ledger/connection.py transaction",
-        "orchestration/described.py Numbers.by_partition",
-        "orchestration/described.py Numbers.of_run",
-        "orchestration/described.py code_metadata",
-        "orchestration/described.py gate_metadata",
-        "orchestration/described.py row_metadata",
-        "orchestration/described.py table_metadata",
-        "orchestration/described.py transform_metadata",
+        "orchestration/metadata.py Numbers.by_partition",
+        "orchestration/metadata.py Numbers.of_run",
+        "orchestration/metadata.py code_metadata",
+        "orchestration/metadata.py gate_metadata",
+        "orchestration/metadata.py row_metadata",
+        "orchestration/metadata.py table_metadata",
+        "orchestration/metadata.py transform_metadata",
         "orchestration/resources.py run_resources",
         "orchestration/storage.py storage_below",
     ),

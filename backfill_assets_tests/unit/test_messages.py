@@ -89,6 +89,6 @@ def run(by: str = Option(help="Who acts.")):
 def other():
     """No message."""
 '''
-    found = {each.text for each in messages_in(ast.parse(source), "cli/acting.py")}
+    found = {each.text for each in messages_in(ast.parse(source), "cli/commands_write.py")}
     assert found == {"{table} is gone.", "Who acts.", "Stage a run.", "give {...} a name"}
     assert len(messages()) > 3_000

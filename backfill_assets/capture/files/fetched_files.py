@@ -25,9 +25,8 @@ import requests
 from urllib3.exceptions import HTTPError
 
 from backfill_assets.capture.errors import Fault, FileRefused, NoFile
-from backfill_assets.core.places import StoreUrl
+from backfill_assets.core.places import StoreAccess, StoreUrl
 from backfill_assets.core.progress import waiting
-from backfill_assets.core.store_access import StoreAccess
 from backfill_assets.core.wording import visible
 
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")

@@ -22,7 +22,7 @@ from urllib.parse import unquote, urlsplit
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused, NoFile
 from backfill_assets.capture.files.packed import NotWhole, is_of_people, open_archive
 from backfill_assets.capture.landed_files import PACKED, Checked, Family, FileKind, Format, LandedFile, LandingPlace
-from backfill_assets.core.regular_files import NotRegular, open_regular
+from backfill_assets.core.local_files import NotRegular, open_regular
 from backfill_assets.core.wording import visible
 
 # Expected files: what a producer says of the files of a delivery, in a manifest, or a person of a file, and

@@ -27,7 +27,7 @@ from backfill_assets.capture.http.declaration import (
     TimeWindow,
     Token,
 )
-from backfill_assets.core.python_text import arguments, call_lines, literal, names_in
+from backfill_assets.core.wording import arguments, call_lines, literal, names_in
 
 # Schemas of OpenAPI: references followed, and parts put together; what is of a wrong kind is left out.
 

@@ -20,7 +20,7 @@ from backfill_assets.capture.files.packed import Archive, is_of_people, open_arc
 from backfill_assets.capture.landed_files import FileKind, Format, LandingPlace
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import Avro, Canal, Csv, Json, Maxwell, SourceTable, Xlsx
-from backfill_assets.domain.dialects import Dialect
+from backfill_assets.domain.source_files import Dialect
 from backfill_assets.landing.decoding.avro_files import avro_records
 from backfill_assets.landing.decoding.csv_rows import decode_csv
 from backfill_assets.landing.decoding.json_documents import json_records

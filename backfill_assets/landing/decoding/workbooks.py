@@ -24,8 +24,7 @@ from xml.etree.ElementTree import Element, fromstring, iterparse
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.files.packed import Archive, NotWhole, open_archive
 from backfill_assets.core.errors import PackageMissing
-from backfill_assets.core.python_text import literal
-from backfill_assets.core.wording import visible
+from backfill_assets.core.wording import literal, visible
 from backfill_assets.domain import Xlsx
 from backfill_assets.landing.decoding.csv_rows import as_csv, as_unreadable
 

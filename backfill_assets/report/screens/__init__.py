@@ -54,7 +54,7 @@ PAGES: Mapping[str, str] = {
     "report.versions.ShadowStatus": "shadow.shadow_page",
     "upkeep.audit.AuditReport": "upkeep.audit_page",
     "upkeep.check.CheckReport": "staleness.check_page",
-    "upkeep.check_rows.RowsCheck": "checks.rows_page",
+    "upkeep.check.RowsCheck": "checks.rows_page",
     "upkeep.doctor.DoctorReport": "upkeep.doctor_page",
     "upkeep.reproduce.ReproductionReport": "upkeep.reproduction_page",
 }

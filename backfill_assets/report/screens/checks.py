@@ -10,7 +10,7 @@ from backfill_assets.report.repairs import after_rows_check
 from backfill_assets.report.screens.shown_rows import keys_table
 from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.verdicts import verdict_words
-from backfill_assets.upkeep.check_rows import GateOnRows, NotMeasurable, RowsCheck
+from backfill_assets.upkeep.check import GateOnRows, NotMeasurable, RowsCheck
 
 
 def rows_page(found: RowsCheck) -> Page:

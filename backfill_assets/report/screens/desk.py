@@ -40,7 +40,7 @@ from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.words.states import MEANING, meaning_of_run
-from backfill_assets.upkeep.audit_record import LastAudit, RecordedAudit
+from backfill_assets.upkeep.audit import LastAudit, RecordedAudit
 
 _ONLY_SHOWS = "Everything is done with the command backfill or in Dagster; these pages only show."
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from backfill_assets.ledger.comparisons import ComparedDay
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.states import ActState
-from backfill_assets.ledger.table_acts import ActRecord, ShownPeriod
+from backfill_assets.ledger.table_acts import ActRecord, ComparedDay, ShownPeriod
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.page import (
     Code,

@@ -27,10 +27,8 @@ from backfill_assets.report.vacuumed import Pruned, VacuumDocument
 from backfill_assets.report.values import mebibytes
 from backfill_assets.upkeep.audit import AuditReport, SourceAccount
 from backfill_assets.upkeep.doctor import DoctorReport, Health
-from backfill_assets.upkeep.rebuild import Difference
-from backfill_assets.upkeep.reproduce import ReproductionReport, ReproductionVersions
-from backfill_assets.upkeep.retention import LeftAlone, Why
-from backfill_assets.upkeep.vacuum_report import FileCount, VacuumedTable
+from backfill_assets.upkeep.reproduce import Difference, ReproductionReport, ReproductionVersions
+from backfill_assets.upkeep.vacuum import FileCount, LeftAlone, VacuumedTable, Why
 
 _MOST_DIFFERENCES = 40
 _TONES = {Health.SOUND: Tone.GOOD, Health.FAILED: Tone.BAD, Health.NOT_NEEDED: Tone.SOFT}

@@ -19,7 +19,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit
-from backfill_assets.upkeep.retention import LeftAlone
+from backfill_assets.upkeep.vacuum import LeftAlone
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations

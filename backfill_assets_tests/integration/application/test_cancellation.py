@@ -25,7 +25,7 @@ from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import status
 from backfill_assets.report.words.plans import goes_back_words, moved_on_words
 from backfill_assets.upkeep.audit import audit
-from backfill_assets.upkeep.retention import Why
+from backfill_assets.upkeep.vacuum import Why
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised

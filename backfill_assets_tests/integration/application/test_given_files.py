@@ -28,8 +28,8 @@ from backfill_assets.capture.errors import BadFile, Fault, FileRefused, NoFile
 from backfill_assets.capture.files import fetched_files
 from backfill_assets.capture.files.fetched_files import Address
 from backfill_assets.capture.files.file_capture import read_manifest
+from backfill_assets.core.places import StoreAccess
 from backfill_assets.core.settings import Settings
-from backfill_assets.core.store_access import StoreAccess
 from backfill_assets.landing.attempt import Landed
 from backfill_assets.landing.extract import Extract, preview
 from backfill_assets.landing.imports import OnDuplicate

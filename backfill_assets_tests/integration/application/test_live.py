@@ -27,7 +27,7 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.sensor_jobs import live_schedule
+from backfill_assets.orchestration.sensors import live_schedule
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication.errors import Frozen

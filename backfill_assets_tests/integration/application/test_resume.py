@@ -18,9 +18,9 @@ import pytest
 
 from backfill_assets.application.requests import Run
 from backfill_assets.core.errors import ContractBroken, IllegalTransition, TakenOver
-from backfill_assets.core.processor_time import ProcessorClock
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.core.settings import Settings
+from backfill_assets.core.tariff import ProcessorClock
 from backfill_assets.lake.checksums import joined
 from backfill_assets.ledger.candidates import CandidateReads
 from backfill_assets.ledger.states import ChunkState, RunState

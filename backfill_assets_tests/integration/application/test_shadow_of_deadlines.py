@@ -25,7 +25,7 @@ from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import Domain
 from backfill_assets.examples.enforcement_sla import DOMAIN
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.comparisons import ComparedDay
+from backfill_assets.ledger.table_acts import ComparedDay
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication import table_acts

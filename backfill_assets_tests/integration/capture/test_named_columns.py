@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
 from backfill_assets.domain import POSTGRES_COLUMNS, Epoch, HttpApi, LakeTable, SourceTable
-from backfill_assets.domain.file_names import FileName
+from backfill_assets.domain.source_files import FileName
 from backfill_assets_tests.domains import captured_lake, database
 from backfill_assets_tests.support.api_server import LAST, Api, ApiShop
 from backfill_assets_tests.support.captured_shop import FIRST, CapturedShop, StreamShop, at_noon

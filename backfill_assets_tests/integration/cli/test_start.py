@@ -134,7 +134,7 @@ def test_a_run_comes_to_its_rows_without_what_it_needs_after_them(home: Path) ->
     refused = answer(home, "run", RUN, "--by", "ana", code=1)
     assert "candidates.stage" in {name.removeprefix("backfill_assets.") for name in refused.modules}
     assert refused.imported({"dagster", "pydantic", "sqlglot"} | COMPARES) == set()
-    program = "import backfill_assets.orchestration.beside, sys; print(*sys.modules)"
+    program = "import backfill_assets.orchestration.background_recorder, sys; print(*sys.modules)"
     executes = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert {"dagster", "pandas", "pydantic", "duckdb"}.isdisjoint(executes.stdout.split())
 

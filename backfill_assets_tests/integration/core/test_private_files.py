@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.file_rights import keep_private, readable_by_others, umask_of
+from backfill_assets.core.local_files import keep_private, readable_by_others, umask_of
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets_tests.support.all_the_way import open_to_others
 from backfill_assets_tests.support.lakes import only_in_folders

@@ -16,8 +16,7 @@ import pytest
 from pyarrow.fs import S3FileSystem
 
 from backfill_assets.core.errors import StoreAway, StoreRefused
-from backfill_assets.core.places import StoreUrl
-from backfill_assets.core.store_access import StoreAccess
+from backfill_assets.core.places import StoreAccess, StoreUrl
 from backfill_assets.files import files_at
 from backfill_assets.files.admission import FOLDER, require_one_winner
 from backfill_assets.files.port import Files

@@ -19,7 +19,7 @@ from backfill_assets.gates.failing_rows import FailingRows, count_failing
 from backfill_assets.report.gates_since import not_measured
 from backfill_assets.testing import DomainKit
 from backfill_assets.transforms.apply import Called
-from backfill_assets.upkeep.check_rows import RowsCheck
+from backfill_assets.upkeep.check import RowsCheck
 from backfill_assets_tests.domains import judged
 from backfill_assets_tests.domains.judged import DAYS, an_order, judged_by
 from backfill_assets_tests.support.lakes import folder_of

@@ -39,8 +39,7 @@ from backfill_assets.report.runs import run_document
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.testing import DomainKit
-from backfill_assets.upkeep.check import check
-from backfill_assets.upkeep.check_rows import check_rows
+from backfill_assets.upkeep.check import check, check_rows
 from backfill_assets_tests.domains.judged import DAYS, DEFECTS, SECOND, failing_of
 from backfill_assets_tests.integration.gates.conftest import Opens
 from backfill_assets_tests.support.advice import worded

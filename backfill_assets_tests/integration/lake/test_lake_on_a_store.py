@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DateType, LongType, StructField, StructType
 
 from backfill_assets.core.errors import MissingInput, StoreRefused
-from backfill_assets.core.places import StoreUrl
-from backfill_assets.core.store_access import StoreAccess
+from backfill_assets.core.places import StoreAccess, StoreUrl
 from backfill_assets.lake.tables import Lake
 from backfill_assets.orchestration.resources import run_resources, table_key
 from backfill_assets.upkeep.audit import audit

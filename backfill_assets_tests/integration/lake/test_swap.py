@@ -21,8 +21,7 @@ from pyspark.sql.types import DateType, LongType, StructField, StructType
 
 from backfill_assets.core.errors import LostRace, MissingInput, OutcomeUnknown, Refused, TargetChanged
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
-from backfill_assets.core.places import StoreUrl
-from backfill_assets.core.store_access import StoreAccess
+from backfill_assets.core.places import StoreAccess, StoreUrl
 from backfill_assets.files.port import NoAnswer
 from backfill_assets.lake.swap import Exchange, SwapOrder, commits, fence, is_landed, swap
 from backfill_assets.lake.tables import Lake, live_paths

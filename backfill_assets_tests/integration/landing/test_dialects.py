@@ -15,7 +15,7 @@ from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Csv, SourceTable, daily
-from backfill_assets.domain.file_names import FileName
+from backfill_assets.domain.source_files import FileName
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.extract import Extract
 from backfill_assets.landing.imports import imports_for_days, read_otherwise, reading_digest

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.domain import Epoch
-from backfill_assets.domain.dialects import UNITS
+from backfill_assets.domain.source_files import UNITS
 from backfill_assets.landing.reading import Reading
 from backfill_assets.landing.times import read_time
 from backfill_assets_tests.faults.landing_written import counted

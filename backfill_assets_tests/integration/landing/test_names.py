@@ -22,7 +22,7 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable, daily, lifts
-from backfill_assets.domain.file_names import FileName
+from backfill_assets.domain.source_files import FileName
 from backfill_assets_tests.support.landing_examples import LandingRoom, json_lines, landing_room, reasons
 
 COLUMNS: Mapping[str, T.DataType] = {

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.domain.forms import readers_of
+from backfill_assets.domain.source_files import readers_of
 from backfill_assets.landing.reading import Reading
 from backfill_assets.landing.times import read_time, time_complaint
 from backfill_assets_tests.support.written_times import DATES, INSTANTS, LOCAL, Written, a_text, expected, spelled

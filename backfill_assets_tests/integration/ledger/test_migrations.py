@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused
-from backfill_assets.ledger import upgrade
+from backfill_assets.ledger import store
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.ledger.schema import HEAD_REVISION
 from backfill_assets.ledger.store import Ledger
@@ -41,11 +41,11 @@ def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Release:
 
     def of(does: str) -> None:
         folder = tmp_path / "migrations"
-        shutil.copytree(upgrade.MIGRATIONS, folder)
+        shutil.copytree(store.MIGRATIONS, folder)
         text = f'revision = "{NEXT_REVISION}"\ndown_revision = "{HEAD_REVISION}"\n\n\ndef upgrade():\n    {does}\n'
         (folder / "versions" / "next.py").write_text(f"import sqlalchemy as sa\nfrom alembic import op\n\n{text}")
-        monkeypatch.setattr(upgrade, "MIGRATIONS", folder)
-        monkeypatch.setattr(upgrade, "HEAD_REVISION", NEXT_REVISION)
+        monkeypatch.setattr(store, "MIGRATIONS", folder)
+        monkeypatch.setattr(store, "HEAD_REVISION", NEXT_REVISION)
 
     return of
 

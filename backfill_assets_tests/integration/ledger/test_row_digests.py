@@ -14,7 +14,6 @@ from sqlalchemy import update
 from backfill_assets.capture.streams import Written
 from backfill_assets.core.clock import Clock
 from backfill_assets.ledger.checks import CheckedGate
-from backfill_assets.ledger.comparisons import ComparedPartition
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, KeyCounts
 from backfill_assets.ledger.records import TableAct
@@ -22,6 +21,7 @@ from backfill_assets.ledger.row_digests import PROTECTED, UNPROTECTED
 from backfill_assets.ledger.schema import metadata, runs
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.table_acts import ComparedPartition
 from backfill_assets.planning.manifest_parts import CauseKind, RunCause
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy

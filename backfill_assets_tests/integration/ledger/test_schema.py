@@ -11,8 +11,7 @@ from backfill_assets.core.identity import document_digest
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.ledger.creation import PARTIAL_INDEXES
 from backfill_assets.ledger.schema import HEAD_REVISION
-from backfill_assets.ledger.store import Ledger
-from backfill_assets.ledger.upgrade import MIGRATIONS
+from backfill_assets.ledger.store import MIGRATIONS, Ledger
 
 SQLITE_SCHEMA = """
 SELECT 'column' AS kind, m.name || '.' || c.name AS name,

@@ -15,8 +15,8 @@ from dagster import DagsterRunStatus
 from backfill_assets.application.parts import Part
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.progress import Progress
-from backfill_assets.orchestration import apart, beside, tags
-from backfill_assets.orchestration.beside import RecordedBeside
+from backfill_assets.orchestration import background_recorder, tags
+from backfill_assets.orchestration.background_recorder import RecordedBeside
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.orchestration.resources import Session
@@ -39,7 +39,7 @@ DAYS = dict.fromkeys(JANUARY, 20)
 @pytest.fixture(autouse=True)
 def many(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     """A month is many; the environment names the home, as that of a command does."""
-    monkeypatch.setattr(beside, "MANY", len(DAYS) - 1)
+    monkeypatch.setattr(background_recorder, "MANY", len(DAYS) - 1)
     for name, value in shop_environment(hand.ws.settings.home).items():
         monkeypatch.setenv(name, value)
 
@@ -72,7 +72,7 @@ def test_pages_show_every_partition_although_the_command_has_ended_long_before(h
     told = published(hand, run_id)
     took = time.monotonic() - began
     assert "process" in told[-1].line
-    assert apart.LOG in told[-1].line
+    assert background_recorder.LOG in told[-1].line
     assert ended(ticks, run_id) is DagsterRunStatus.SUCCESS
     assert time.monotonic() - began > took
     key = published_key(hand.ws.domain.table(SILVER))
@@ -107,7 +107,7 @@ def test_what_refuses_the_work_is_recorded_as_it_is_raised(hand: Hand, ticks: Ti
     assert tags.REFUSED in run.tags
 
 
-class Killed(apart.Apart):
+class Killed(background_recorder.Apart):
     """A process that is killed before it has recorded anything."""
 
     def leave(self) -> None:
@@ -118,7 +118,7 @@ class Killed(apart.Apart):
 def test_where_that_process_is_killed_the_sensor_shows_what_is_accepted(
     hand: Hand, ticks: Ticks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(apart, "Apart", Killed)
+    monkeypatch.setattr(background_recorder, "Apart", Killed)
     run_id = hand.silver(DAYS)
     published(hand, run_id)
     # As if it had begun: its run in Dagster has its process.
@@ -137,8 +137,8 @@ def test_where_that_process_is_killed_the_sensor_shows_what_is_accepted(
 
 def test_the_sensor_completes_the_record_of_a_load_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ws, paper = open_home(tmp_path / "own", Time()), Paper()
-    monkeypatch.setattr(apart, "Apart", Killed)
-    monkeypatch.setattr(beside, "_is_apart", lambda *_: True)
+    monkeypatch.setattr(background_recorder, "Apart", Killed)
+    monkeypatch.setattr(background_recorder, "_is_apart", lambda *_: True)
     source = ws.domain.source_table("bronze.orders")
     ticks = Ticks(ws)
     with open_record(ws.settings) as instance, ticks.open(instance), without_spark(paper):

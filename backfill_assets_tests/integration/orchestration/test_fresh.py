@@ -8,7 +8,7 @@ import pytest
 from dagster import AssetCheckKey, AssetKey
 
 from backfill_assets.orchestration.build import definitions_over
-from backfill_assets.orchestration.fresh import FRESH
+from backfill_assets.orchestration.freshness_checks import FRESH
 from backfill_assets.orchestration.partitions import OfferedDays, partitions_definition
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.partitions import Grain

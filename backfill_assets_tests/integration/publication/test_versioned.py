@@ -28,10 +28,10 @@ from backfill_assets.core.errors import (
     UnknownName,
 )
 from backfill_assets.domain import Domain, Policy, Table
-from backfill_assets.ledger.comparisons import ComparedDay
 from backfill_assets.ledger.errors import NeedsAnother
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import ActState, RunState
+from backfill_assets.ledger.table_acts import ComparedDay
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
-from backfill_assets.domain.file_names import FileName
+from backfill_assets.domain.source_files import FileName
 from backfill_assets.report.sniffed import python_of
 from backfill_assets.sniff.proposal import Proposal
 from backfill_assets.sniff.propose import propose

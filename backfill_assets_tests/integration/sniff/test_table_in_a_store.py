@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 from backfill_assets.application.sniff import sniffed
 from backfill_assets.application.sniff_addresses import Reached
 from backfill_assets.core.errors import UnreadableFile
-from backfill_assets.core.store_access import StoreAccess
+from backfill_assets.core.places import StoreAccess
 from backfill_assets.domain import LakeTable
 from backfill_assets.report.sniff_document import document_of
 from backfill_assets_tests.support.s3_server import NoStore, running_store

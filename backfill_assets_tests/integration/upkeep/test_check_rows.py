@@ -43,8 +43,8 @@ from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.alignment import rewrite_evidence, write_evidence_again
 from backfill_assets.upkeep.audit import audit
-from backfill_assets.upkeep.audit_evidence import lacking_results
-from backfill_assets.upkeep.check_rows import GateOnRows, RowsCheck
+from backfill_assets.upkeep.audit_checks import lacking_results
+from backfill_assets.upkeep.check import GateOnRows, RowsCheck
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.edited import drift

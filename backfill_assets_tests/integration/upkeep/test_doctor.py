@@ -18,11 +18,10 @@ from sqlalchemy import event
 
 from backfill_assets.core.clock import system_clock
 from backfill_assets.core.errors import MissingInput
-from backfill_assets.core.file_rights import readable_by_others
-from backfill_assets.core.places import StoreUrl
+from backfill_assets.core.local_files import readable_by_others
+from backfill_assets.core.places import PATIENCE, StoreAccess, StoreUrl
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark_server import free_port
-from backfill_assets.core.store_access import PATIENCE, StoreAccess
 from backfill_assets.upkeep import doctor
 from backfill_assets.upkeep.doctor import DoctorReport, Health, examine
 from backfill_assets.workspace import Workspace

@@ -21,7 +21,7 @@ from backfill_assets.lake.append import validation_table
 from backfill_assets.lake.log_evidence import misleading_statistics
 from backfill_assets.lake.swap import exchanged
 from backfill_assets.upkeep.audit import audit
-from backfill_assets.upkeep.audit_tables import commits_against_ledger, files_against_ledger, log_against_ledger
+from backfill_assets.upkeep.audit_checks import commits_against_ledger, files_against_ledger, log_against_ledger
 from backfill_assets.upkeep.damage import Damage, Lost
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR

@@ -25,8 +25,7 @@ from backfill_assets.planning.policy import Policy
 from backfill_assets.report.history import partition_history
 from backfill_assets.upkeep import vacuum as vacuum_module
 from backfill_assets.upkeep.audit import audit
-from backfill_assets.upkeep.retention import LeftAlone, Why
-from backfill_assets.upkeep.vacuum_report import FileCount, VacuumReport
+from backfill_assets.upkeep.vacuum import FileCount, LeftAlone, VacuumReport, Why
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations

@@ -23,7 +23,7 @@ from backfill_assets.capture.schemas.declaration import SchemaFolder
 from backfill_assets.capture.schemas.registry import value_reader
 from backfill_assets.capture.streams import Captured, Operated, Period
 from backfill_assets.domain import Epoch, Operations, SourceTable, daily
-from backfill_assets.domain.file_names import FileName
+from backfill_assets.domain.source_files import FileName
 from backfill_assets.report.command_line import explained
 from backfill_assets_tests.support.wire_format import avro
 

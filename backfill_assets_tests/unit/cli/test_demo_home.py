@@ -14,7 +14,7 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.main import app
-from backfill_assets.upkeep.audit_record import FILE
+from backfill_assets.upkeep.audit import FILE
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.ledger_examples import plan
 

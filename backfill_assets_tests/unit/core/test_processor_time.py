@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core import processor_time
-from backfill_assets.core.processor_time import ProcessorClock, processor_seconds
+from backfill_assets.core import tariff
+from backfill_assets.core.tariff import ProcessorClock, processor_seconds
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system says no processor times")
 
@@ -76,7 +76,7 @@ def test_a_process_that_ended_and_one_that_runs_are_both_counted() -> None:
 def test_where_it_is_not_known_the_cores_that_are_set_aside_are_paid_for(
     roots: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(processor_time, "_PROCESSES", tmp_path / "none")
+    monkeypatch.setattr(tariff, "_PROCESSES", tmp_path / "none")
     assert processor_seconds(roots) is None
     clock = ProcessorClock(roots=roots, cores=4)
     time.sleep(0.2)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets import domain
-from backfill_assets.core.python_text import WIDTH, call_lines, import_lines, literal, names_in
+from backfill_assets.core.wording import WIDTH, call_lines, import_lines, literal, names_in
 from backfill_assets.domain import Basic, Csv, Cursor, Epoch, HttpApi, InBody, InHeader, Json, Offset, Token, Xlsx
 from backfill_assets_tests.faults.landing_dialects import dialect_of
 

@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.capture.errors import FileRefused
 from backfill_assets.capture.files.file_capture import FileCapture
-from backfill_assets.core.regular_files import NotRegular, open_regular
+from backfill_assets.core.local_files import NotRegular, open_regular
 from backfill_assets.domain import Reference
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.publication.approvers import WHO_APPROVES

@@ -22,7 +22,7 @@ from backfill_assets.core.settings import (
 from backfill_assets.domain import Domain
 from backfill_assets.domain.domain import load_domain
 from backfill_assets.ledger.store import Ledger
-from backfill_assets.orchestration.sensor_jobs import live_schedule
+from backfill_assets.orchestration.sensors import live_schedule
 from backfill_assets.report.command_line import explained
 
 

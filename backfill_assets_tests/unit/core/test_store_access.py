@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.places import StoreUrl, for_spark, place_of
+from backfill_assets.core.places import PATIENCE, StoreAccess, StoreUrl, for_spark, place_of
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import spark_conf
-from backfill_assets.core.store_access import PATIENCE, StoreAccess
 from backfill_assets.lake.tables import in_one_line
 
 SECRET = "a-secret/that+is=never-shown"

@@ -9,7 +9,7 @@ from pyspark.sql import types as t
 
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import daily
-from backfill_assets.domain.column_types import is_time
+from backfill_assets.domain.declarations import is_time
 from backfill_assets_tests.support.declared import DAILY, EVENTS, derived, source
 
 

@@ -13,8 +13,7 @@ from pyspark.sql.types import DateType, StringType, StructField, StructType, Tim
 
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import Epoch, SourceTable, daily
-from backfill_assets.domain.dialects import Form
-from backfill_assets.domain.forms import read_differently, readers_of
+from backfill_assets.domain.source_files import Form, read_differently, readers_of
 from backfill_assets.planning.patterns import NoPattern, patterns_of
 from backfill_assets_tests.support.written_times import DATES, INSTANTS, LOCAL, a_time, expected
 

@@ -7,8 +7,7 @@ from decimal import Decimal
 import pytest
 from pyspark.sql import types as T
 
-from backfill_assets.domain.amounts import added_up_as, amount_of, bounds
-from backfill_assets.domain.known_values import Truth, value_of
+from backfill_assets.domain.gates_by_reference import Truth, added_up_as, amount_of, bounds, value_of
 
 MONEY = T.DecimalType(10, 2)
 

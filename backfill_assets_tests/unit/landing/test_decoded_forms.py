@@ -18,7 +18,7 @@ from backfill_assets.capture.errors import BadFile
 from backfill_assets.capture.files.file_capture import FileCapture, kind_of
 from backfill_assets.capture.landed_files import FileKind, Format, LandingPlace
 from backfill_assets.domain import Avro, Csv, Json, SourceTable, Xlsx
-from backfill_assets.domain.dialects import Dialect
+from backfill_assets.domain.source_files import Dialect
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.landing.decoding.decode import decode, formats, to_read
 from backfill_assets_tests.support.advice import advised

@@ -17,7 +17,7 @@ from backfill_assets.capture.files.file_capture import kind_of
 from backfill_assets.capture.json_members import member_at
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.domain import Operations, SourceTable
-from backfill_assets.domain.file_names import FileName
+from backfill_assets.domain.source_files import FileName
 from backfill_assets.landing.names import Spot, ignored, meant_by, missing, spots
 from backfill_assets.landing.probe import Probe, probe
 from backfill_assets_tests.support.declared import EVENTS, source

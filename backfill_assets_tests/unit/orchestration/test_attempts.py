@@ -8,7 +8,7 @@ import pytest
 from dagster import DagsterInstance, job
 
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.attempts import is_under_way
+from backfill_assets.orchestration.tags import is_under_way
 from backfill_assets_tests.support.dagster_record import ended_process
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from backfill_assets.core.errors import Unrecorded
 from backfill_assets.core.settings import Settings
-from backfill_assets.orchestration.beside import RecordedBeside
+from backfill_assets.orchestration.background_recorder import RecordedBeside
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains import streamed
 

@@ -22,12 +22,12 @@ from backfill_assets.examples.enforcement_sla.sources import case_events as CASE
 from backfill_assets.landing.imports import contract_of
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.imports import ImportCounts, ImportDay
-from backfill_assets.orchestration import described
+from backfill_assets.orchestration import metadata
 from backfill_assets.orchestration.build import definitions_of, definitions_over
 from backfill_assets.orchestration.captured import before_bronze, captured_assets
 from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of
-from backfill_assets.orchestration.described import REPORT, report_link
 from backfill_assets.orchestration.events import evaluations, summaries
+from backfill_assets.orchestration.metadata import REPORT, report_link
 from backfill_assets.orchestration.partitions import ENDED_AFTER, OfferedDays, offered_days, relied_upon
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.partitions import DayRange, Grain
@@ -205,7 +205,7 @@ def test_a_description_begins_with_what_the_table_is(definitions: Definitions) -
     graph = definitions.resolve_asset_graph()
     for table in DOMAIN.tables.values():
         said = graph.get(AssetKey(table.name.split("."))).description or ""
-        assert said.startswith(described.prose(table.description)[:40]), table.name
+        assert said.startswith(metadata.prose(table.description)[:40]), table.name
         assert "\n    " not in said
 
 
@@ -229,18 +229,18 @@ def test_an_asset_says_what_it_is_who_owns_it_and_where_its_code_is(definitions:
 def test_columns_are_described_by_the_comments_of_the_schema_and_owners_are_the_groups_that_approve() -> None:
     day = StructField("day", DateType(), nullable=False, metadata={"comment": "UTC day of the sale."})
     table = replace(DOMAIN.sources[0], schema=StructType([day, *DOMAIN.sources[0].schema]))
-    (first, *_) = described.row_metadata(table)["dagster/column_schema"].columns
+    (first, *_) = metadata.row_metadata(table)["dagster/column_schema"].columns
     assert (first.name, first.description) == ("day", "UTC day of the sale.")
     owned = replace(DOMAIN.sources[0], policy=Policy(approvers=("finance team",)))
-    assert described.owners(owned) == ["team:finance_team"]
-    assert described.prose("What.\n\n    Grain: a row.\n    ") == "What.\n\nGrain: a row."
-    assert described.prose("What.\n\nGrain: a row.\n\nArgs:\n    x: y\n\nReturns:\n    z") == "What.\n\nGrain: a row."
+    assert metadata.owners(owned) == ["team:finance_team"]
+    assert metadata.prose("What.\n\n    Grain: a row.\n    ") == "What.\n\nGrain: a row."
+    assert metadata.prose("What.\n\nGrain: a row.\n\nArgs:\n    x: y\n\nReturns:\n    z") == "What.\n\nGrain: a row."
 
 
 @pytest.mark.parametrize("domain", [ENFORCEMENT, ORDERS], ids=lambda domain: domain.name)
 def test_every_column_of_a_domain_to_copy_is_described(domain: Domain) -> None:
     for table in domain.tables.values():
-        columns = described.row_metadata(table)["dagster/column_schema"].columns
+        columns = metadata.row_metadata(table)["dagster/column_schema"].columns
         assert [column.name for column in columns if not column.description] == [], table.name
 
 

@@ -19,8 +19,7 @@ from backfill_assets.application.metrics import Metric, MetricKind, MetricSample
 from backfill_assets.core.next_steps import Act
 from backfill_assets.core.people import Sensor
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
-from backfill_assets.desk.pages import Pages
-from backfill_assets.desk.staleness import StalenessInBackground
+from backfill_assets.desk.pages import Pages, StalenessInBackground
 from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.ledger.states import RunState
 from backfill_assets.report.command_line import words_of

@@ -25,7 +25,7 @@ from backfill_assets.report.words.stages import policy_words, waits_anyway, wind
 from backfill_assets.report.words.states import MEANING
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.restatements.left_out import why_left_out
-from backfill_assets.upkeep.retention import LeftAlone, Why
+from backfill_assets.upkeep.vacuum import LeftAlone, Why
 
 DAY = date(2006, 7, 1)
 MORE = {"rates": {"days_back": 7, "days_ahead": 0}}

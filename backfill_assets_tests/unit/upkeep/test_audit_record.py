@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.upkeep.audit import AuditReport
-from backfill_assets.upkeep.audit_record import last_audit, record_audit
+from backfill_assets.upkeep.audit import AuditReport, last_audit, record_audit
 
 AGREES = AuditReport(
     agrees=True,

@@ -13,7 +13,7 @@ from backfill_assets.core.identity import DataFile, FileSet
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.states import OPEN_STATES, RunState, VersionState
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
-from backfill_assets.upkeep.retention import Facts, HeldRun, Horizons, LeftAlone, Why, decide
+from backfill_assets.upkeep.vacuum import Facts, HeldRun, Horizons, LeftAlone, Why, decide
 
 TABLES = ("bronze.a", "silver.b")
 DAYS = (date(2026, 1, 1), date(2026, 1, 2))

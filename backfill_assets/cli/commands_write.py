@@ -1,13 +1,16 @@
-"""The commands that carry out what was planned, and undo it."""
+"""Commands that write: they carry out what was planned, and undo it, replay records, and give a version of a table its
+place.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated
+from datetime import date, datetime
+from typing import Annotated, Literal
 
 import typer
 
 from backfill_assets.cli.answers import (
+    OF_THE_SOURCE,
     By,
     ByAccount,
     From,
@@ -19,12 +22,18 @@ from backfill_assets.cli.answers import (
     answering,
     app,
     argument,
+    final_day,
+    first_day,
     instant,
+    number,
+    range_given,
     text,
 )
 from backfill_assets.cli.session import acting_name, given_reason, opened, person, person_or_account
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.errors import NotGiven, NotTogether
+
+# The commands that carry out what was planned, and undo it.
 
 
 @app.command()
@@ -294,3 +303,125 @@ def _taking_over(by: str) -> str:
     if by == "recover":
         raise NotGiven(why="it is not stated who takes the work over", add="--by NAME, or set BACKFILL_USER")
     return person(by)
+
+
+# The command that sends records to a topic or a stream again, and ends that.
+
+CLOSE = "close"
+
+
+@app.command()
+def replay(
+    subject: Annotated[
+        str,
+        argument(metavar="RUN|SOURCE|TABLE|close", help="The table or source to send; or `close`, to end a replay."),
+    ],
+    replay_id: Annotated[str, argument(metavar="[REPLAY]", help="With `close`: the replay.")] = "",
+    into: Annotated[str, text(metavar="TOPIC|STREAM", help="The topic or stream, which is created.")] = "",
+    first: Annotated[
+        date | None, first_day(OF_THE_SOURCE, more="; of a derived table, of its partitions; with --to")
+    ] = None,
+    last: Annotated[
+        date | None, final_day(OF_THE_SOURCE, more="; of a derived table, of its partitions; with --from")
+    ] = None,
+    as_captured: Annotated[
+        bool,
+        typer.Option("--as-captured", help="Send the captured records of a source instead of its rows."),
+    ] = False,
+    by: By = "",
+    reason: Reason = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the records that would be sent, and write nothing.")
+    ] = False,
+    records_per_minute: Annotated[int | None, number("records", help="The most records sent per minute.")] = None,
+    bytes_per_minute: Annotated[int | None, number("bytes", help="The most bytes sent per minute.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Send the rows of a table, or captured records, to a new topic or stream; `close` deletes it."""
+    with answering(as_json) as answer:
+        from backfill_assets.application import replay as replays
+
+        if subject == CLOSE:
+            if not replay_id:
+                raise NotGiven(why="it is not stated which replay is closed", add="its id, such as rep-000001")
+            with opened(quiet=as_json, conditions=False) as session:
+                closed = replays.close_replay(session.ws, replay_id, by=person(by), reason=given_reason(reason, by))
+            answer(closed)
+            return
+        if replay_id:
+            raise NotTogether(why=f"{replay_id!r} follows {subject!r}", leave="the second word", instead="write close")
+        if not into:
+            raise NotGiven(why="it is not stated where the records go", add="--into TOPIC or STREAM")
+        days = range_given(first, last)
+        asked = replays.ReplayAsked(subject=subject, into=into, days=days, as_captured=as_captured)
+        with opened(quiet=as_json, conditions=False) as session:
+            if dry_run:
+                answer(replays.plan_replay(session.ws, asked))
+                return
+            from backfill_assets.capture.streams import Pace
+
+            pace = Pace(records_per_minute=records_per_minute, bytes_per_minute=bytes_per_minute)
+            why, acting = given_reason(reason, by), session.acting(person(by), on=subject)
+            report = replays.replay(
+                session.ws,
+                asked,
+                acting,
+                reason=why,
+                pace=pace,
+                planned=lambda plan: None if as_json else answer(plan),
+            )
+        answer(report)
+
+
+# The commands for versions of a table: where readers find it, and how a version takes its place.
+
+Deed = Literal["start", "status", "cut-over", "stop"]
+
+
+@app.command()
+def resolve(
+    table: TableName,
+    as_of: Annotated[
+        str,
+        text(
+            metavar="RUN|DAY|TIME", help="As readers saw it at this time in UTC, or at the end of a day (default: now)."
+        ),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Show where readers find a table: its path and version, now or as of a run or a day."""
+    with answering(as_json) as answer:
+        from backfill_assets.application import shadow as versions
+
+        with opened(conditions=False) as session:
+            document = versions.resolve(session.ws, table, as_of)
+        answer(document)
+
+
+@app.command()
+def shadow(
+    deed: Annotated[Deed, typer.Argument(metavar="DEED", help="start, status, cut-over or stop.")],
+    table: TableName,
+    reason: Annotated[str, text(help="Why; not for status.")] = "",
+    by: By = "",
+    as_json: Json = False,
+) -> None:
+    """Run a version of a table beside the one that readers see, and cut readers over to it."""
+    with answering(as_json) as answer:
+        from backfill_assets.application import shadow as versions
+
+        if deed == "status":
+            with opened(conditions=False) as session:
+                answer(versions.status(session.ws, table))
+            return
+        why = given_reason(reason, by)
+        with opened(quiet=as_json) as session:
+            ws, who = session.ws, person(by)
+            if deed == "start":
+                from backfill_assets.application.plan import described_plan
+
+                planned = versions.start(ws, table, by=who, reason=why)
+                answer(described_plan(ws, planned) if planned else versions.status(ws, table))
+                return
+            ask = versions.cut_over if deed == "cut-over" else versions.stop
+            answer(ask(ws, table, by=who, reason=why))

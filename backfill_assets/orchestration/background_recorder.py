@@ -1,24 +1,25 @@
-"""A run that a command executes, and that assets of Dagster record beside it.
-
-Dagster takes seconds to import and to make its definitions. The command does not wait for that: its thread executes the
-parts, as it would without a recorder, and a second one starts the Dagster run, whose assets take over what the parts
-have come to. A process that is killed leaves a Dagster run that has begun, or none; the ledger has both.
-"""
+"""Background recorder: Dagster records a command's run in another thread, or, of many partitions, in a process."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from backfill_assets.application.execute import Executed, execute
+from backfill_assets.application.execute import Executed, execute, executed
 from backfill_assets.application.follow import is_taken_on
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.recorder import LazyRecorder
 from backfill_assets.application.requests import Run
-from backfill_assets.core.errors import BackfillError, Unrecorded
+from backfill_assets.core import errors
+from backfill_assets.core.errors import BackfillError, Unexpected, Unrecorded
+from backfill_assets.core.local_files import keep_private
 from backfill_assets.core.progress import Listener, Progress, no_listener, waiting
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
@@ -29,6 +30,13 @@ from backfill_assets.workspace import Workspace
 if TYPE_CHECKING:
     from backfill_assets.orchestration.recorder import DagsterRecorder
 
+
+# A run that a command executes, and that assets of Dagster record beside it.
+#
+# Dagster takes seconds to import and to make its definitions. The command does not wait for that: its thread
+# executes the parts, as it would without a recorder, and a second one starts the Dagster run, whose assets take
+# over what the parts have come to. A process that is killed leaves a Dagster run that has begun, or none; the
+# ledger has both.
 
 MANY = 300
 """Of more partitions the record is another process's work (`apart`), for which no command waits."""
@@ -90,8 +98,6 @@ class RecordedBeside(LazyRecorder["DagsterRecorder"]):
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         with self._said_at_the_end():
             if _is_apart(ws, len(record.changes)):
-                from backfill_assets.orchestration.apart import Apart
-
                 Apart(ws.settings, "landed", record.publication_id).leave()
             else:
                 super().landed(ws, record)
@@ -119,7 +125,6 @@ class RecordedBeside(LazyRecorder["DagsterRecorder"]):
         if not _is_apart(ws, len(run.manifest.partitions)):
             self._beside(ws, run_id, parts, by=by, listener=listener)
             return
-        from backfill_assets.orchestration.apart import Apart
 
         apart = Apart(ws.settings, "run", run_id, by, *parts)
 
@@ -201,3 +206,108 @@ def _opened(settings: Settings) -> AbstractContextManager[DagsterRecorder]:
     from backfill_assets.orchestration.recorder import dagster_recorder
 
     return dagster_recorder(settings)
+
+
+# A process of its own that records in Dagster what a command has done to many partitions.
+#
+# Dagster takes milliseconds for everything that it records of a partition, which for thousands of them is longer
+# than the work itself. A command ends when its work is done: it tells this process what comes of the parts of a
+# run, as lines on its standard input, and the rows that are recorded come from the ledger. If this process ends
+# early, nothing is lost: the sensor `fresh`, and `recover`, show what the ledger has accepted.
+
+LOG = "recording.log"
+
+MOST_TOLD = 32_768
+"""Bytes of progress: a pipe takes twice as much before who writes into it has to wait."""
+
+
+class Apart:
+    """For the command: the process that records, which outlives it."""
+
+    def __init__(self, settings: Settings, *words: str) -> None:
+        self.log = settings.home / "logs" / LOG
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as output:
+            process = subprocess.Popen(  # noqa: S603 - this project's own module
+                [sys.executable, "-m", __name__, *words],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # Ctrl-C is for the command
+            )
+        assert process.stdin is not None
+        self.number, self._input, self._told = process.pid, process.stdin, 0
+        process.returncode = 0  # nothing waits for it
+
+    def say(self, said: Progress | Executed | BackfillError) -> None:
+        """Hands over how far the work is; of a process that has ended nothing is expected."""
+        match said:
+            case Progress():
+                line = {"progress": asdict(said)}
+                self._told += len(json.dumps(line))
+                if self._told > MOST_TOLD:
+                    return
+            case Executed():
+                line = {"done": {}}
+            case _:
+                line = {"error": {"category": said.category.__name__, "message": said.message}}
+        with suppress(OSError):
+            self._input.write(json.dumps(line).encode() + b"\n")
+            self._input.flush()
+
+    def leave(self) -> None:
+        """Nothing more is handed over."""
+        with suppress(OSError):
+            self._input.close()
+
+
+class Told:
+    """For the process that records: what the command hands over."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self._lines: Iterator[str] = iter(lines)
+
+    def perform(
+        self, ws: Workspace, run_id: str, parts: Iterable[Part], /, *, actor: str, listener: Listener = no_listener
+    ) -> Executed:
+        """In place of `execute`: what the ledger has of the next parts, once the command says that they are executed.
+
+        Raises:
+            BackfillError: What stopped them.
+        """
+        del actor
+        for line in self._lines:
+            said: dict[str, Any] = json.loads(line)
+            if error := said.get("error"):
+                raise getattr(errors, error["category"])(error["message"])
+            if progress := said.get("progress"):
+                listener(Progress(**progress))
+            else:
+                return executed(ws, run_id, parts)
+        raise Unexpected(why=f"the process of the command that worked on {run_id} ended without a word")
+
+
+def main(words: list[str], lines: IO[str]) -> None:
+    """Records the parts of a run, `run RUN BY PART...`, or a publication of which no asset knows, `landed ID`."""
+    from backfill_assets.orchestration.recorder import dagster_recorder
+
+    what, name, *more = words
+    settings = Settings.from_environment()
+    keep_private(settings.home)
+    ws = Workspace.open(settings, conditions=False)
+    try:
+        with dagster_recorder(settings) as recorder:
+            if what == "run":
+                by, *parts = more
+                recorder.record(ws, name, [Part(part) for part in parts], Told(lines).perform, by=by)
+            else:
+                with ws.ledger.read() as tx:
+                    record = tx.publications.get(name)
+                recorder.landed(ws, record)
+    finally:
+        ws.close()
+
+
+if __name__ == "__main__":
+    with suppress(BackfillError):  # it is in Dagster's record of the run
+        main(sys.argv[1:], sys.stdin)

@@ -1,16 +1,20 @@
-"""Rights of files: what this project writes is for the user who runs it alone, or for the group that shares the home.
-
-A home has rows in many places: landed files, tables, samples of rows in the ledger, logs, quarantine, Spark's scratch.
-So the rights are decided once per process, by its umask, which the processes that it starts inherit. The umask has to
-be set before Java starts. Folders that exist keep their rights, and so do files.
-"""
+"""Local files: written with the rights of the user, or of the group of the home, and opened without waiting."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from io import BufferedReader
 from pathlib import Path
+
+# Rights of files: what this project writes is for the user who runs it alone, or for the group that shares the
+# home.
+#
+# A home has rows in many places: landed files, tables, samples of rows in the ledger, logs, quarantine, Spark's
+# scratch. So the rights are decided once per process, by its umask, which the processes that it starts inherit.
+# The umask has to be set before Java starts. Folders that exist keep their rights, and so do files.
 
 PRIVATE = 0o077
 
@@ -71,3 +75,35 @@ def _open(path: Path, umask: int) -> Iterator[Path]:
 
 _ENTER = stat.S_IXGRP | stat.S_IXOTH
 _USE = stat.S_IRGRP | stat.S_IWGRP | stat.S_IROTH | stat.S_IWOTH
+
+
+# Regular files: opened without waiting. A pipe without a writer would keep its reader waiting for ever.
+
+
+class NotRegular(OSError):
+    """A pipe, a socket or a device, of which nothing is read."""
+
+
+def open_regular(path: str | Path) -> BufferedReader:
+    """Opens a regular file, or a link to one, for reading.
+
+    Raises:
+        NotRegular: It is a pipe, a socket or a device.
+        OSError: There is no such file, it is a folder, or it may not be read.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # a socket
+            raise NotRegular(errno.ENXIO, "it is not a regular file", str(path)) from error
+        raise
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(mode):
+            raise NotRegular(errno.EINVAL, "it is not a regular file", str(path))
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
