@@ -26,7 +26,6 @@ from backfill_assets.domain import Domain, Reference, Table
 from backfill_assets.domain.domain import load_domain
 from backfill_assets.files import files_at
 from backfill_assets.files.port import Files
-from backfill_assets.lake.errors import LakeAway
 from backfill_assets.lake.tables import Lake
 from backfill_assets.landing.imports import ContractVersions
 from backfill_assets.ledger.store import Ledger
@@ -157,7 +156,14 @@ class Workspace:
             names = tx.versions.tables() if is_away or table is None else (table,)
             gone = next((n for n in names if any(each.file_count for each in tx.versions.claims(n).values())), None)
         if gone is not None:
-            raise LakeAway(place=str(root if is_away else self.lake.place(gone)), table=gone)
+            raise MissingInput.coded(
+                "lake_away",
+                "{place} is not there, and the ledger holds published rows of {table}; nothing "
+                "was created in its place.",
+                then="mount or restore it there, or let BACKFILL_LAKE name where it is now; then [doctor]",
+                place=str(root if is_away else self.lake.place(gone)),
+                table=gone,
+            )
 
     @cached_property
     def references(self) -> Mapping[str, LoadedReference]:

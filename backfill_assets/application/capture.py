@@ -18,7 +18,7 @@ from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.statements import require_another
 from backfill_assets.application.streams import opened_stream
-from backfill_assets.capture.errors import NoGroups, NotCaptured
+from backfill_assets.capture.errors import NotCaptured
 from backfill_assets.capture.landed_files import Format, LandedFile
 from backfill_assets.capture.stream_files import StreamCapture, capture_piece
 from backfill_assets.capture.streams import (
@@ -35,6 +35,7 @@ from backfill_assets.capture.streams import (
     Written,
 )
 from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.attempt import Landed, Landing, new_lease
@@ -265,7 +266,12 @@ def _behind(found: _Resolved, pace: Pace, acting: Acting) -> Callable[[], int]:
     """The number of records that the consumer group of a pace lags behind, reported while the capture waits for it."""
     stream = found.stream
     if not isinstance(stream, HasGroups):
-        raise NoGroups(name=found.resolution.name)
+        raise Refused.coded(
+            "no_groups",
+            "{name} has no consumer groups that say how far they are.",
+            then="hold the capture back by records or bytes per minute instead",
+            name=found.resolution.name,
+        )
 
     def behind() -> int:
         records = stream.behind(pace.group)

@@ -18,6 +18,7 @@ from backfill_assets.application.shadow import resolve
 from backfill_assets.candidates.changed_rows import Wanted, compared_groups, keys_in, shape_of_rows
 from backfill_assets.candidates.compared_sides import ComparedSides, WhyNotCompared, sides_of_runs, sides_of_states
 from backfill_assets.candidates.errors import RowsRemoved
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import Table
 from backfill_assets.gates.by_values import DIFFERENT, Shape
@@ -39,7 +40,7 @@ from backfill_assets.report.changed_rows import (
     require_columns,
     table_diff,
 )
-from backfill_assets.report.errors import CannotUse, FileThere, Malformed, NotDoneWith, NotOneOf
+from backfill_assets.report.errors import CannotUse, Malformed, NotDoneWith, NotOneOf
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 
@@ -229,7 +230,11 @@ def _with_tables(
         raise Malformed(what="the file", value=str(to), form=form, example="changed.parquet")
     files = [_file_of(to, each.sides.table, is_alone=len(compared) == 1) for each in compared]
     if there := [file for file in files if file.exists() and not replaces]:
-        raise FileThere(file=str(there[0]))
+        raise Refused.coded(
+            "file_there",
+            "the file {file} exists, and only --replace replaces it.",
+            file=str(there[0]),
+        )
     with ExitStack() as stack:
         # All files take their places when the last one is complete.
         parts = [stack.enter_context(replacing(file)) for file in files]

@@ -9,6 +9,7 @@ from itertools import count, islice
 from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
 from backfill_assets.capture.landed_files import landing_files
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import Option, step
 from backfill_assets.core.progress import Progress
@@ -17,7 +18,6 @@ from backfill_assets.landing.bronze import Counted, RawRecords
 from backfill_assets.landing.conformed import with_other_columns
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.decoding.decode import reading
-from backfill_assets.landing.errors import NotAFileOf
 from backfill_assets.landing.imports import STATEMENT, landed_files_of, read_otherwise
 from backfill_assets.landing.land import land_again as read_anew
 from backfill_assets.ledger.imports import ImportRecord
@@ -114,7 +114,12 @@ def _chosen(ws: Workspace, table: SourceTable, import_ids: Sequence[str]) -> tup
     is_whole = former is not None or bool(with_others)
     for import_id, record in chosen.items():
         if record.source != table.name or record.format == STATEMENT or record.landed_at is None:
-            raise NotAFileOf(import_id=import_id, table=table.name)
+            raise Refused.coded(
+                "not_a_file_of",
+                "{import_id} is not a landed file of {table}, so there is nothing to read anew.",
+                import_id=import_id,
+                table=table.name,
+            )
     if chosen and not is_whole:
         return tuple(sorted(chosen.values(), key=lambda each: each.arrival)), is_whole
     before |= {*chosen, *(each.import_id for each in with_others)}

@@ -18,11 +18,11 @@ from backfill_assets.capture.kafka.declaration import KafkaReplay, KafkaTopic
 from backfill_assets.capture.kinesis.declaration import KinesisReplay, KinesisStream
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.progress import Progress
 from backfill_assets.deliver.errors import (
     BadName,
     LiveTarget,
-    NotCapturedRecords,
     NotReplayable,
     OtherSink,
     ProgressLost,
@@ -274,7 +274,11 @@ def _parts(
     with ws.ledger.read() as tx:
         if asked.as_captured:
             if not of_table or not isinstance(table, SourceTable):
-                raise NotCapturedRecords(subject=asked.subject)
+                raise Refused.coded(
+                    "not_captured_records",
+                    "{subject} is not a source, and only records of a source were captured.",
+                    subject=asked.subject,
+                )
             return parts_as_captured(tx, table, asked.days)
         parts = (
             parts_of_table(tx, table, asked.days) if of_table else parts_of_run(tx, table, asked.subject, asked.days)

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from backfill_assets.application.look import seen_at
 from backfill_assets.application.plan import plan
 from backfill_assets.candidates.compare_versions import compare_with_shown
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, UnknownName
 from backfill_assets.ledger.table_acts import ComparedDay
 from backfill_assets.planning.partitions import DayRange, days_of, moment_named
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.publication import table_acts
-from backfill_assets.publication.errors import NothingReadersSee, OfOtherTable
+from backfill_assets.publication.errors import NothingReadersSee
 from backfill_assets.publication.table_acts import Pair, beside, name_of, pair_of
 from backfill_assets.report.table_acts import ActDocument, described_act
 from backfill_assets.report.versions import ResolvedTable, ShadowStatus, shadow_status
@@ -41,7 +41,14 @@ def resolve(ws: Workspace, table: str, as_of: str = "") -> ResolvedTable:
         if as_of and not _DAY_OR_TIME.fullmatch(as_of):
             of = tx.runs.get(as_of).manifest.table
             if of not in ws.domain.family(declared.name):
-                raise OfOtherTable(run_id=as_of, table=declared.name, other=of)
+                raise UnknownName.coded(
+                    "of_other_table",
+                    "run {run_id} is of {other}, which is not a version of {table}.",
+                    then="[resolve {other} as_of={run_id}]",
+                    run_id=as_of,
+                    table=declared.name,
+                    other=of,
+                )
             made = tx.publications.headers(run_id=as_of)
             found = next((each for each in made[::-1] if each.delta_version is not None), None)
         else:

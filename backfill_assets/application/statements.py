@@ -8,10 +8,10 @@ from pathlib import Path
 from backfill_assets.application.land import landed_report, landing, offered
 from backfill_assets.application.recorder import Acting
 from backfill_assets.capture.files.file_capture import FileCapture
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.next_steps import ANOTHER_PERSON, Option, step
 from backfill_assets.core.people import require_person, same_name
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.errors import NotConfirmed
 from backfill_assets.landing.extract import Extract, land_extract, preview
 from backfill_assets.landing.statements import restore as restore_keys
 from backfill_assets.landing.statements import withdraw as withdraw_key
@@ -54,7 +54,13 @@ def require_another(table: SourceTable, confirmed_by: str | None, acting: Acting
     if confirmed_by is not None:
         require_person("the one who confirms", confirmed_by)
         if same_name(confirmed_by, acting.by):
-            raise NotConfirmed(source=table.name, by=acting.by)
+            raise Refused.coded(
+                "not_confirmed",
+                "{by} lands the extract, and another person has to confirm what it withdraws.",
+                then="let another person confirm it: [confirmed_by=ANOTHER_PERSON]",
+                source=table.name,
+                by=acting.by,
+            )
 
 
 def preview_extract(

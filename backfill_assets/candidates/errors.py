@@ -23,17 +23,6 @@ from backfill_assets.planning.partitions import OfPartitions
 
 
 @sentence
-class InputChanged(OfRun, OfTable, MissingInput):
-    """run {run_id} was planned with version {version} of {table} {partition}, which the ledger does not hold as it was.
-
-    Next: [audit]
-    """
-
-    partition: date
-    version: int
-
-
-@sentence
 class InputRemoved(OfRun, OfTable, OfManifest, MissingInput):
     """run {run_id} reads version {version} of {table} {partition}, which retention removed at {removed_at}.
 
@@ -43,17 +32,6 @@ class InputRemoved(OfRun, OfTable, OfManifest, MissingInput):
     partition: date
     version: int
     removed_at: str
-
-
-@sentence
-class InputNotStaged(OfRun, OfTable, MissingInput):
-    """run {run_id} reads what run {other} stages of {table}, and that has not staged {partition}.
-
-    Next: [run {other}]
-    """
-
-    other: str
-    partition: date
 
 
 @sentence
@@ -76,17 +54,6 @@ class MergedWithEarlier(OfRun, OfTable, OfPartitions, OfManifest, InputsMovedOn)
 
     Next: plan it again, so that it is merged with them: {planned_again}
     """
-
-
-@sentence
-class LaterContract(OfTable, ContractBroken):
-    """{table} has files of version {found} of its contract, and is read as version {version}.
-
-    Next: plan the run again, with the contract as it is now
-    """
-
-    found: int
-    version: int
 
 
 @sentence

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial
 
-from backfill_assets.candidates.errors import InputChanged, InputNotStaged, InputRemoved, MergedWithEarlier, StagedAgain
+from backfill_assets.candidates.errors import InputRemoved, MergedWithEarlier, StagedAgain
+from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.identity import FileSet, document_digest
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
@@ -52,7 +53,16 @@ def _accepted_files(
     for pin in pins:
         version = versions[pin.partition]
         if version.files.digest != pin.digest:
-            raise InputChanged(run_id=run_id, table=pinned.table, partition=pin.partition, version=pin.version)
+            raise MissingInput.coded(
+                "input_changed",
+                "run {run_id} was planned with version {version} of {table} {partition}, which "
+                "the ledger does not hold as it was.",
+                then="[audit]",
+                run_id=run_id,
+                table=pinned.table,
+                partition=pin.partition,
+                version=pin.version,
+            )
         if version.removed_at is not None:
             raise InputRemoved(
                 run_id=run_id,
@@ -71,7 +81,15 @@ def _candidate_files(
     candidates = tx.candidates.of_run(other)
     lacking = [pin.partition for pin in pins if pin.partition not in candidates]
     if lacking:
-        raise InputNotStaged(run_id=run_id, other=other, table=pinned.table, partition=lacking[0])
+        raise MissingInput.coded(
+            "input_not_staged",
+            "run {run_id} reads what run {other} stages of {table}, and that has not staged {partition}.",
+            then="[run {other}]",
+            run_id=run_id,
+            other=other,
+            table=pinned.table,
+            partition=lacking[0],
+        )
     return {pin.partition: candidates[pin.partition].files for pin in pins}
 
 

@@ -12,7 +12,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from backfill_assets.candidates.errors import LaterContract
+from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.identity import FileSet, contract_of
 from backfill_assets.core.spark import require_meaning
 from backfill_assets.domain import DerivedTable, SourceTable, Table
@@ -85,7 +85,14 @@ def _versions(table: SourceTable, file_sets: Iterable[FileSet]) -> list[int]:
     """In which versions the files are read, each as the latest one that needs no lift."""
     versions = {contract_of(files) for files in file_sets if files.files}
     if (later := max(versions, default=0)) > table.contract_version:
-        raise LaterContract(table=table.name, found=later, version=table.contract_version)
+        raise ContractBroken.coded(
+            "later_contract",
+            "{table} has files of version {found} of its contract, and is read as version {version}.",
+            then="plan the run again, with the contract as it is now",
+            table=table.name,
+            found=later,
+            version=table.contract_version,
+        )
     return sorted({table.read_as(version) for version in versions})
 
 

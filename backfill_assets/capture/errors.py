@@ -338,16 +338,6 @@ class OtherTopic(OfStream, Refused):
 
 
 @sentence
-class OtherBytes(OfStream, Refused):
-    """{path} is there already with other bytes than {name} gives for the same positions now.
-
-    Next: look whether the stream was compacted or replaced meanwhile; the file that is there stays
-    """
-
-    path: str
-
-
-@sentence
 class ReadFailed(OfStream, Because, Retryable):
     """reading {name} stopped: {why}.
 
@@ -373,14 +363,6 @@ class NoGroup(OfStream, Refused):
     """
 
     group: str
-
-
-@sentence
-class NoGroups(OfStream, Refused):
-    """{name} has no consumer groups that say how far they are.
-
-    Next: hold the capture back by records or bytes per minute instead
-    """
 
 
 @sentence

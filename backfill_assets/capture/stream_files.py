@@ -12,10 +12,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from backfill_assets.capture.errors import NotAsCaptured, OtherBytes
+from backfill_assets.capture.errors import NotAsCaptured
 from backfill_assets.capture.landed_files import Checked, Family, FileKind, LandedFile, LandingPlace
 from backfill_assets.capture.streams import Pace, Resolution, Span, Stream, Written
 from backfill_assets.core.crash_points import Point, Reached
+from backfill_assets.core.errors import Refused
 from backfill_assets.files.local import sha256_of_file
 
 _GZIPPED = 8
@@ -62,7 +63,13 @@ def _kept(
     sha256, size_bytes = sha256_of_file(copy), copy.stat().st_size
     stored_path = place.keep(copy, name)
     if place.files.digest(stored_path) != sha256:
-        raise OtherBytes(path=stored_path, name=resolution.name)
+        raise Refused.coded(
+            "other_bytes",
+            "{path} is there already with other bytes than {name} gives for the same positions now.",
+            then="look whether the stream was compacted or replaced meanwhile; the file that is there stays",
+            path=stored_path,
+            name=resolution.name,
+        )
     return LandedFile(
         source=place.source,
         family=resolution.family,

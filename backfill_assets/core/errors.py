@@ -63,22 +63,43 @@ class BackfillError(Exception):
     (`core.next_steps`), such as `Next: stage the rest: [run {run_id}]`; a class whose next step depends on what its
     fields hold says it as `advice` instead.
 
+    What is raised in one place, and caught, matched or asked for nowhere, needs no class: it is `coded` there.
+
     Args:
         message: What was expected, what was found, and where, for a class without fields.
     """
 
     exit_code = 1
+    code = ""  #: What an error without a class of its own is called in the reference of messages.
     _recorded = ""
+    _said = ""
+    _then = ""
+    _named: tuple[str, ...] = ()
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message)
+
+    @classmethod
+    def coded(cls, code: str, said: str, *, then: str = "", **named: object) -> Self:
+        """Makes an error that nothing tells from others of its category, so that it has no class of its own.
+
+        Args:
+            code: What it is called in the reference of messages.
+            said: Its sentence, as the docstring of a class has it.
+            then: What to do next, as the second paragraph of such a docstring has it.
+            **named: What both name.
+        """
+        error = cls()
+        error.args = ()
+        error.__dict__.update(named, code=code, _said=said, _then=then, _named=tuple(named))
+        return error
 
     @property
     def message(self) -> str:
         """The sentence with the fields of the error: what was expected, what was found, and where."""
         if self.args:
             return str(self.args[0])
-        template = " ".join(_NEXT.split(type(self).__doc__ or "{ids}")[0].split())
+        template = self._said or " ".join(_NEXT.split(type(self).__doc__ or "{ids}")[0].split())
         return Formatter().vformat(template, (), _Fields(self))
 
     @message.setter
@@ -91,6 +112,8 @@ class BackfillError(Exception):
 
         The second paragraph of the docstring of the class, or of the nearest base that has one.
         """
+        if self._said:
+            return self._then or None
         said = (_NEXT.split(kind.__dict__.get("__doc__") or "", 1) for kind in type(self).__mro__)
         return next((" ".join(paragraphs[1].split()) for paragraphs in said if len(paragraphs) > 1), None)
 
@@ -107,9 +130,8 @@ class BackfillError(Exception):
         sentence has and which may quote values of rows. An error with `of` has the ids in it, and no others."""
         if isinstance(of := getattr(self, "of", None), Mapping):
             return of
-        if not is_dataclass(self):
-            return {}
-        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        names = [each.name for each in fields(self)] if is_dataclass(self) else self._named
+        named = {name: getattr(self, name) for name in names}
         return {name: plain for name, value in named.items() if name != "why" and (plain := _plain(value)) is not None}
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backfill_assets.capture.landed_files import Family
-from backfill_assets.core.about import Because, OfRun, OfTable
+from backfill_assets.core.about import Because, OfTable
 from backfill_assets.core.errors import MissingInput, NotApproved, Refused, Retryable, sentence
 from backfill_assets.planning.partitions import Partitions
 
@@ -25,23 +25,6 @@ class NothingToReplay(MissingInput):
 
 
 @sentence
-class NotCapturedRecords(Refused):
-    """{subject} is not a source, and only records of a source were captured."""
-
-    subject: str
-
-
-@sentence
-class KeyOnSeveralDays(OfTable, Refused):
-    """the key {key} has rows in several partitions of {table}, and a consumer keeps one row for each key.
-
-    Next: replay one partition with [first=True] and [last=True]; of a source, first build its stale days
-    """
-
-    key: str
-
-
-@sentence
 class InputsChanged(Refused):
     """{what} changed after the replay was planned."""
 
@@ -56,16 +39,6 @@ class ReplayFailed(Because, Refused):
     """
 
     replay_id: str
-
-
-@sentence
-class RunNotReplayable(OfRun, Refused):
-    """run {run_id} is {state}, and only what readers see of a run, or saw, is sent.
-
-    Next: [report {run_id}]
-    """
-
-    state: str
 
 
 @sentence
@@ -146,16 +119,6 @@ class ProgressLost(Refused):
 
     name: str
     replay_id: str
-
-
-@sentence
-class TooLarge(Because, Refused):
-    """a record is larger than {name} takes: {why}.
-
-    Next: raise message.max.bytes in the settings of the replay, and max.message.bytes of the topic
-    """
-
-    name: str
 
 
 @sentence

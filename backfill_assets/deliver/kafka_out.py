@@ -17,9 +17,9 @@ from backfill_assets.capture.errors import NoStream, ReadFailed
 from backfill_assets.capture.kafka.client import KafkaClient, plain
 from backfill_assets.capture.kafka.declaration import FIXED, KafkaReplay
 from backfill_assets.capture.kafka.stream import number_of
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.progress import waiting
-from backfill_assets.deliver.errors import TooLarge, WriteFailed
+from backfill_assets.deliver.errors import WriteFailed
 from backfill_assets.deliver.sinks import Outgoing, Target
 from backfill_assets.ledger.records import PartKind, ReplayPart, ReplayRecord
 from backfill_assets.ledger.replays import gone_on
@@ -223,6 +223,12 @@ class TopicSender:
             return gone_on(self._replay.replay_id)
         large = next((each for each in causes if each.name() in _TOO_LARGE), None)
         if large is not None:
-            return TooLarge(name=self._client.name, why=plain(large.str()))
+            return Refused.coded(
+                "too_large",
+                "a record is larger than {name} takes: {why}.",
+                then="raise message.max.bytes in the settings of the replay, and max.message.bytes of the topic",
+                name=self._client.name,
+                why=plain(large.str()),
+            )
         found = self._client.failure(self._undelivered[0] if self._undelivered else error)
         return WriteFailed(name=self._client.name, why=found.why) if isinstance(found, ReadFailed) else found

@@ -13,7 +13,8 @@ from datetime import date, datetime
 
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.capture.streams import SCAN
-from backfill_assets.deliver.errors import KeyOnSeveralDays, NothingToReplay, RowsRemoved, RunNotReplayable
+from backfill_assets.core.errors import Refused
+from backfill_assets.deliver.errors import NothingToReplay, RowsRemoved
 from backfill_assets.deliver.outgoing import HeldRows
 from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.domain.operations import UnknownKeys
@@ -41,7 +42,13 @@ def parts_of_run(tx: ReadTransaction, table: SourceTable | DerivedTable, run_id:
     made = [each for each in tx.publications.headers(run_id=run_id) if each.action is Action.PUBLISH]
     landed = next((each for each in made if each.state is PublicationState.PUBLISHED), None)
     if landed is None:
-        raise RunNotReplayable(run_id=run_id, state=str(tx.runs.get(run_id).state))
+        raise Refused.coded(
+            "run_not_replayable",
+            "run {run_id} is {state}, and only what readers see of a run, or saw, is sent.",
+            then="[report {run_id}]",
+            run_id=run_id,
+            state=str(tx.runs.get(run_id).state),
+        )
     grain = tx.runs.get(run_id).manifest.grain
     versions = tuple(_on(grain, tx.versions.of_publication(landed.publication_id), days))
     replaced = tx.versions.pinned(landed.table, [(each.partition, each.replaces) for each in versions if each.replaces])
@@ -88,7 +95,13 @@ def counted(
     """
     held = HeldRows(ws=ws, table=table, parts=parts, period=period)
     if (key := held.key_on_several_days()) is not None:
-        raise KeyOnSeveralDays(table=table.name, key=key)
+        raise Refused.coded(
+            "key_on_several_days",
+            "the key {key} has rows in several partitions of {table}, and a consumer keeps one row for each key.",
+            then="replay one partition with [first=True] and [last=True]; of a source, first build its stale days",
+            table=table.name,
+            key=key,
+        )
     rows = held.counted()
     found = []
     for part in parts:

@@ -15,17 +15,6 @@ WAY_OUT_OF_SOURCE = (
 
 
 @sentence
-class DamagedTable(OfTable, Because, errors.UnreadableTable):
-    """the table {table} cannot be read: {why}.
-
-    Next: [audit] says whether a file only has to be removed; otherwise restore what is damaged below {place} from a
-    backup, or make it readable
-    """
-
-    place: str
-
-
-@sentence
 class NoTable(OfTable, errors.MissingInput):
     """the table {table} does not exist, or its log is missing.
 
@@ -94,14 +83,6 @@ class NoValueOfKey(errors.InvalidRange):
 
 
 @sentence
-class StagedFilesChanged(OfRun, OfTable, Because, errors.MissingInput):
-    """the staged files of {table} are not as they were gated: {why}.
-
-    Next: [run {run_id}]
-    """
-
-
-@sentence
 class ChangedByAnotherWriter(OfRun, OfTable, errors.TargetChanged):
     """{table} is not what the candidate was compared with, and the ledger has no change, so another writer changed it:
     {many} of {declared} partitions changed, the first is {first}, where {expected} files were expected and {found} were
@@ -166,26 +147,8 @@ class LineageNotWritten(OfRun, OfTable, Because, errors.Retryable):
 
 
 @sentence
-class NotFencedOff(OfPublication, OfTable, Because, errors.OutcomeUnknown):
-    """publication {publication_id} could not be fenced off in the log of {table}: {why}.
-
-    Next: make the table writable again, then [recover]
-    """
-
-
-@sentence
 class NoCommitOfPublication(OfPublication, OfTable):
     """{table} has publication {publication_id}, but no commit in its log contains it.
 
     Next: [audit]
     """
-
-
-@sentence
-class LakeAway(OfTable, errors.MissingInput):
-    """{place} is not there, and the ledger holds published rows of {table}; nothing was created in its place.
-
-    Next: mount or restore it there, or let BACKFILL_LAKE name where it is now; then [doctor]
-    """
-
-    place: str

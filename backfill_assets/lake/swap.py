@@ -21,7 +21,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, MissingInput, OutcomeUnknown
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, digest_of_paths
 from backfill_assets.core.progress import waiting
 from backfill_assets.lake import errors
@@ -236,7 +236,14 @@ def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float]
             with waiting(lambda: f"waiting for other writers of {table}"):
                 wait(_FIRST_WAIT_S * 2**attempt)
         except Exception as error:
-            raise errors.NotFencedOff(table=table, publication_id=publication_id, why=in_one_line(error)) from error
+            raise OutcomeUnknown.coded(
+                "not_fenced_off",
+                "publication {publication_id} could not be fenced off in the log of {table}: {why}.",
+                then="make the table writable again, then [recover]",
+                table=table,
+                publication_id=publication_id,
+                why=in_one_line(error),
+            ) from error
         else:
             return None
     raise errors.OthersCommittedFirst(
@@ -304,7 +311,14 @@ def _require_files(lake: Lake, order: SwapOrder) -> None:
     moved = [exchange.new for exchange in order.exchanges if exchange.new != exchange.expected]
     problems = missing_files(lake, order.table, (exchange.new for exchange in order.exchanges))
     if problems := problems or changed_files(lake, order.table, moved, trust_stamps=True):
-        raise errors.StagedFilesChanged(table=order.table, run_id=order.run_id, why=problems[0])
+        raise MissingInput.coded(
+            "staged_files_changed",
+            "the staged files of {table} are not as they were gated: {why}.",
+            then="[run {run_id}]",
+            table=order.table,
+            run_id=order.run_id,
+            why=problems[0],
+        )
 
 
 def _compare(handle: DeltaTable, order: SwapOrder) -> None:

@@ -20,14 +20,14 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql.types import StructField, StructType
 
 from backfill_assets.core.columns import LINEAGE_OF_RUN, differing_columns, needs_rule, widened
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, UnreadableTable
 from backfill_assets.core.identity import DataFile, FileSet, digest_of_paths
 from backfill_assets.core.places import Place, StoreAccess, StoreUrl
 from backfill_assets.files import files_at
 from backfill_assets.files.admission import require_admitted
 from backfill_assets.files.port import Files, NoAnswer
 from backfill_assets.files.recorded import altered, missing, rewritten
-from backfill_assets.lake.errors import DamagedTable, NoTable, OtherColumns
+from backfill_assets.lake.errors import NoTable, OtherColumns
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -110,7 +110,15 @@ class Lake:
         except Exception as error:  # deltalake has a dozen kinds of errors for a damaged log, some without a class
             if isinstance(self.root, StoreUrl):
                 self.files(table).stat(_LOG)  # a store that is away is not a damaged table
-            raise DamagedTable(table=table, place=str(self.place(table)), why=in_one_line(error)) from error
+            raise UnreadableTable.coded(
+                "damaged_table",
+                "the table {table} cannot be read: {why}.",
+                then="[audit] says whether a file only has to be removed; otherwise restore what "
+                "is damaged below {place} from a backup, or make it readable",
+                table=table,
+                place=str(self.place(table)),
+                why=in_one_line(error),
+            ) from error
 
     @contextmanager
     def answering(self, table: str) -> Iterator[None]:

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.core.columns import needs_rule
+from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.identity import FileSet
 from backfill_assets.core.places import for_spark
 from backfill_assets.domain import Csv, Operation, SourceTable
@@ -31,7 +32,7 @@ from backfill_assets.files.recorded import altered
 from backfill_assets.lake.checksums import row_hash
 from backfill_assets.lake.row_values import first_characters
 from backfill_assets.lake.staging import described_files
-from backfill_assets.landing.errors import ConformedChanged, LandedWithLaterContract, ReadAsOtherColumns
+from backfill_assets.landing.errors import ConformedChanged, ReadAsOtherColumns
 from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
 from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.landing.record_rules import REASON, TAKEN, Bounds, counts_taken, has_key, judged
@@ -251,7 +252,11 @@ class ConformedRecords:
         parts: dict[tuple[int, bool], list[ImportRecord]] = {}
         for record in imports:
             if record.contract > self.source.contract_version:
-                raise LandedWithLaterContract(
+                raise ContractBroken.coded(
+                    "landed_with_later_contract",
+                    "{import_id} was landed with version {landed_with} of the contract of {table}, "
+                    "which is read as version {version}.",
+                    then="declare the versions of the contract that files were landed with",
                     import_id=record.import_id,
                     table=self.source.name,
                     landed_with=record.contract,

@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from backfill_assets.core.errors import Refused
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.errors import EmptyElsewhere, NotEmpty, NothingLanded, RejectedOf, RejectedThere
+from backfill_assets.landing.errors import NotEmpty, NothingLanded, RejectedOf, RejectedThere
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.states import COUNTING, EVER_VISIBLE, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -164,7 +165,12 @@ def require_explained(tx: ReadTransaction, table: SourceTable, days: Sequence[da
             the days.
     """
     if stray := declared - set(days):
-        raise EmptyElsewhere(table=table.name, partitions=Partitions.of(Grain.DAILY, stray))
+        raise Refused.coded(
+            "empty_elsewhere",
+            "{partitions} cannot be declared empty by a run that does not build them.",
+            table=table.name,
+            partitions=Partitions.of(Grain.DAILY, stray),
+        )
     if landed := landed_days(tx, table, declared):
         raise NotEmpty(table=table.name, partitions=Partitions.of(Grain.DAILY, landed))
     of_rejected = _rejected_days(tx, table) & declared

@@ -146,17 +146,6 @@ class ExtractOvertaken(OfTable, errors.Refused):
 
 
 @sentence
-class NotConfirmed(errors.Refused):
-    """{by} lands the extract, and another person has to confirm what it withdraws.
-
-    Next: let another person confirm it: [confirmed_by=ANOTHER_PERSON]
-    """
-
-    source: str
-    by: str
-
-
-@sentence
 class NothingToRestore(Because, errors.Refused):
     """{import_id} withdrew {why}.
 
@@ -201,30 +190,6 @@ class UnknownColumn(OfTable, errors.UnknownName):
 
 
 @sentence
-class WrongValue(OfTable, errors.Refused):
-    """{value!r} is not a value of {column} of {table}, which has the type {type_}.
-
-    Next: give a {type_}, written as in the files of {table}
-    """
-
-    column: str
-    value: str
-    type_: str
-
-
-@sentence
-class ShownTwice(OfTable, errors.Refused):
-    """{value!r} is a time of {column} of {table} that clocks in {timezone} show twice.
-
-    Next: write {column} with its offset, such as +01:00
-    """
-
-    column: str
-    value: str
-    timezone: str
-
-
-@sentence
 class NotCurrent(OfTable, errors.Refused):
     """{key} of {table} {why}."""
 
@@ -245,11 +210,6 @@ class NotCurrent(OfTable, errors.Refused):
         if self.withdrawn_by is not None:
             return "[restore {withdrawn_by} reason=WHY by=NAME] undoes the withdrawal"
         return "look for its landed file: [status]"
-
-
-@sentence
-class EmptyElsewhere(OfTable, OfPartitions, errors.Refused):
-    """{partitions} cannot be declared empty by a run that does not build them."""
 
 
 @sentence
@@ -348,18 +308,6 @@ class NothingLanded(OfTable, errors.MissingInput):
 
 
 @sentence
-class LandingUnfinished(errors.MissingInput):
-    """{import_id} ({path}) holds records of these days, and was being reprocessed when it stopped.
-
-    Next: [land {source} {path} on_duplicate=reprocess by=NAME]
-    """
-
-    import_id: str
-    path: str
-    source: str
-
-
-@sentence
 class ConformedChanged(Because, errors.MissingInput):
     """the conformed records of {import_id}, from which rows are computed, are not those that were written when it
     landed: {why}."""
@@ -385,18 +333,6 @@ class RawFileChanged(Because, errors.MissingInput):
 
     import_id: str
     path: str
-
-
-@sentence
-class LandedWithLaterContract(OfTable, errors.ContractBroken):
-    """{import_id} was landed with version {landed_with} of the contract of {table}, which is read as version {version}.
-
-    Next: declare the versions of the contract that files were landed with
-    """
-
-    import_id: str
-    landed_with: int
-    version: int
 
 
 @sentence
@@ -491,10 +427,3 @@ class ReadAsOtherColumns(OfTable, errors.MissingInput):
         if self.is_statement:
             return "declare the key as it was, or the source under a new name"
         return "[land {short} again_as_declared=True by=NAME]"
-
-
-@sentence
-class NotAFileOf(OfTable, errors.Refused):
-    """{import_id} is not a landed file of {table}, so there is nothing to read anew."""
-
-    import_id: str

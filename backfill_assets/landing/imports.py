@@ -13,12 +13,12 @@ from typing import Any
 
 from pyspark.sql.types import StructField, StructType
 
+from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.identity import document_digest
 from backfill_assets.core.next_steps import NAME, Act, NextStep, do, step
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.contracts import name_at
 from backfill_assets.domain.operations import UnknownKeys
-from backfill_assets.landing.errors import LandingUnfinished
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -249,7 +249,14 @@ def imports_for_days(tx: ReadTransaction, source: SourceTable, days: Iterable[da
     for record in every:
         if record.import_id in touching and record.state in _UNFINISHED and record.landed_at is not None:
             path = record.original_path
-            raise LandingUnfinished(import_id=record.import_id, path=path, source=source.short_name)
+            raise MissingInput.coded(
+                "landing_unfinished",
+                "{import_id} ({path}) holds records of these days, and was being reprocessed when it stopped.",
+                then="[land {source} {path} on_duplicate=reprocess by=NAME]",
+                import_id=record.import_id,
+                path=path,
+                source=source.short_name,
+            )
     live = [record for record in every if record.state in COUNTING]
     first = min((record.arrival for record in live if record.import_id in touching), default=None)
     again = [r.arrival for r in live if r.import_id in touching and r.on_duplicate == OnDuplicate.REPROCESS]

@@ -19,6 +19,7 @@ from pyspark.sql.types import StringType, TimestampType
 
 from backfill_assets.capture.landed_files import Family, LandedFile
 from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import canonical_json
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION
@@ -34,11 +35,9 @@ from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.errors import (
     NotCurrent,
     NothingToRestore,
-    ShownTwice,
     UnknownColumn,
     Values,
     WrongKey,
-    WrongValue,
 )
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
@@ -233,14 +232,30 @@ def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
     found = session.range(1).select(*(value.isNotNull().alias(name) for name, value in given.items())).collect()[0]
     if wrong := [name for name in values if not found[name]]:
         column, value = wrong[0], values[wrong[0]][:_QUOTED]
-        raise WrongValue(table=table, column=column, value=value, type_=schema[column].dataType.simpleString())
+        raise Refused.coded(
+            "wrong_value",
+            "{value!r} is not a value of {column} of {table}, which has the type {type_}.",
+            then="give a {type_}, written as in the files of {table}",
+            table=table,
+            column=column,
+            value=value,
+            type_=schema[column].dataType.simpleString(),
+        )
     zone = how.timezone
     if zone and work.source.repeated_hour not in (FIRST, SECOND):
         times = [name for name in values if isinstance(schema[name].dataType, TimestampType)]
         twice = [is_shown_twice(F.lit(values[name]), StringType(), how).alias(name) for name in times]
         asked = session.range(1).select(F.lit(None).alias("_none"), *twice).collect()[0]
         if unclear := [name for name in times if asked[name]]:
-            raise ShownTwice(table=table, column=unclear[0], value=values[unclear[0]][:_QUOTED], timezone=zone)
+            raise Refused.coded(
+                "shown_twice",
+                "{value!r} is a time of {column} of {table} that clocks in {timezone} show twice.",
+                then="write {column} with its offset, such as +01:00",
+                table=table,
+                column=unclear[0],
+                value=values[unclear[0]][:_QUOTED],
+                timezone=zone,
+            )
     return reduce(lambda left, right: left & right, (F.col(name) == value for name, value in given.items()))
 
 

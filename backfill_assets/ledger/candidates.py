@@ -18,7 +18,7 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import FileSet, canonical_json, document_digest, plain
 from backfill_assets.core.people import POLICY
 from backfill_assets.ledger import queries
-from backfill_assets.ledger.errors import LostWork, NoSamples, NotWhatWasStaged, UnfitState
+from backfill_assets.ledger.errors import LostWork, NoSamples, UnfitState
 from backfill_assets.ledger.events import (
     ALL_GATES,
     CHUNK_FINISHED,
@@ -677,7 +677,13 @@ class CandidateWrites(CandidateReads, Writes):
         other = {each.partition for each in measured if staged.get(each.partition) != each.files.digest}
         other.update(result.partition for result in found if result.partition not in staged)
         if other:
-            raise NotWhatWasStaged(run_id=run_id, partitions=first_few(sorted(other)))
+            raise Refused.coded(
+                "not_what_was_staged",
+                "the gates of run {run_id} measured files that are not the staged ones, for {partitions}.",
+                then="[run {run_id}]",
+                run_id=run_id,
+                partitions=first_few(sorted(other)),
+            )
 
     def _must_be(self, run_id: str, wanted: RunState, act: str) -> None:
         state = self._runs.state(run_id)

@@ -25,11 +25,11 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError, Programm
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from backfill_assets.core.errors import DiskFull, is_full_disk
+from backfill_assets.core.errors import DiskFull, OutcomeUnknown, is_full_disk
 from backfill_assets.core.lease import doing_of, this_process, who_locks
 from backfill_assets.core.privileges import NO_PRIVILEGE, NO_SCHEMA, missing_grant
 from backfill_assets.core.progress import waiting
-from backfill_assets.ledger.errors import DriverMissing, LedgerUrl, LostWhileCommitting, ReadOnly, Unavailable, Unusable
+from backfill_assets.ledger.errors import DriverMissing, LedgerUrl, ReadOnly, Unavailable, Unusable
 
 WAIT_SECONDS = 60
 """How long a writer waits for its turn. Nothing slow happens inside a transaction, so this is never about patience."""
@@ -240,7 +240,12 @@ def _commit(commit: Any) -> None:
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
-        raise LostWhileCommitting(why=said_by_database(error)) from error
+        raise OutcomeUnknown.coded(
+            "lost_while_committing",
+            "the connection to the ledger was lost while it was committing: {why}",
+            then="[recover]",
+            why=said_by_database(error),
+        ) from error
 
 
 def _address(url: str) -> URL:

@@ -17,7 +17,6 @@ from backfill_assets.ledger.states import ChunkState, ImportState, RunState, Set
 from backfill_assets.planning.about import OfManifest
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.next_steps import joined, loads
-from backfill_assets.planning.partitions import Partitions
 
 
 @sentence
@@ -93,33 +92,6 @@ class Unavailable(Because, errors.Retryable):
 
 
 @sentence
-class LostWhileCommitting(Because, errors.OutcomeUnknown):
-    """the connection to the ledger was lost while it was committing: {why}
-
-    Next: [recover]
-    """
-
-
-@sentence
-class NewerLedger(errors.Refused):
-    """the ledger is at revision {revision}, which this version does not know; it knows revisions up to {known}.
-
-    Next: upgrade backfill-assets to the version that wrote this ledger
-    """
-
-    revision: str | None
-    known: str
-
-
-@sentence
-class DanglingReferences(OfTable, errors.Refused):
-    """rows of the ledger's table {table} refer to rows that are not there; it was left as it was.
-
-    Next: restore the ledger from its backup
-    """
-
-
-@sentence
 class Damaged(errors.IllegalTransition):
     """{what}
 
@@ -133,14 +105,6 @@ class Damaged(errors.IllegalTransition):
 @sentence
 class Edited(Damaged):
     """{what} was edited after it was agreed: its text does not have its digest."""
-
-
-@sentence
-class Unreadable(Because, Damaged):
-    """{what} cannot be read: {why}.
-
-    Next: use the release that wrote it; or [audit]
-    """
 
 
 @sentence
@@ -239,29 +203,6 @@ class AlreadyShown(OfTable, errors.IllegalTransition):
 
 
 @sentence
-class Retired(OfTable, errors.IllegalTransition):
-    """{table} was given up for good by {act_id}.
-
-    Next: [shadow status {table}]
-    """
-
-    act_id: str
-
-
-@sentence
-class OtherTableShown(errors.TargetChanged):
-    """{act_id} was asked for while readers of {name} were shown {expected}, and they are shown {found} now.
-
-    Next: [shadow status {name}]
-    """
-
-    act_id: str
-    name: str
-    expected: str
-    found: str
-
-
-@sentence
 class NotTheLast(Because, errors.IllegalTransition):
     """{act_id} cannot be undone: it {why}.
 
@@ -270,16 +211,6 @@ class NotTheLast(Because, errors.IllegalTransition):
 
     act_id: str
     name: str
-
-
-@sentence
-class NotGivenUp(errors.UnknownName):
-    """no sensor has given up {subject!r}.
-
-    Next: [status]
-    """
-
-    subject: str
 
 
 @sentence
@@ -305,14 +236,6 @@ class AlreadyRecorded(Named, errors.Refused):
     @property
     def advice(self) -> str:
         return "[recover]" if self.kind == "publication" else "plan it again: the new one gets an id of its own"
-
-
-@sentence
-class OtherManifest(OfRun, OfSet, errors.Refused):
-    """set {set_id} names another manifest of run {run_id} than the ledger holds.
-
-    Next: plan the set again
-    """
 
 
 @sentence
@@ -434,30 +357,6 @@ class EndedBefore(errors.IllegalTransition):
 
 
 @sentence
-class NotForThis(OfTable, Because, errors.IllegalTransition):
-    """a freeze of {table} {partitions} cannot be for {name}: {why}.
-
-    Next: name a run or a set that is to be published meanwhile, or leave [for=True] out
-    """
-
-    partitions: Partitions
-    name: str
-
-
-@sentence
-class FrozenForAnother(OfTable, errors.IllegalTransition):
-    """{table} {partitions} is frozen by {freeze_id} for {only} alone: with a freeze for {name} neither could pass.
-
-    Next: end that one first: [unfreeze {freeze_id} by=NAME reason=WHY]
-    """
-
-    partitions: Partitions
-    freeze_id: str
-    only: str
-    name: str
-
-
-@sentence
 class NeverPublished(OfRun, errors.IllegalTransition):
     """run {run_id} has mode {manifest.mode} and is never published, so it needs no approval.
 
@@ -502,16 +401,6 @@ class NotStaged(OfRun, errors.IllegalTransition):
     """
 
     lacking: str
-
-
-@sentence
-class NotWhatWasStaged(OfRun, errors.Refused):
-    """the gates of run {run_id} measured files that are not the staged ones, for {partitions}.
-
-    Next: [run {run_id}]
-    """
-
-    partitions: str
 
 
 @sentence
@@ -571,17 +460,6 @@ class NeedsAnother(Because, Named, errors.NotApproved):
 
 
 @sentence
-class NeedsComment(OfRun, OfTable, errors.NotApproved):
-    """the approval of {whole} needs a comment on gates of {table}: {gates}.
-
-    Next: read the report, and write why it is right: [approve {whole} by=ANOTHER_PERSON note=WHY]
-    """
-
-    whole: str
-    gates: tuple[str, ...]
-
-
-@sentence
 class TableBusy(OfRun, OfPublication, OfTable, errors.IllegalTransition):
     """{table} is being changed by publication {publication_id} ({action} of run {run_id}), and a table has one open
     publication at a time.
@@ -637,17 +515,6 @@ class OtherVersions(OfRun, OfTable, errors.TargetChanged):
         if self.is_rollback:
             return "[history {table}]; roll back the later publication first"
         return "[run {run_id}], which compares it with what is published now"
-
-
-@sentence
-class StagedFilesRemoved(OfRun, OfTable, errors.MissingInput):
-    """the staged files of run {run_id} were removed by retention at {at}, for {days}.
-
-    Next: stage it again: [run {run_id}]
-    """
-
-    at: str
-    days: str
 
 
 @sentence

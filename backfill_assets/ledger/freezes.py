@@ -12,6 +12,7 @@ from datetime import date, datetime
 
 from sqlalchemy import insert, select, update
 
+from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.core.people import require_person
 from backfill_assets.ledger import errors
 from backfill_assets.ledger.events import Event, Writes
@@ -155,11 +156,27 @@ class FreezeWrites(FreezeReads, Writes):
         elif all(row.state in FINISHED for row in own):
             why = f"it is {own[-1].state}"
         if why:
-            raise errors.NotForThis(table=freeze.table, partitions=freeze.partitions, name=only, why=why)
+            raise IllegalTransition.coded(
+                "not_for_this",
+                "a freeze of {table} {partitions} cannot be for {name}: {why}.",
+                then="name a run or a set that is to be published meanwhile, or leave [for=True] out",
+                table=freeze.table,
+                partitions=freeze.partitions,
+                name=only,
+                why=why,
+            )
         for each in self.standing(at=self._log.now, table=freeze.table):
             if each.only not in (None, only) and each.keeps(freeze.partitions):
-                raise errors.FrozenForAnother(
-                    table=each.table, partitions=each.partitions, freeze_id=each.freeze_id, only=each.only, name=only
+                raise IllegalTransition.coded(
+                    "frozen_for_another",
+                    "{table} {partitions} is frozen by {freeze_id} for {only} alone: with a freeze "
+                    "for {name} neither could pass.",
+                    then="end that one first: [unfreeze {freeze_id} by=NAME reason=WHY]",
+                    table=each.table,
+                    partitions=each.partitions,
+                    freeze_id=each.freeze_id,
+                    only=each.only,
+                    name=only,
                 )
 
     def end(self, freeze_id: str, *, by: str, reason: str) -> Freeze:

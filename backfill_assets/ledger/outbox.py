@@ -13,10 +13,11 @@ from datetime import date, datetime
 
 from sqlalchemy import Connection, insert, select, update
 
+from backfill_assets.core.errors import UnknownName
 from backfill_assets.core.identity import plain
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger import queries
-from backfill_assets.ledger.errors import Ended, NoLongerAsked, NotAFollowUp, NotGivenUp, NotInLedger
+from backfill_assets.ledger.errors import Ended, NoLongerAsked, NotAFollowUp, NotInLedger
 from backfill_assets.ledger.events import Event, EventLog, Writes
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line
@@ -402,7 +403,12 @@ class StuckWrites(StuckReads, Writes):
         person = one_line("the name", by)
         found = tuple(work for work in self.work() if work.subject == subject)
         if not found:
-            raise NotGivenUp(subject=subject)
+            raise UnknownName.coded(
+                "not_given_up",
+                "no sensor has given up {subject!r}.",
+                then="[status]",
+                subject=subject,
+            )
         for work in found:
             self._append(work.sensor, CLEARED, {"subject": subject}, actor=person)
         OutboxSteps(self._log).ask_again(subject, actor=person)

@@ -14,11 +14,11 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Select, func, sel
 from sqlalchemy.sql import Executable
 
 from backfill_assets.capture.streams import Resolved
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, IllegalTransition
 from backfill_assets.core.identity import EMPTY_FILE_SET, LogEvidence, plain, sha256_text
 from backfill_assets.core.lease import Lease
 from backfill_assets.core.wording import visible
-from backfill_assets.ledger.errors import Damaged, Edited, NotInLedger, Unreadable
+from backfill_assets.ledger.errors import Damaged, Edited, NotInLedger
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.provenance import document_of, provenance_of
 from backfill_assets.ledger.records import (
@@ -368,7 +368,14 @@ def _read(parse: Callable[[str], Read], body: str, what: str, **ids: str) -> Rea
         return parse(body)
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
         why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-        raise Unreadable(what=what, why=visible(why)[:_MOST_CHARACTERS], of=ids) from error
+        raise IllegalTransition.coded(
+            "unreadable",
+            "{what} cannot be read: {why}.",
+            then="use the release that wrote it; or [audit]",
+            what=what,
+            why=visible(why)[:_MOST_CHARACTERS],
+            of=ids,
+        ) from error
 
 
 def set_record(row: AnyRow) -> SetRecord:

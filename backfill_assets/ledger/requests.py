@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from backfill_assets.core.errors import NotApproved
 from backfill_assets.core.identity import plain
 from backfill_assets.core.people import POLICY, same_name
 from backfill_assets.core.wording import WHY
@@ -240,7 +241,15 @@ class RequestWrites(RequestReads, Writes):
         demanded = self._candidates.demanded(found.run_id)
         if demanded and note.strip() in ("", WHY):
             whole, gates = found.manifest.member_of or found.run_id, gates_of(demanded)
-            raise errors.NeedsComment(run_id=found.run_id, whole=whole, table=found.manifest.table, gates=gates)
+            raise NotApproved.coded(
+                "needs_comment",
+                "the approval of {whole} needs a comment on gates of {table}: {gates}.",
+                then="read the report, and write why it is right: [approve {whole} by=ANOTHER_PERSON note=WHY]",
+                run_id=found.run_id,
+                whole=whole,
+                table=found.manifest.table,
+                gates=gates,
+            )
         told = {
             **({"place": place} if place else {}),
             **({COMMENT_ON: comment_digest(demanded)} if demanded else {}),

@@ -12,6 +12,7 @@ from functools import cache
 
 from sqlalchemy import Select, exists, func, insert, select
 
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import plain
 from backfill_assets.ledger import errors, queries
 from backfill_assets.ledger.events import Event, EventLog, Step, Writes
@@ -195,7 +196,13 @@ class SetWrites(SetReads, Writes):
             raise errors.AlreadyRecorded(kind="set", name=set_id)
         for member in manifest.members:
             if self._runs.get(member.run_id).manifest_digest != member.manifest_digest:
-                raise errors.OtherManifest(set_id=set_id, run_id=member.run_id)
+                raise Refused.coded(
+                    "other_manifest",
+                    "set {set_id} names another manifest of run {run_id} than the ledger holds.",
+                    then="plan the set again",
+                    set_id=set_id,
+                    run_id=member.run_id,
+                )
         document = {"run_id": set_id, "digest": manifest.digest, "body": manifest.text}
         self._log.write(insert(manifests).values(document), of=[set_id])
         self._log.write(

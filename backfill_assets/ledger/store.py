@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import DBAPIError
 
 from backfill_assets.core.clock import Clock, LedgerClock
-from backfill_assets.core.errors import DiskFull, Retryable
+from backfill_assets.core.errors import DiskFull, Refused, Retryable
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.progress import waiting
 from backfill_assets.ledger.connection import (
@@ -30,7 +30,7 @@ from backfill_assets.ledger.connection import (
     transaction,
     who_writes,
 )
-from backfill_assets.ledger.errors import DanglingReferences, NewerLedger, ReadOnly, Unavailable, Unusable
+from backfill_assets.ledger.errors import ReadOnly, Unavailable, Unusable
 from backfill_assets.ledger.leases import renew
 from backfill_assets.ledger.schema import HEAD_REVISION
 from backfill_assets.ledger.states import OPEN_STATES
@@ -81,7 +81,12 @@ def _require_references(connection: Connection) -> None:
     if connection.dialect.name == "sqlite":
         dangling = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
         if dangling:
-            raise DanglingReferences(table=dangling[0][0])
+            raise Refused.coded(
+                "dangling_references",
+                "rows of the ledger's table {table} refer to rows that are not there; it was left as it was.",
+                then="restore the ledger from its backup",
+                table=dangling[0][0],
+            )
 
 
 def _migrate(connection: Connection) -> None:
@@ -95,7 +100,13 @@ def _migrate(connection: Connection) -> None:
     try:
         command.upgrade(config, "head")
     except CommandError as error:
-        raise NewerLedger(revision=present_revision(connection), known=HEAD_REVISION) from error
+        raise Refused.coded(
+            "newer_ledger",
+            "the ledger is at revision {revision}, which this version does not know; it knows revisions up to {known}.",
+            then="upgrade backfill-assets to the version that wrote this ledger",
+            revision=present_revision(connection),
+            known=HEAD_REVISION,
+        ) from error
 
 
 MOST_BEHIND = timedelta(days=1)

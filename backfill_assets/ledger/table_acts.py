@@ -14,9 +14,10 @@ from typing import Any
 from sqlalchemy import Select, and_, delete, func, insert, select
 
 from backfill_assets.core.columns import ColumnChange
+from backfill_assets.core.errors import IllegalTransition, TargetChanged
 from backfill_assets.core.identity import plain
 from backfill_assets.ledger.approvals import ApprovalSteps, row_without_approval, with_approval
-from backfill_assets.ledger.errors import ActNotApproved, AlreadyShown, NotTheLast, OtherTableShown, Retired
+from backfill_assets.ledger.errors import ActNotApproved, AlreadyShown, NotTheLast
 from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.queries import Queries, batches, read_as, row_of
 from backfill_assets.ledger.recorded_text import one_line, required_text
@@ -317,7 +318,13 @@ class TableActReads(Queries):
             IllegalTransition: It was given up.
         """
         if (by := self.retired().get(table)) is not None:
-            raise Retired(table=table, act_id=by.act_id)
+            raise IllegalTransition.coded(
+                "retired",
+                "{table} was given up for good by {act_id}.",
+                then="[shadow status {table}]",
+                table=table,
+                act_id=by.act_id,
+            )
 
     def stopped(self) -> frozenset[str]:
         """The tables that are not kept up to date any more.
@@ -434,7 +441,16 @@ class TableActWrites(TableActReads, Writes):
         if found.state is ActState.ASKED:
             shown = self.shown(found.name)
             if found.act is TableAct.CUT_OVER and shown != found.from_table:
-                raise OtherTableShown(act_id=act_id, name=found.name, expected=found.from_table, found=shown)
+                raise TargetChanged.coded(
+                    "other_table_shown",
+                    "{act_id} was asked for while readers of {name} were shown {expected}, and they "
+                    "are shown {found} now.",
+                    then="[shadow status {name}]",
+                    act_id=act_id,
+                    name=found.name,
+                    expected=found.from_table,
+                    found=shown,
+                )
             if found.act is TableAct.RETIRE and shown == found.table:
                 raise AlreadyShown(name=found.name, table=found.table, act=found.act)
         also = {"done_at": self._log.now, "done_sequence": self._log.next_sequence}

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from sqlalchemy import insert, or_, select
 
-from backfill_assets.core.errors import Refused
+from backfill_assets.core.errors import MissingInput, Refused
 from backfill_assets.core.identity import EMPTY_FILE_SET, LogEvidence, plain
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.people import POLICY
@@ -212,7 +212,15 @@ class PublicationWrites(PublicationChecks, Writes):
         days = first_few(sorted(row.partition_date for row in removed))
         at = max(row.removed_at for row in removed).isoformat(timespec="seconds")
         if intent.action is Action.PUBLISH:
-            raise errors.StagedFilesRemoved(run_id=intent.run_id, table=intent.table, at=at, days=days)
+            raise MissingInput.coded(
+                "staged_files_removed",
+                "the staged files of run {run_id} were removed by retention at {at}, for {days}.",
+                then="stage it again: [run {run_id}]",
+                run_id=intent.run_id,
+                table=intent.table,
+                at=at,
+                days=days,
+            )
         manifest = self._runs.get(intent.run_id).manifest
         # A publication that replaces lost files marks them when it is acknowledged.
         is_lost = any(row.removed_at == self.header(intent.undoes or "").finished_at for row in removed)

@@ -221,28 +221,6 @@ class NothingExpires(OfTable, Refused):
 
 
 @sentence
-class CostUnknown(OfTable, Refused):
-    """no run of {table} whose processor time was measured has ended its gates, so whether it costs at most {most} is
-    not known.
-
-    Next: leave [max-cost=True] out for its first run
-    """
-
-    most: str
-
-
-@sentence
-class TooCostly(Refused):
-    """it is expected to cost {cost}, from the latest runs, and {most} at most is allowed.
-
-    Next: plan fewer days, or allow more with [max-cost=True]
-    """
-
-    cost: str
-    most: str
-
-
-@sentence
 class UnclearReferences(Because, Refused):
     """{why}.
 

@@ -11,8 +11,8 @@ from itertools import combinations
 from statistics import median
 from typing import TYPE_CHECKING
 
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.tariff import Cost, Tariff
-from backfill_assets.planning.errors import CostUnknown, TooCostly
 
 if TYPE_CHECKING:
     from backfill_assets.planning.state import Claim
@@ -171,12 +171,25 @@ def require_affordable(
     if most is None or affordable is None:
         return [None] * len(expected)
     if unknown := sorted(table for table, each in expected if each.core_seconds is None):
-        raise CostUnknown(table=unknown[0], most=tariff.text(most))
+        raise Refused.coded(
+            "cost_unknown",
+            "no run of {table} whose processor time was measured has ended its gates, so "
+            "whether it costs at most {most} is not known.",
+            then="leave [max-cost=True] out for its first run",
+            table=unknown[0],
+            most=tariff.text(most),
+        )
     known = [each.core_seconds or 0.0 for _, each in expected]
     total = sum(known)
     cost = tariff.cost(total)
     if cost > most:
-        raise TooCostly(cost=tariff.text(cost, unlike=most), most=tariff.text(most, unlike=cost))
+        raise Refused.coded(
+            "too_costly",
+            "it is expected to cost {cost}, from the latest runs, and {most} at most is allowed.",
+            then="plan fewer days, or allow more with [max-cost=True]",
+            cost=tariff.text(cost, unlike=most),
+            most=tariff.text(most, unlike=cost),
+        )
     # Not in proportion: what is expected to write nothing would have to stop for the first row.
     more = (affordable - total) / len(known)
     return [tariff.spent(each + more) for each in known]

@@ -421,16 +421,6 @@ class MayNotSet(NotAmongApprovers):
 
 
 @sentence
-class NothingToSet(OfTable, errors.Refused):
-    """{table} holds exactly what the ledger has recorded; nothing has to be set."""
-
-
-@sentence
-class NotLikeBefore(OfTable, errors.Retryable):
-    """{table} was changed by others while it was set to what the ledger holds."""
-
-
-@sentence
 class MayNotLeave(NotAmongApprovers):
     """the difference of {kind} {name} may only be accepted by a member {whom}, which owns {table}, and {person} is
     not a member: {file} (version {version})."""
@@ -574,14 +564,6 @@ class BeingPublished(OfRun, errors.IllegalTransition):
 
 
 @sentence
-class NoVersions(OfTable, errors.UnknownName):
-    """{table} is not a version of a table, and has no versions.
-
-    Next: declare a version of this table first, or name a table that has one
-    """
-
-
-@sentence
 class SeveralVersions(errors.UnknownName):
     """{name} has several versions: {versions}.
 
@@ -642,16 +624,6 @@ class NotCleanLongEnough(OfTable, errors.GateFailed):
     shown: str
     found: int
     wanted: int
-
-
-@sentence
-class OfOtherTable(OfRun, OfTable, errors.UnknownName):
-    """run {run_id} is of {other}, which is not a version of {table}.
-
-    Next: [resolve {other} as_of={run_id}]
-    """
-
-    other: str
 
 
 @sentence

@@ -14,6 +14,7 @@ from datetime import date
 from backfill_assets.candidates.compare_versions import expected_differences, outdated
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import UnknownName
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.records import TableAct
@@ -33,7 +34,6 @@ from backfill_assets.publication.errors import (
     NotAmongApprovers,
     NotCleanLongEnough,
     NotCompared,
-    NoVersions,
     SeveralVersions,
     VersionIsStale,
     VersionLacks,
@@ -66,7 +66,12 @@ def name_of(ws: Workspace, table: str) -> str:
     declared = ws.domain.derived_table(table)
     name = declared.version_of or declared.name
     if len(ws.domain.family(name)) == 1:
-        raise NoVersions(table=declared.name)
+        raise UnknownName.coded(
+            "no_versions",
+            "{table} is not a version of a table, and has no versions.",
+            then="declare a version of this table first, or name a table that has one",
+            table=declared.name,
+        )
     return name
 
 

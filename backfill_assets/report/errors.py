@@ -12,7 +12,7 @@ from datetime import datetime
 from difflib import get_close_matches
 
 from backfill_assets.core.about import Because, OfRun, OfTable
-from backfill_assets.core.errors import Interrupted, InvalidRange, MissingInput, Refused, UnknownName, sentence
+from backfill_assets.core.errors import Interrupted, InvalidRange, MissingInput, Refused, sentence
 from backfill_assets.core.next_steps import NextStep
 from backfill_assets.core.wording import word_of_a_shell
 from backfill_assets.ledger.states import RunState
@@ -155,13 +155,6 @@ class CannotUse(Because, Refused):
 
 
 @sentence
-class FileThere(Refused):
-    """the file {file} exists, and only --replace replaces it."""
-
-    file: str
-
-
-@sentence
 class NothingThen(OfTable, MissingInput):
     """readers see no {what} of {table} {partition}{when}{why}."""
 
@@ -229,16 +222,6 @@ class NoRunYet(OfTable, MissingInput):
     def assets(self) -> str:
         before = ["candidate"] if self.state is RunState.STAGED else ["candidate", "validation"]
         return " and ".join(f"{each}/{self.short}" for each in before)
-
-
-@sentence
-class Undeclared(OfTable, UnknownName):
-    """the domain {domain} no longer declares the table {table}, which has been published.
-
-    Next: declare it again, or set BACKFILL_DOMAIN to the module that does
-    """
-
-    domain: str
 
 
 @sentence

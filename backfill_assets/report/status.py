@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from backfill_assets.core.errors import Problem, Problems
+from backfill_assets.core.errors import Problem, Problems, UnknownName
 from backfill_assets.core.spark import found_server
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.lake.errors import NoTable
@@ -18,7 +18,6 @@ from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.stuck import still_stuck
 from backfill_assets.report.captured_so_far import CapturedSource, captured_sources
-from backfill_assets.report.errors import Undeclared
 from backfill_assets.report.follow import WaitingPublication, waiting_publication
 from backfill_assets.report.frozen import FreezeDocument, freezes
 from backfill_assets.report.gates_since import FailsGate, NotMeasured, fails_gates, not_measured
@@ -184,7 +183,13 @@ def _sets(ws: Workspace, tx: ReadTransaction, problems: Problems) -> tuple[SetDo
 def _require_in_order(ws: Workspace, name: str) -> None:
     """Refuses a table that has been published, and that is not declared any more or cannot be opened."""
     if name not in ws.domain.tables:
-        raise Undeclared(domain=ws.domain.name, table=name)
+        raise UnknownName.coded(
+            "undeclared",
+            "the domain {domain} no longer declares the table {table}, which has been published.",
+            then="declare it again, or set BACKFILL_DOMAIN to the module that does",
+            domain=ws.domain.name,
+            table=name,
+        )
     if not ws.lake.exists(name):
         raise NoTable(table=name, place=str(ws.lake.place(name)))
     ws.lake.open(name)

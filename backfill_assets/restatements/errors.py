@@ -37,14 +37,6 @@ class MemberSuperseded(OfRun, OfSet, OfTable, errors.IllegalTransition):
 
 
 @sentence
-class OnlyUndoneWithSet(OfRun, OfSet, errors.IllegalTransition):
-    """run {run_id} belongs to set {set_id}, and is only undone with it.
-
-    Next: [rollback {set_id} with_dependents=True by=NAME reason=WHY]
-    """
-
-
-@sentence
 class SetWouldBeOrphaned(OfSet, errors.LeavesOrphans):
     """rolling back {of} would leave published partitions of set {set_id} without their input: {of_tables}.
 
@@ -135,16 +127,6 @@ class OpenKeepsChanging(errors.Retryable):
 
     Next: try again when the other processes are done
     """
-
-
-@sentence
-class OnlyCodeChanged(errors.Refused):
-    """only the code changed, under the same version: {stale}.
-
-    Next: give the transform a new version; or, to prove that the rows are the same, add [changed_code=True]
-    """
-
-    stale: tuple[TablePartitions, ...]
 
 
 @sentence

@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import date
 
+from backfill_assets.core.errors import Refused
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import (
     Rebuild,
@@ -26,7 +27,7 @@ from backfill_assets.planning.impact import (
 from backfill_assets.planning.partitions import Days, Partitions, TablePartitions, days_of
 from backfill_assets.planning.reasons import Cause, only_of_code
 from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut, asked_of
-from backfill_assets.restatements.errors import NotLoaded, OnlyCodeChanged, OnlyPart
+from backfill_assets.restatements.errors import NotLoaded, OnlyPart
 from backfill_assets.staleness.decide import Staleness, StaleRange
 
 Accepted = Mapping[str, AbstractSet[date]]
@@ -88,7 +89,12 @@ def stale_ones(graph: Graph, request: SetRequest, stale: Iterable[Staleness]) ->
         if waiting:
             if_complete[found.table] = waiting
     if only_code and not any(rebuild.values()) and not if_complete and not request.because:
-        raise OnlyCodeChanged(stale=tuple(only_code))
+        raise Refused.coded(
+            "only_code_changed",
+            "only the code changed, under the same version: {stale}.",
+            then="give the transform a new version; or, to prove that the rows are the same, add [changed_code=True]",
+            stale=tuple(only_code),
+        )
     return StaleOnes(rebuild=rebuild, if_complete=if_complete, left_out=tuple(left_out))
 
 

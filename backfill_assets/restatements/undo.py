@@ -15,6 +15,7 @@ from functools import partial
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import (
     BackfillError,
+    IllegalTransition,
     Refused,
     Retryable,
 )
@@ -267,7 +268,13 @@ def _intents(ws: Workspace, tx: ReadTransaction, order: RollbackOrder) -> Sequen
         return rollback_intents(ws, tx, tx.sets.get(order.of), by=order.by, reason=order.reason)
     run = tx.runs.get(order.of)
     if run.manifest.member_of is not None:
-        raise errors.OnlyUndoneWithSet(run_id=order.of, set_id=run.manifest.member_of)
+        raise IllegalTransition.coded(
+            "only_undone_with_set",
+            "run {run_id} belongs to set {set_id}, and is only undone with it.",
+            then="[rollback {set_id} with_dependents=True by=NAME reason=WHY]",
+            run_id=order.of,
+            set_id=run.manifest.member_of,
+        )
     return (rollback_intent(ws, tx, run, by=order.by, reason=order.reason),)
 
 

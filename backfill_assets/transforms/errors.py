@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from backfill_assets.core.about import OfTable
-from backfill_assets.core.errors import ContractBroken, InvalidReference, MissingInput, Refused, UnknownName, sentence
+from backfill_assets.core.errors import ContractBroken, InvalidReference, MissingInput, Refused, sentence
 
 _MOST = 4
 """How many further places a message names."""
@@ -36,37 +36,11 @@ class ReferenceBroken(InvalidReference):
 
 
 @sentence
-class ReferenceNotArchived(MissingInput):
-    """{reference} {version} (sha256 {sha256}) is what the rows are computed with, and the archive {place} does not hold
-    it as it was.
-
-    Next: restore the file in the archive, or plan with the present references
-    """
-
-    reference: str
-    version: str
-    sha256: str
-    place: str
-
-
-@sentence
 class CodeNotArchived(MissingInput):
     """the list {place} is not that of the code with digest {digest}, which would not lead to its lines."""
 
     digest: str
     place: str
-
-
-@sentence
-class NoSuchVersion(UnknownName):
-    """no version {wanted!r} of {reference} was ever used here; known are {known}.
-
-    Next: name one of these, or the path of a YAML file that has it
-    """
-
-    reference: str
-    wanted: str
-    known: Sequence[str]
 
 
 @sentence

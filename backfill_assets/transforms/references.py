@@ -14,7 +14,7 @@ from io import SEEK_END
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.core.errors import InvalidReference
+from backfill_assets.core.errors import InvalidReference, MissingInput, UnknownName
 from backfill_assets.core.local_files import NotRegular
 from backfill_assets.domain import DerivedTable, Domain, Failing, Reference, ReferenceValue, Table
 from backfill_assets.domain.gates_by_reference import KnownRows
@@ -103,8 +103,15 @@ def load_pinned(domain: Domain, pinned: Iterable[PinnedReference], files: Files)
         path = archived_path(pin.name, pin.sha256)
         content = _content(files, path)
         if hashlib.sha256(content).hexdigest() != pin.sha256 or pin.name not in parsers:
-            raise errors.ReferenceNotArchived(
-                reference=pin.name, version=pin.version, sha256=pin.sha256[:12], place=str(files.place)
+            raise MissingInput.coded(
+                "reference_not_archived",
+                "{reference} {version} (sha256 {sha256}) is what the rows are computed with, and "
+                "the archive {place} does not hold it as it was.",
+                then="restore the file in the archive, or plan with the present references",
+                reference=pin.name,
+                version=pin.version,
+                sha256=pin.sha256[:12],
+                place=str(files.place),
             )
         loaded[pin.name] = _parsed(parsers[pin.name], content, place=str(files.place / path))
     return loaded
@@ -175,7 +182,14 @@ def find_version(
     ]
     if not found:
         versions = sorted({each.value.version for each in known.values()})
-        raise errors.NoSuchVersion(reference=reference.name, wanted=wanted, known=versions)
+        raise UnknownName.coded(
+            "no_such_version",
+            "no version {wanted!r} of {reference} was ever used here; known are {known}.",
+            then="name one of these, or the path of a YAML file that has it",
+            reference=reference.name,
+            wanted=wanted,
+            known=versions,
+        )
     if len(found) > 1:
         digests = sorted(each.sha256[:12] for each in found)
         raise errors.SeveralDocuments(reference=reference.name, wanted=wanted, sha256=digests)

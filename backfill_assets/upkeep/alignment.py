@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from backfill_assets.candidates.evaluate import validation_rows
 from backfill_assets.core.columns import LINEAGE, RUN_ID
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, Refused, Retryable
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, LogEvidence, digest_of_paths, fields_of
 from backfill_assets.core.people import require_person
@@ -38,7 +38,6 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import lineage, lineage_digest, row_of_run
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.publication.authority import grounds_to_set, reads_approvers
-from backfill_assets.publication.errors import NothingToSet, NotLikeBefore
 from backfill_assets.transforms.schemas import former_columns, stored_schema
 from backfill_assets.upkeep.audit_checks import (
     LANDED,
@@ -247,7 +246,11 @@ def set_to_ledger(ws: Workspace, table: str, *, by: str, reason: str) -> WasSet:
     for _ in range(MOST_ATTEMPTS):
         if (done := _set_once(ws, table, by=by, reason=reason)) is not None:
             return done
-    raise NotLikeBefore(table=table)
+    raise Retryable.coded(
+        "not_like_before",
+        "{table} was changed by others while it was set to what the ledger holds.",
+        table=table,
+    )
 
 
 def _set_once(ws: Workspace, table: str, *, by: str, reason: str) -> WasSet | None:
@@ -264,7 +267,11 @@ def _set_once(ws: Workspace, table: str, *, by: str, reason: str) -> WasSet | No
         found = out_of_step(ws, tx, table)
         unreadable = _unreadable(ws, tx, table)
         if found is None and not unreadable:
-            raise NothingToSet(table=table)
+            raise Refused.coded(
+                "nothing_to_set",
+                "{table} holds exactly what the ledger has recorded; nothing has to be set.",
+                table=table,
+            )
         accepted = tx.versions.accepted(table)
     with ws.lake.reading(table):
         live = live_files(handle, column)

@@ -19,7 +19,7 @@ from datetime import datetime
 from pathlib import Path
 
 from backfill_assets.core.columns import LINEAGE
-from backfill_assets.core.errors import BackfillError, Problem, Problems
+from backfill_assets.core.errors import BackfillError, Problem, Problems, Refused
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.local_files import open_regular
 from backfill_assets.core.progress import Listener, Progress, no_listener
@@ -55,7 +55,6 @@ from backfill_assets.upkeep.audit_checks import (
     validation_problems,
 )
 from backfill_assets.upkeep.damage import Amiss, Damage, Lost
-from backfill_assets.upkeep.errors import NotAHead
 from backfill_assets.workspace import Workspace
 
 HEAD = re.compile(r"[0-9]{1,18}:[0-9a-f]{64}")
@@ -118,7 +117,12 @@ def audit(
         Refused: What was given as a head is not one.
     """
     if head is not None and not HEAD.fullmatch(head):
-        raise NotAHead(head=head)
+        raise Refused.coded(
+            "not_a_head",
+            "{head!r} is not the head of an event chain.",
+            then="give it as an earlier audit printed it, SEQUENCE:HASH, with all 64 characters of the hash",
+            head=head,
+        )
     looked, broken = _Looked(), Problems()
     # Before the transaction: on a full disk SQLite gives no second connection beside it.
     definitions = ws.ledger.changed_definitions()

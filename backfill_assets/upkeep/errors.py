@@ -8,38 +8,6 @@ from enum import Enum, auto
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import ContractBroken, IllegalTransition, MissingInput, Refused, sentence
 from backfill_assets.core.wording import word_of_a_shell
-from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import Partitions
-
-
-@sentence
-class NotAHead(Refused):
-    """{head!r} is not the head of an event chain.
-
-    Next: give it as an earlier audit printed it, SEQUENCE:HASH, with all 64 characters of the hash
-    """
-
-    head: str
-
-
-@sentence
-class EmptySample(Refused):
-    """a sample has at least one partition, not {sample}.
-
-    Next: leave [sample=True] out for all
-    """
-
-    sample: int
-
-
-@sentence
-class NothingToReproduce(OfRun, IllegalTransition):
-    """run {run_id} is not published, so there is nothing to reproduce: it is {state}.
-
-    Next: [report {run_id}]
-    """
-
-    state: RunState
 
 
 @sentence
@@ -48,16 +16,6 @@ class ComputedNothing(OfRun, OfTable, IllegalTransition):
 
     Next: [report {run_id}]
     """
-
-
-@sentence
-class NothingToCompare(OfRun, OfTable, MissingInput):
-    """the published files of {table} {partitions} are gone, and their checksums have the form of another release.
-
-    Next: [report {run_id}]
-    """
-
-    partitions: Partitions
 
 
 @sentence

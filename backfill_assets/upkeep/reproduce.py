@@ -28,7 +28,7 @@ from backfill_assets.candidates.compute import derived_rows, require_same_code, 
 from backfill_assets.candidates.inputs import PinnedFiles, pinned_files
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.capture.landed_files import landing_place
-from backfill_assets.core.errors import BackfillError, MissingInput
+from backfill_assets.core.errors import BackfillError, IllegalTransition, MissingInput, Refused
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, attempt_of
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.session_settings import Versions, session_digest, staged_versions
@@ -62,9 +62,6 @@ from backfill_assets.transforms.code import archived, text_of_module
 from backfill_assets.transforms.schemas import business_schema, contract_version
 from backfill_assets.upkeep.errors import (
     ComputedNothing,
-    EmptySample,
-    NothingToCompare,
-    NothingToReproduce,
     ReadAnew,
     ReproducedOtherwise,
     SparkStopped,
@@ -340,7 +337,15 @@ def _compare(work: Rebuilding, partitions: Sequence[date], staged: Mapping[date,
     kept = [p for p in suspects if not missing_files(work.ws.lake, table.name, [candidates[p].files])]
     if lost := [p for p in suspects if p not in kept and _may_be_equal(candidates[p], _of(rebuilt, p))]:
         grain = work.manifest.grain
-        raise NothingToCompare(run_id=work.manifest.run_id, table=table.name, partitions=Partitions.of(grain, lost))
+        raise MissingInput.coded(
+            "nothing_to_compare",
+            "the published files of {table} {partitions} are gone, and their checksums have "
+            "the form of another release.",
+            then="[report {run_id}]",
+            run_id=work.manifest.run_id,
+            table=table.name,
+            partitions=Partitions.of(grain, lost),
+        )
     keys: Mapping[date, ByKey] = {}
     sample: tuple[SampledRow, ...] = ()
     if kept:
@@ -446,7 +451,12 @@ def reproduce_run(
             files are, and their checksums have the form of another release.
     """
     if sample is not None and sample < 1:
-        raise EmptySample(sample=sample)
+        raise Refused.coded(
+            "empty_sample",
+            "a sample has at least one partition, not {sample}.",
+            then="leave [sample=True] out for all",
+            sample=sample,
+        )
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
     chosen = run.manifest.partitions if sample is None else spread(run.manifest.partitions, sample)
@@ -554,7 +564,13 @@ def _partitions_read(tx: ReadTransaction, run: RunRecord) -> Iterator[tuple[str,
 def _pinned(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Rebuilding:
     """A run that was published, with what was recorded of it and what it read."""
     if run.state not in EVER_PUBLISHED:
-        raise NothingToReproduce(run_id=run.run_id, state=run.state)
+        raise IllegalTransition.coded(
+            "nothing_to_reproduce",
+            "run {run_id} is not published, so there is nothing to reproduce: it is {state}.",
+            then="[report {run_id}]",
+            run_id=run.run_id,
+            state=run.state,
+        )
     if not run.manifest.computed:
         raise ComputedNothing(run_id=run.run_id, table=run.manifest.table)
     try:

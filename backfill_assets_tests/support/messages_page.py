@@ -6,6 +6,7 @@ of few values can have, and the different next steps are listed. Texts stand for
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import functools
 import importlib
@@ -18,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from pathlib import Path
+from string import Formatter
 from typing import Any
 
 import backfill_assets
@@ -85,6 +87,42 @@ def errors() -> tuple[type[BackfillError], ...]:
     return tuple(sorted(said, key=lambda kind: (order.index(_room(kind)), kind.__name__)))
 
 
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Coded:
+    """An error without a class of its own, as the place where it is raised has it (`BackfillError.coded`)."""
+
+    room: str
+    kind: type[BackfillError]
+    code: str
+    said: str
+    then: str
+
+    def sample(self) -> BackfillError:
+        """The error, with the names of its fields in capitals as their values."""
+        names = [name for text in (self.said, self.then) for _, name, _, _ in Formatter().parse(text) if name]
+        return self.kind.coded(self.code, self.said, then=self.then, **{name: name.upper() for name in names})
+
+
+@functools.cache
+def coded() -> tuple[Coded, ...]:
+    """The errors without a class of their own, by code."""
+    kinds = {kind.__name__: kind for kind in _below(BackfillError) if kind.__module__ == BackfillError.__module__}
+    package = Path(backfill_assets.__file__).parent
+    found: list[Coded] = []
+    for path in sorted(package.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if ".coded(" in text else ():
+            match node:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=kind), attr="coded"), args=args, keywords=keywords):
+                    given = [*args, *(each.value for each in keywords if each.arg == "then")]
+                    code, said, then = (*(ast.literal_eval(each) for each in given), "")[:3]
+                    room, *within = path.relative_to(package).parts
+                    found.append(
+                        Coded(room=room if within else "core", kind=kinds[kind], code=code, said=said, then=then)
+                    )
+    return tuple(sorted(found, key=lambda each: each.code))
+
+
 def _below(kind: type[BackfillError]) -> Iterator[type[BackfillError]]:
     for each in kind.__subclasses__():
         yield each
@@ -101,7 +139,10 @@ def _room(kind: type) -> str:
 
 def sentence_of(kind: type[BackfillError]) -> str:
     """The sentence of a class, with its fields in italics."""
-    text = " ".join((kind.__doc__ or "").partition("Next: ")[0].split())
+    return _in_italics(" ".join((kind.__doc__ or "").partition("Next: ")[0].split()))
+
+
+def _in_italics(text: str) -> str:
     return re.sub(r"\{(\w+)[^}]*\}", lambda found: f"*{found[1].replace('_', ' ').strip()}*", text)
 
 
@@ -161,10 +202,18 @@ def _is_needed(each: dataclasses.Field[Any]) -> bool:
 def page() -> str:
     """The whole page."""
     parts = [_HEAD]
-    for room, kinds in itertools.groupby(errors(), _room):
-        parts.append(f"## {ROOMS[room]}\n")
-        parts += [_entry(kind) for kind in kinds]
+    for room, title in ROOMS.items():
+        entries = {title_of(kind): _entry(kind) for kind in errors() if _room(kind) == room}
+        entries |= {each.code: _entry_of(each) for each in coded() if each.room == room}
+        parts += [
+            f"## {title}\n",
+            *(entries[name] for name in sorted(entries, key=lambda name: name.replace("_", "").lower())),
+        ]
     return "\n".join(parts).rstrip("\n") + "\n"
+
+
+def _alike(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 def title_of(kind: type[BackfillError]) -> str:
@@ -177,6 +226,12 @@ def _entry(kind: type[BackfillError]) -> str:
     steps = next_steps_of(kind)
     written = "".join(f"- {_in_markdown(step)}\n" for step in steps) or "- What to do follows from what it names.\n"
     return f"### {title_of(kind)}\n\n{sentence_of(kind)}\n\n{written}"
+
+
+def _entry_of(each: Coded) -> str:
+    following = each.sample().next_step
+    written = _in_markdown(words_of(following)) if following else "What to do follows from what it names."
+    return f"### {each.code}\n\n{_in_italics(each.said)}\n\n- {written}\n"
 
 
 def _in_markdown(text: str) -> str:

@@ -16,7 +16,7 @@ from backfill_assets.landing.errors import NothingLanded, NotReadAnew, StoppedAm
 from backfill_assets.planning.errors import IncompleteWindows, OutsideDays
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets_tests.support.advice import advised
-from backfill_assets_tests.support.messages_page import errors, title_of
+from backfill_assets_tests.support.messages_page import coded, errors, title_of
 from backfill_assets_tests.support.recorded import left_over
 from backfill_assets_tests.support.samples import CAUSE, DAY, every
 
@@ -79,7 +79,7 @@ def category_of(kind: type[BackfillError]) -> str:
     return next(each.__name__ for each in kind.__mro__ if each.__module__ == BackfillError.__module__)
 
 
-CATEGORIES = tuple(by_category())
+CATEGORIES = tuple(sorted({*by_category(), *(each.kind.__name__ for each in coded())}))
 
 
 def file_of(category: str) -> str:
@@ -88,7 +88,10 @@ def file_of(category: str) -> str:
 
 @pytest.mark.parametrize("category", CATEGORIES)
 def test_errors_say_and_advise_what_is_recorded(category: str, recorded: SnapshotAssertion) -> None:
-    said = "".join(f"## {heading(kind)}\n\n{entries(samples(kind))}\n" for kind in by_category()[category])
+    of_classes = [f"## {heading(kind)}\n\n{entries(samples(kind))}\n" for kind in by_category().get(category, ())]
+    without = [each for each in coded() if each.kind.__name__ == category]
+    of_codes = [f"## {each.code}\n\n{entries([each.sample()])}\n" for each in without]
+    said = "".join([*of_classes, *of_codes])
     assert said == recorded(name=file_of(category))
 
 
