@@ -60,8 +60,7 @@ def stale(ws: Workspace, table: str | None, days: Days | None) -> StaleDocument:
     """The stale partitions, with reasons."""
     from backfill_assets.report.gates_since import not_measured
     from backfill_assets.report.not_known import not_known_of
-    from backfill_assets.report.read_before import read_before
-    from backfill_assets.report.stale import stale_document
+    from backfill_assets.report.stale import read_before, stale_document
     from backfill_assets.staleness.find import stale_tables
 
     name = None if table is None else ws.domain.table(table).name
@@ -275,7 +274,7 @@ def code_difference(ws: Workspace, before: str, after: str) -> CodeDifference:
 
 def word_without_value(ws: Workspace, table: str, days: DayRange, word: str) -> WordWithoutValue:
     """The refusal of a word of a key that is no `COLUMN=VALUE`, with an example."""
-    from backfill_assets.report.row_history import word_without_value as refusal
+    from backfill_assets.report.history import word_without_value as refusal
 
     return refusal(ws, table, _of_one_partition(ws, table, days), word)
 

@@ -18,8 +18,8 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import is_full_disk
 from backfill_assets.domain.declarations import SHORT_NAME
 from backfill_assets.report.errors import CannotUse
-from backfill_assets.report.file_project import FileProject
-from backfill_assets.report.new_project import Example, NewProject
+from backfill_assets.report.server import Example, NewProject
+from backfill_assets.report.sniffed import FileProject
 
 _COMMON, _OF_A_FILE = "common", "file"
 NAME_IN_TEMPLATES = "my_project"

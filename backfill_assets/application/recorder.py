@@ -20,7 +20,7 @@ from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
     from backfill_assets.application.parts import Part
-    from backfill_assets.report.vacuumed import Pruned
+    from backfill_assets.report.upkeep import Pruned
 
 
 class Recorder(Protocol):
@@ -74,7 +74,7 @@ class Unrecorded:
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:  # noqa: ARG002 - as the protocol has it
         # With the rooms of upkeep, which other commands do not need.
-        from backfill_assets.report.vacuumed import Pruned
+        from backfill_assets.report.upkeep import Pruned
 
         return Pruned(days=0, note="there is no history besides the ledger")
 

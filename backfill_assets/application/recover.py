@@ -24,7 +24,7 @@ from backfill_assets.publication.errors import NotEnded
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome, end_publication
 from backfill_assets.report.errors import NotGiven
-from backfill_assets.report.recovered import RecoveredWork, RecoveryReport
+from backfill_assets.report.follow import RecoveredWork, RecoveryReport
 from backfill_assets.report.words.recovery import (
     FETCH_LANDED,
     LAND_AGAIN,

@@ -30,11 +30,11 @@ from backfill_assets.publication.authority import approve, approvers_read, groun
 from backfill_assets.publication.obstacles import Publishing, not_stopped, obstacles, outdated, require_none
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.report.errors import NotDoneWith
+from backfill_assets.report.follow import ErasedSamples
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_documents
-from backfill_assets.report.recovered import ErasedSamples
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.runs import RunSummary, SetDocument, interrupted, run_document, set_document
-from backfill_assets.report.table_acts import ActDocument, act_document
+from backfill_assets.report.versions import ActDocument, act_document
 from backfill_assets.restatements.errors import ReproducedOneByOne
 from backfill_assets.restatements.publish import publish_set
 from backfill_assets.restatements.undo import complete_rollback, rollback_set, rollback_with_dependents

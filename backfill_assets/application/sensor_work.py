@@ -19,8 +19,7 @@ from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.obstacles import AWAITED, Publishing, PublishingSet, is_met, phase_not_held
 from backfill_assets.publication.stuck import still_stuck
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.stuck import ClearedDocument, stuck_document
-from backfill_assets.report.words.waiting import stuck_words
+from backfill_assets.report.follow import ClearedDocument, stuck_document, stuck_words
 from backfill_assets.workspace import Workspace
 
 

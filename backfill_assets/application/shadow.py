@@ -15,8 +15,7 @@ from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.publication import table_acts
 from backfill_assets.publication.errors import NothingReadersSee
 from backfill_assets.publication.table_acts import Pair, beside, name_of, pair_of
-from backfill_assets.report.table_acts import ActDocument, described_act
-from backfill_assets.report.versions import ResolvedTable, ShadowStatus, shadow_status
+from backfill_assets.report.versions import ActDocument, ResolvedTable, ShadowStatus, described_act, shadow_status
 from backfill_assets.workspace import Workspace
 
 _DAY_OR_TIME = re.compile(r"\d{4}(-\d{2}){0,2}([T ].*)?")

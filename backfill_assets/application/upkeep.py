@@ -10,7 +10,7 @@ from backfill_assets.core.progress import Progress
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.report.vacuumed import VacuumDocument
+from backfill_assets.report.upkeep import VacuumDocument
 from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets.workspace import Workspace
 

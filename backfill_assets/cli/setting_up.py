@@ -20,7 +20,7 @@ from backfill_assets.cli.answers import (
 )
 from backfill_assets.cli.session import settings_of_command
 from backfill_assets.core.wording import word_of_a_shell
-from backfill_assets.report.new_project import Example
+from backfill_assets.report.server import Example
 
 
 @app.command()
@@ -81,8 +81,7 @@ def sniff(
         from backfill_assets.application.sniff_addresses import Reached
         from backfill_assets.core.clock import system_clock
         from backfill_assets.report.command_line import words_of
-        from backfill_assets.report.sniff_document import document_of
-        from backfill_assets.report.sniffed import next_of, spoken_of
+        from backfill_assets.report.sniffed import document_of, next_of, spoken_of
 
         reached = None
         if any("://" in each for each in files):

@@ -14,11 +14,10 @@ from backfill_assets.application import look
 from backfill_assets.cli.terminal import view
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.wording import visible
-from backfill_assets.report.at_work import at_work
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.page import page
 from backfill_assets.report.screens import page_of
-from backfill_assets.report.screens.status import work_section
+from backfill_assets.report.status import at_work, work_section
 from backfill_assets.workspace import Workspace
 
 EVERY_S = 2.0

@@ -24,20 +24,18 @@ from backfill_assets.core.errors import BackfillError, Retryable
 from backfill_assets.core.wording import visible
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.partitions import days_named, moment_named
-from backfill_assets.report.calendar import calendar
+from backfill_assets.report.calendar import Colouring, calendar, calendar_page
 from backfill_assets.report.errors import Malformed, NotOneOf
 from backfill_assets.report.event_counts import EventCounts
+from backfill_assets.report.history import ask_page, key_columns, keys_of, keys_page, row_history, row_page
 from backfill_assets.report.html import Html, browser_title, policy, whole
 from backfill_assets.report.page import Note, Page, Place, Ref, page
-from backfill_assets.report.row_history import key_columns, keys_of, row_history
+from backfill_assets.report.publications import timeline_page
 from backfill_assets.report.run_list import find, run_list, set_list
 from backfill_assets.report.screens import desk as screens
-from backfill_assets.report.screens.calendar import Colouring, calendar_page
 from backfill_assets.report.screens.desk import changes_address, query
-from backfill_assets.report.screens.history import ask_page, keys_page, row_page
-from backfill_assets.report.screens.publications import timeline_page
-from backfill_assets.report.screens.trace import trace_page
 from backfill_assets.report.status import StatusDocument
+from backfill_assets.report.trace import trace_page
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -314,8 +312,7 @@ class Pages:
         """A page of the rows that a run or a set changes, by table, kind and column."""
         # Imported when rows are compared: the other pages read the ledger.
         from backfill_assets.application.diff import changed_page
-        from backfill_assets.report.changed_rows import AskedPage
-        from backfill_assets.report.screens.changed_rows import changes_page
+        from backfill_assets.report.changed_rows import AskedPage, changes_page
 
         given, name = request.query_params, request.path_params["name"]
         asked = AskedPage(

@@ -35,7 +35,7 @@ from backfill_assets.orchestration.metadata import report_link
 from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.orchestration.storage import dagster_folder, open_instance
 from backfill_assets.orchestration.tags import end_abandoned_runs, is_under_way
-from backfill_assets.report.vacuumed import Pruned
+from backfill_assets.report.upkeep import Pruned
 from backfill_assets.report.words.states import expired_words
 from backfill_assets.workspace import Workspace
 

@@ -59,7 +59,7 @@ from backfill_assets.orchestration.tags import MOST_ATTEMPTS, Attempts, attempts
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.fresh import freshness
-from backfill_assets.report.screens.proposals import propose_lines
+from backfill_assets.report.proposals import propose_lines
 from backfill_assets.report.values import text_of
 from backfill_assets.workspace import Workspace
 

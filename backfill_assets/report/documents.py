@@ -79,10 +79,10 @@ SHOWN: Mapping[str, Mapping[str, str]] = {
         "record.manifest.set_id record.manifest.reason record.manifest.because "
         "record.manifest.requested_at=proposed_at approved next_step"
     ),
-    "report.at_work.WorkInProgress": _shown(
+    "report.status.WorkInProgress": _shown(
         "work table state lease.holder lease.machine lease.since_at=since chunks_done chunks_begun rows overdue_seconds"
     ),
-    "report.recovered.RecoveredWork": _shown("what id outcome next_step"),
+    "report.follow.RecoveredWork": _shown("what id outcome next_step"),
     "report.captured_so_far.CapturedSource": _shown(
         "last.source last.name last.capture_id last.resolved_at=captured_at positions records captured_until "
         "lag_seconds expires_at"

@@ -14,7 +14,7 @@ from backfill_assets.domain import Failing, Table
 from backfill_assets.gates.agreed import asked_of_accepted
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.next_steps import restated
-from backfill_assets.planning.partitions import DayRange, Days, Partitions, days_of
+from backfill_assets.planning.partitions import DayRange, Days, Partitions, count_of, days_of
 from backfill_assets.workspace import Workspace
 
 
@@ -96,3 +96,18 @@ def fails_gates(ws: Workspace, tx: ReadTransaction, tables: Iterable[Table]) -> 
                 )
             )
     return tuple(found)
+
+
+# Words of gates that accepted rows were not measured with, or that they fail.
+
+
+def not_measured_words(found: NotMeasured) -> str:
+    """The sentence that accepted rows were not measured with present gates."""
+    gates = f"{count_of(len(found.gates), 'gate')} ({', '.join(found.gates)})"
+    return f"{found.table} {found.partitions}: not measured with {gates}"
+
+
+def fails_words(found: FailsGate) -> str:
+    """The sentence that accepted rows fail a present gate."""
+    only = "" if found.blocking else ", which does not block"
+    return f"{found.table} {found.partitions}: accepted rows fail {found.gate}{only}"

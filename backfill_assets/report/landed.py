@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from backfill_assets.capture.landed_files import Family, landing_files
 from backfill_assets.core.next_steps import NAME, WHY, Act, NextStep, Option, do, step
+from backfill_assets.core.wording import visible
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.row_values import Texts
 from backfill_assets.landing.attempt import Landed
@@ -16,17 +19,45 @@ from backfill_assets.landing.extract import Withdrawn
 from backfill_assets.landing.imports import reads_otherwise
 from backfill_assets.landing.names import meant_by
 from backfill_assets.landing.record_rules import FUTURE
-from backfill_assets.ledger.imports import ImportRecord
+from backfill_assets.ledger.captures import CapturedFile
+from backfill_assets.ledger.imports import ImportCounts, ImportRecord
 from backfill_assets.ledger.records import EventRecord, RunRecord
-from backfill_assets.ledger.states import COUNTING
+from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.planning.next_steps import loads, read_rejected_anew
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of, describe_ranges
+from backfill_assets.report.captured_so_far import CapturedSource
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import freeze_document, frozen_line
-from backfill_assets.report.not_known import NotKnownDocument
-from backfill_assets.report.rejected import some_rejected
+from backfill_assets.report.not_known import (
+    NotKnownDocument,
+    RejectedRecords,
+    not_known_line,
+    rejected_line,
+    some_rejected,
+)
+from backfill_assets.report.page import (
+    Items,
+    Note,
+    Page,
+    Section,
+    Table,
+    Tone,
+    Toned,
+    facts,
+    next_steps,
+    page,
+    run_ref,
+    section,
+    table,
+    words,
+)
 from backfill_assets.report.report import RunReport
+from backfill_assets.report.runs import state_of
 from backfill_assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backfill_assets.report.locate import LocatedImport, LocatedPeriod, NotKnownKey
+    from backfill_assets.report.stale import ReadBefore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,3 +275,341 @@ def questioned_gaps(ws: Workspace, source: str) -> tuple[DayRange, ...]:
     """Days without events that no file and no person explains, between the first and the last event of the source."""
     with ws.ledger.read() as tx:
         return pending_days(tx, ws.domain.source_table(source)).asked
+
+
+# Landed files: what became of their records, where the records of a period are, and what an extract would
+# withdraw.
+
+_COUNTS = ("landed", "accepted", "duplicate", "superseded", "rejected")
+_MOST_DAYS = 20
+
+
+def landed_page(landed: LandReport) -> Page:
+    """The page on files that were landed together."""
+    return page(
+        "Landed",
+        section("landed files", imports_table([each.record for each in landed.imports])),
+        *(Note(text=said) for each in landed.imports for said in _about(each, landed.quarantine)),
+        *(Note(text=said) for said in (_extract(landed) if landed.extract else ())),
+        *(Note(text=said, tone=Tone.ATTENTION) for said in _refused(landed)),
+        None
+        if landed.imports or landed.refused
+        else Note(text=f"no finished file and no complete delivery is dropped for {landed.source}"),
+        Note(text=f"{count_of(landed.left, 'dropped file')} may still be written") if landed.left else None,
+        Note(text=_built(landed, landed.load)) if landed.load else None,
+        Note(text=not_known_line(landed.not_known), tone=Tone.ATTENTION) if landed.not_known else None,
+        *(Note(text=each) for each in landed.next_steps),
+    )
+
+
+def _refused(landed: LandReport) -> Iterator[str]:
+    some = list(landed.refused.items())
+    for name, why in some[:_MOST_REASONS]:
+        yield f"{name} was refused, and is tried again when it is replaced: {why}"
+    if len(some) > _MOST_REASONS:
+        yield f"{len(some) - _MOST_REASONS:,} others were refused as well: status has them all"
+
+
+def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
+    """A note on a file: what it lacks, and what of it was rejected or left out."""
+    record, counts = landed.record, landed.record.counts
+    if landed.puts_back:
+        yield f"{record.name} was landed before as {record.import_id}; its landed file was lost or damaged: it is back."
+    elif not landed.is_new:
+        yield f"{record.name} was landed before as {record.import_id}; nothing new."
+    elif not counts.landed and record.family != Family.STATEMENT:
+        yield f"{record.name} ({record.import_id}) holds no records, so no day has to be built"
+    yield from _rejected(record, landed.rejected, quarantine, landed.reasons)
+    if counts.are_mostly_rejected:
+        valid = counts.landed - counts.rejected
+        some = f"only {valid:,}" if valid else "none"
+        yield f"{some} of {count_of(counts.landed, 'record')} of {record.name} could land: exit code 1"
+    # What a stream says of a record besides its value is not of the contract, unless its author wants it.
+    unknown = [name for name in record.ignored_columns if not name.startswith(f"{record.family}_")]
+    if landed.is_new and unknown:
+        ignored = ", ".join(unknown)
+        yield f"{record.import_id} has columns the contract does not know, left out: {ignored}"
+    for name, column in landed.almost.items() if landed.is_new else ():
+        declared = f"columns={{{visible(repr(name))}: {column!r}}}"
+        meant = f"if it is the {column} of the contract, declare {declared}"
+        yield f"{visible(name)} of {record.import_id} is left out: {meant}"
+    for name, many in record.taken_as_first.items() if landed.is_new else ():
+        yield (
+            f"{count_of(many, 'record')} of {record.import_id} with a {name} that clocks show twice and no offset: the "
+            f"first of the two was taken, which is early if it is the second; declare repeated_hour of the source"
+        )
+    if landed.missing_columns:
+        yield f"{record.import_id} has no {', '.join(landed.missing_columns)}: null in all of its records"
+
+
+_MOST_REASONS = 10
+
+
+def _rejected(
+    record: ImportRecord, some: Iterable[Texts], quarantine: str, reasons: Mapping[str, int] | None = None
+) -> Iterator[str]:
+    if not record.counts.rejected:
+        return
+    keyless = f", {record.keyless:,} of them without a key that can be read" if record.keyless else ""
+    yield f"{count_of(record.counts.rejected, 'record')} of {record.import_id} rejected{keyless}, for example:"
+    for row in some:
+        yield f"  {record.name}, record {row['row_number']}: {row['reason']}"
+    for reason, count in [*(reasons or {}).items()][:_MOST_REASONS]:
+        yield f"  {count_of(count, 'record')}: {reason}"
+    yield f"  all of them, with their reasons, are in the Delta table {quarantine}"
+
+
+def rejected_section(found: Sequence[RejectedRecords]) -> Section | None:
+    """The section on rejected records that are missing from the source days which a run builds or reads."""
+    return section("Rejected records of the files behind these days", Items(items=tuple(map(rejected_line, found))))
+
+
+def _unknown(some: Sequence[NotKnownKey]) -> Iterator[str]:
+    if some:
+        yield "keys of these days that are not known, because a newer record of each was rejected, for example:"
+    for each in some:
+        yield f"  {_key(each.key)}, last known on {each.day}; since {each.import_id}, record {each.row}: {each.reason}"
+
+
+def not_known_section(found: Sequence[NotKnownDocument]) -> Section | None:
+    """The keys that are not known."""
+    return section("Keys that are not known", Items(items=tuple(map(not_known_line, found))))
+
+
+def _extract(landed: LandReport) -> Iterator[str]:
+    extract, statement = landed.extract, landed.imports[-1]
+    if extract is None or not statement.is_new:
+        return
+    found = extract.withdrawn
+    if found.current:
+        yield (
+            f"{found.keys:,} of {count_of(found.current, 'key')} of {extract.scope} withdrawn by "
+            f"{statement.record.import_id}: the extract lacks them"
+        )
+    if found.rejected:
+        yield (
+            f"{count_of(found.rejected, 'key')} of rejected records withdrawn by {statement.record.import_id} as well: "
+            "these records no longer count, even when they are read again"
+        )
+    if found.outside:
+        yield (
+            f"{found.outside:,} of {count_of(found.records, 'record')} of the extract are not of {extract.scope}; "
+            "they landed like records of any other file"
+        )
+
+
+def _built(landed: LandReport, load: RunReport) -> str:
+    source, empty = landed.source, landed.without_events
+    days = f"{load.run.manifest.output}"
+    if empty:
+        days = f"{days}, of these {len(empty):,} without events ({describe_ranges(empty.grain, empty)})"
+        if any(each.record.counts.rejected > sum(each.record.rejected_on.values()) for each in landed.imports):
+            days += ", unless records that were rejected, and of which no day is known, are of them"
+    if load.is_blocked:
+        return f"{source}: not built, because a gate blocked {load.run.record.run_id}: {days}"
+    return f"{source}: built the {_dates(landed)} {days}"
+
+
+def _dates(of: LandReport | ExtractPreview | LocatedPeriod) -> str:
+    """The noun for the partitions of a source."""
+    return "dates" if of.has_dates else "UTC dates"
+
+
+def imports_table(imports: Sequence[ImportRecord]) -> Table:
+    """Landed files, and why statements were made and landings stopped."""
+    has_notes = any(each.note for each in imports)
+    rows = [
+        (
+            each.import_id,
+            each.name,
+            import_state(each),
+            *(getattr(each.counts, name) for name in _COUNTS),
+            *([each.note] if has_notes else []),
+        )
+        for each in imports
+    ]
+    heads = ["import", "file", "state", *_COUNTS, *(["note"] if has_notes else [])]
+    return table(heads, rows, numbers=_COUNTS, whole=["import", "state"])
+
+
+def captured_table(captured: Sequence[CapturedSource]) -> Table:
+    """A table of the captures of sources: how far they are, and from when on the retention may remove what is behind
+    them."""
+    rows = [
+        (*last, each.records, each.captured_until, ago, each.expires_at)
+        for each in captured
+        for last in [(each.last.source, each.last.name, each.last.capture_id)]
+        for ago in [None if each.lag_seconds is None else str(timedelta(seconds=round(each.lag_seconds)))]
+    ]
+    heads = ["source", "captured from", "capture", "records", "until", "lag", "expires"]
+    return table(heads, rows, numbers=["records"], whole=["capture"])
+
+
+def _captured_files(files: Sequence[CapturedFile]) -> Table:
+    rows = [
+        (each.capture_id, each.partition, each.range_from, each.range_to, each.records, each.first_at, each.last_at)
+        for each in files
+    ]
+    heads = ["capture", "partition", "from", "to (not included)", "records", "first record", "last record"]
+    numbers = ["from", "to (not included)", "records"]
+    return table(heads, rows, numbers=numbers, whole=["capture"], most=_MOST_DAYS)
+
+
+def import_state(record: ImportRecord) -> Toned:
+    """The state of a landed file; of one without records, or with rejected ones only, that it has no days to build."""
+    if record.state is ImportState.LANDED and not record.counts.landed and record.family != Family.STATEMENT:
+        return Toned(value="NO RECORDS", tone=Tone.ATTENTION)
+    is_refused = record.counts.landed and record.counts.rejected == record.counts.landed
+    if record.state is ImportState.LANDED and is_refused:
+        return Toned(value="NOTHING ACCEPTED", tone=Tone.ATTENTION)
+    return state_of(record.state)
+
+
+def nothing_to_load_page(found: NothingToLoad) -> Page:
+    """The page of a load that had nothing to build."""
+    said = f"no day of {found.source} is missing between its first and its last event; nothing was changed"
+    return page("Load", Note(text=said))
+
+
+def again_page(preview: AgainPreview) -> Page:
+    """The page on what landed files would give as their source is declared now."""
+    rows = [
+        (each.import_id, each.name, each.landed, each.landed_now, each.rejected, each.rejected_now, each.days)
+        for each in preview.imports
+    ]
+    heads = ["import", "file", "records", "records now", "rejected", "rejected now", "days"]
+    return page(
+        "Landed files, read anew",
+        facts(("dry run", "nothing was landed again"), ("source", preview.source)),
+        table(heads, rows, numbers=heads[2:6], whole=["import"])
+        if rows
+        else Note(text="every file was read as its source is declared now", tone=Tone.GOOD),
+        next_steps(*preview.next_steps),
+    )
+
+
+def read_before_notes(read_before: Sequence[ReadBefore]) -> Iterator[Note]:
+    """Notes that files were read by earlier declarations."""
+    for each in read_before:
+        many, some = count_of(len(each.imports), "landed file"), ", ".join(each.imports[:_MOST_DAYS])
+        more = " and more" if len(each.imports) > _MOST_DAYS else ""
+        text = f"{many} of {each.source} was read by an earlier declaration: {some}{more}"
+        yield Note(text=text if len(each.imports) == 1 else text.replace(" was ", " were ", 1), tone=Tone.ATTENTION)
+
+
+def extract_page(preview: ExtractPreview) -> Page:
+    """The page on what a complete extract would bring and withdraw, by day, and some of the keys."""
+    found, effect = preview.withdrawn, preview.withdrawn.effect
+    days = table(["day", "keys"], found.by_day.items(), numbers=["keys"], most=_MOST_DAYS)
+    return page(
+        "Extract",
+        facts(
+            ("dry run", "nothing was landed; the extract would have these effects"),
+            ("source", preview.source),
+            ("extract of", preview.scope),
+            ("the files hold", _records(found)),
+            (
+                "keys of the files",
+                f"{effect.new:,} new, {effect.changed:,} changed, {effect.moved:,} moved to another day, "
+                f"{effect.unchanged:,} unchanged"
+                + (f", {effect.older:,} older than what is there" if effect.older else "")
+                + (f", {effect.unknown:,} not known, because their record is rejected" if effect.unknown else "")
+                if effect
+                else None,
+            ),
+            ("of their records", _become(found.files) if found.files else None),
+            ("keys there now", found.current),
+            ("it lacks", f"{found.keys:,} ({preview.percent:.1f} %; allowed {preview.allowed_percent:g} %)"),
+            ("and keys of rejected records", found.rejected or None),
+            ("built again", f"{found.rebuilt} ({_dates(preview)})" if found.rebuilt else None),
+        ),
+        section("days that lose keys", days),
+        Note(text=f"for example {'; '.join(map(_key, found.sample))}") if found.sample else None,
+        *(Note(text=each) for each in preview.next_steps),
+    )
+
+
+def _become(counts: ImportCounts) -> str:
+    what = f"{counts.accepted:,} accepted, {counts.duplicate:,} there before, {counts.superseded:,} superseded"
+    return f"{what}, {counts.rejected:,} rejected"
+
+
+def _records(found: Withdrawn) -> str:
+    outside = f", {found.outside:,} of them not of these days or rows" if found.outside else ""
+    outside = ", and none of them is of these days and rows" if found.is_elsewhere else outside
+    return f"{count_of(found.records, 'valid record')}{outside}"
+
+
+def _key(key: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in key.items())
+
+
+def period_page(period: LocatedPeriod) -> Page:
+    """The imports that hold records of a period, and the partitions that rest on it."""
+    named = f"{period.source} {DayRange.inclusive(period.from_, period.to)}"
+    named += f" in {period.timezone}" if period.timezone else ""
+    rows = [
+        (
+            each.table,
+            each.partitions,
+            run_ref(each.run_id),
+            f"{each.transform} {each.transform_version}",
+            ", ".join(each.through),
+        )
+        for each in period.partitions
+    ]
+    resting = table(["table", "partitions", "run", "release", "through"], rows, whole=["run"])
+    not_loaded = f"landed, and not built into {period.source} yet: {period.not_loaded}"
+    dates = f"imports, and partitions of {period.source}, are those of the UTC dates {period.dates}"
+    return page(
+        named,
+        Note(text=dates) if period.timezone else None,
+        section(f"imports with records of {named}", _located(period))
+        or Note(text=f"no import holds records of {named}"),
+        *(
+            Note(text=said)
+            for each in period.imports
+            for said in _rejected(each.record, each.rejected, period.quarantine)
+        ),
+        *(Note(text=said) for said in _unknown(period.unknown)),
+        section("captured positions with records of this time", _captured_files(period.captured)),
+        section("published partitions that depend on these days", resting)
+        or Note(text="no published partition depends on these days"),
+        Note(text=not_loaded) if period.not_loaded else None,
+        next_steps(period.next_step),
+        Note(text=words("the stream holds now: ", period.ask_the_stream)) if period.ask_the_stream else None,
+    )
+
+
+def _located(period: LocatedPeriod) -> Table:
+    rows = [
+        (
+            each.record.import_id,
+            each.record.name,
+            import_state(each.record),
+            each.record.landed_at,
+            each.record.landed_by,
+            _days(each),
+            each.records,
+            each.record.counts.rejected,
+            _late(each),
+        )
+        for each in period.imports
+    ]
+    heads = ["import", "file", "state", "landed", "by", _dates(period), "records", "rejected", "late"]
+    return table(heads, rows, numbers=["records", "rejected"], whole=["import", "state"])
+
+
+def _days(each: LocatedImport) -> str:
+    holding = [found.day.event_date for found in each.days if found.day.events]
+    if not holding:
+        return "none: it moved, withdrew or restored rows, or has rejected records of them"
+    return str(DayRange.inclusive(min(holding), max(holding)))
+
+
+def _late(each: LocatedImport) -> str:
+    late = [day.days_late for day in each.days if day.days_late is not None]
+    if not late:
+        return ""
+    least, most = min(late), max(late)
+    return count_of(most, "day") if least == most else f"{least:,} to {count_of(most, 'day')}"

@@ -30,7 +30,7 @@ from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.state import Basis
 from backfill_assets.report.captured_so_far import captured_in
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.rejected import some_rejected
+from backfill_assets.report.not_known import some_rejected
 from backfill_assets.workspace import Workspace
 
 _MOST_KEYS = 20

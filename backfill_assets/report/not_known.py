@@ -1,21 +1,130 @@
-"""Documents of keys that are not known: whose last version is not what their source has now."""
+"""Records that were rejected, and the keys that are not known since: whose last version is not what their source has
+now.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import TYPE_CHECKING
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import Act, Invocation, NextStep, do, step
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import UnknownKeys
+from backfill_assets.landing.days import rejected_of
 from backfill_assets.landing.imports import NotKnown, not_known
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.rejected import built_and_read
 from backfill_assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backfill_assets.lake.row_values import Texts
+
+
+# Documents of rejected records: of the files that have events of the days that a run reads.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedRecords:
+    """Records that were rejected, of files that have other records of some days: days that may lack them.
+
+    Of which day a rejected record would be is not known, nor whether a later file has brought it again.
+    """
+
+    source: str  #: The source table.
+    is_of_empty: bool = False  #: Whether no file has other records of the days: a person declared them empty.
+    imports: tuple[str, ...]  #: The files, in the order of arrival.
+    landed: int  #: How many records they have.
+    rejected: int  #: How many of these are in quarantine.
+    look: Invocation  #: What shows some of them, with the reasons.
+
+
+def rejected_behind(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> tuple[RejectedRecords, ...]:
+    """The rejected records of files behind the source days that runs build or read, if they had landed when the runs
+    were planned."""
+    days = grouped(each for run in runs for each in built_and_read(run))
+    until = max(run.requested_at for run in runs)
+    found = (
+        _of_source(tx, source, set(days[source.name]), until) for source in ws.domain.sources if source.name in days
+    )
+    return (*(each for each in found if each.rejected), *_of_days_declared_empty(ws, tx, runs))
+
+
+def _of_days_declared_empty(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> Iterator[RejectedRecords]:
+    for run in runs:
+        if not run.declared_empty:
+            continue
+        source = ws.domain.source_table(run.table)
+        if some := rejected_of(tx, source, run.declared_empty):
+            yield RejectedRecords(
+                source=source.name,
+                is_of_empty=True,
+                imports=tuple(each.import_id for each in some),
+                landed=sum(each.records for each in some),
+                rejected=sum(each.of_days + each.of_no_day for each in some),
+                look=do(Act.LOCATE, source.short_name, first=min(run.declared_empty), last=max(run.declared_empty)),
+            )
+
+
+def built_and_read(run: Manifest) -> Iterator[tuple[str, date]]:
+    """The days that a run builds or reads, by table."""
+    for partition in run.partitions:
+        yield run.table, partition
+    for pinned in run.inputs:
+        for each in pinned.partitions:
+            yield pinned.table, each.partition
+
+
+def _of_source(tx: ReadTransaction, source: SourceTable, days: AbstractSet[date], until: datetime) -> RejectedRecords:
+    rejecting = {each.import_id: each for each in tx.imports.rejecting(source.name)}
+    with_events = {each.import_id for each in tx.imports.days(rejecting, days=days) if each.events} if rejecting else ()
+    found = [
+        each
+        for each in rejecting.values()
+        if each.import_id in with_events and each.landed_at and each.landed_at <= until
+    ]
+    return RejectedRecords(
+        source=source.name,
+        imports=tuple(each.import_id for each in found),
+        landed=sum(each.counts.landed for each in found),
+        rejected=sum(each.counts.rejected for each in found),
+        look=do(Act.LOCATE, source.short_name, first=min(days), last=max(days)),
+    )
+
+
+def some_rejected(
+    ws: Workspace, table: SourceTable, record: ImportRecord
+) -> tuple[tuple[Texts, ...], Mapping[str, int]]:
+    """Some of the rejected records of a file, their numbers in it and the reasons, and how many have each reason."""
+    if not record.counts.rejected:
+        return (), {}
+    # Imported where there are some: rows are read by Arrow.
+    from backfill_assets.lake.row_values import few_by_reason
+
+    shown = ("row_number", "reason")
+    some, reasons = few_by_reason(ws.lake, table.quarantine, shown, where=("import_id", record.import_id))
+    return tuple(some), reasons
+
+
+def rejected_line(found: RejectedRecords) -> NextStep:
+    """A line on the number of rejected records, their files, and the command that shows them."""
+    first, more = found.imports[0], len(found.imports) - 1
+    files = f"{first} and {count_of(more, 'more file')}" if more else first
+    if found.is_of_empty:
+        many = count_of(found.rejected, "rejected record")
+        said = f"{many} of {files} may be of days that are declared empty in {found.source}"
+        return step(f"{said}: of which day they are is not known. To see why: ", found.look)
+    said = f"{found.rejected:,} of {count_of(found.landed, 'record')} of {files}, which {'have' if more else 'has'} "
+    return step(f"{said}events of these days of {found.source}. To see why: ", found.look)
+
+
+# Documents of keys that are not known: whose last version is not what their source has now.
 
 _WHAT_THEN = {
     UnknownKeys.BLOCK: "what is computed from these days is not published until they are known",

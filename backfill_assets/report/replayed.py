@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, time
 
 from backfill_assets.capture.landed_files import Family
+from backfill_assets.core.next_steps import approve, close_replay
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.landed import not_known_section
 from backfill_assets.report.not_known import NotKnownDocument
+from backfill_assets.report.page import Note, Page, Table, Value, facts, next_steps, page, section, table
 
 _KINDS: Mapping[str, str] = {Family.KAFKA: "topic", Family.KINESIS: "stream"}
 _DELIVERIES: Mapping[str, str] = {Family.KAFKA: "exactly once", Family.KINESIS: "at least once"}
@@ -74,3 +79,137 @@ def kind_of(family: str) -> str:
 def open_replays(tx: ReadTransaction) -> tuple[OpenReplay, ...]:
     """The replays that are not closed, in their order."""
     return tuple(OpenReplay(record=each) for each in tx.replays.records(is_open=True))
+
+
+# Replays: what is sent to a topic or a stream again, what was sent, and what was ended.
+
+_MOST = 30
+_READ: Mapping[str, str] = {
+    Family.KAFKA: "consumers have to read it with isolation.level=read_committed; the topic is kept until it is closed",
+    Family.KINESIS: "at least once: a record may be in it again, so that consumers drop those whose sequence is not "
+    "greater than the last one of their key; the stream is kept until it is closed, its records for the retention that "
+    "the table declares",
+}
+"""What consumers have to know."""
+
+
+def plan_page(plan: ReplayPlan) -> Page:
+    """The page on a planned replay: what is sent where."""
+    return page("Replay", facts(*_facts(plan)), not_known_section(_unknown(plan)))
+
+
+def replayed_page(report: ReplayReport) -> Page:
+    """The page on what was sent."""
+    if report.waits:
+        return page(
+            "Replay",
+            facts(*_facts(report.plan)),
+            not_known_section(_unknown(report.plan)),
+            Note(text=f"{report.replay_id} waits for the approval of another person; nothing was sent"),
+            next_steps(approve(report.replay_id)),
+        )
+    record, kind = report.plan.record, kind_of(report.plan.record.family)
+    said = f"{count_of(report.sent, 'record')} in the {kind} {record.target}, {report.sent_now:,} of them sent now"
+    left_out = count_of(report.left_out, "captured record")
+    left = f"{left_out} of other times, captured twice, or of one value with another, left out"
+    return page(
+        f"Replayed by {report.replay_id}",
+        facts((kind, f"{record.target} ({report.identity})"), ("sent", said)),
+        section(
+            "positions",
+            table(
+                ["partition", "until (not included)"],
+                list(report.ends.items()),
+                whole=["until (not included)"],
+                most=_MOST,
+            ),
+        ),
+        not_known_section(_unknown(report.plan)),
+        Note(text=left) if report.left_out else None,
+        Note(text=_READ[record.family]),
+        next_steps(close_replay(report.replay_id)),
+    )
+
+
+def replay_page(record: ReplayRecord) -> Page:
+    """A replay that was asked for."""
+    return page(
+        f"Replay {record.replay_id}",
+        facts(
+            ("of", record.subject),
+            ("into", record.target),
+            ("records", record.records),
+            ("asked for by", record.by),
+            ("reason", record.reason),
+        ),
+        facts(("approved by", record.approved_by), ("at", record.approved_at)),
+        next_steps(approve(record.replay_id))
+        if record.waits
+        else Note(text="the command that asked for it sends exactly these records"),
+    )
+
+
+def closed_page(closed: ReplayClosed) -> Page:
+    """The page of a replay that was ended."""
+    record = closed.record
+    what = "deleted" if closed.deleted else "left as it is: it was not created by the replay, or is gone"
+    return page(
+        f"Closed {record.replay_id}",
+        facts(
+            ("of", record.subject),
+            (kind_of(record.family), f"{record.target}, {what}"),
+            ("sent", "not all" if record.sent is None else count_of(record.sent, "record")),
+            ("closed by", record.closed_by),
+            ("at", record.closed_at),
+        ),
+    )
+
+
+def open_replays_table(replays: Sequence[OpenReplay]) -> Table:
+    """Replays whose topics stay until they are closed."""
+    rows = [
+        (each.replay_id, each.subject, each.target, _state(each), each.by)
+        for each in (replay.record for replay in replays)
+    ]
+    return table(["replay", "of", "into", "state", "asked for by"], rows, whole=["replay"])
+
+
+def _state(record: ReplayRecord) -> str:
+    if record.waits:
+        return "waits for approval"
+    return record.state.value if record.failure is None else f"{record.state.value}: {record.failure}"
+
+
+def _facts(plan: ReplayPlan) -> tuple[tuple[str, Value], ...]:
+    record = plan.record
+    named = kind_of(record.family)
+    kind = (
+        f"a live {named}, which another person has to approve" if record.is_live else f"a {named} of the replay alone"
+    )
+    parts = "partition" if record.family == Family.KAFKA else "shard"
+    if record.is_as_captured:
+        what = f"as captured in {count_of(record.inputs, 'file')}"
+    else:
+        deleted = count_of(record.deleted_keys, "key")
+        what = f"for the rows of {count_of(record.inputs, 'partition')}, and for {deleted} without a row"
+    records = f"{count_of(record.records, 'record')}, {what}"
+    return (
+        ("replay", plan.replay_id),
+        ("of", record.subject),
+        ("table", record.table if record.table != record.subject else None),
+        ("from", _instant(record.period_from)),
+        ("before", _instant(record.period_to)),
+        ("sends", f"{records}, {record.size_bytes:,} bytes as stored"),
+        ("into", f"{record.target} of {record.stream}, {count_of(record.stream_partitions, parts)}: {kind}"),
+        ("delivered", plan.delivery),
+    )
+
+
+def _unknown(plan: ReplayPlan) -> Sequence[NotKnownDocument]:
+    return [plan.not_known] if plan.not_known else []
+
+
+def _instant(at: datetime | None) -> str | None:
+    if at is None:
+        return None
+    return f"{at:%Y-%m-%d} UTC" if at.time() == time() else f"{at:%Y-%m-%d %H:%M:%S} UTC"

@@ -33,7 +33,6 @@ from backfill_assets.planning.reasons import ChangedReference
 from backfill_assets.planning.stages import Agree, Stage, stages_of
 from backfill_assets.publication.authority import demand_of, open_comments
 from backfill_assets.report.alternatives import Alternative, instead_of_gated
-from backfill_assets.report.breakdown import BreakdownDocument, breakdown_document
 from backfill_assets.report.code import CodeChange, ReferenceChange, code_changes, reference_changes
 from backfill_assets.report.cost import CostDocument, bytes_read, cost_of
 from backfill_assets.report.documents import INLINE
@@ -50,9 +49,8 @@ from backfill_assets.report.measured import (
     state_moves,
     total_moves,
 )
-from backfill_assets.report.not_known import NotKnownDocument, not_known_behind
+from backfill_assets.report.not_known import NotKnownDocument, RejectedRecords, not_known_behind, rejected_behind
 from backfill_assets.report.publications import Moment, PublicationDocument, publication_documents, timeline
-from backfill_assets.report.rejected import RejectedRecords, rejected_behind
 from backfill_assets.report.releases import (
     CODE,
     BroughtAlong,
@@ -70,7 +68,7 @@ from backfill_assets.report.releases import (
 )
 from backfill_assets.report.runs import RunSummary, SetDocument, run_summary, set_document
 from backfill_assets.report.shown_keys import ShownKey, shown_keys
-from backfill_assets.report.usual import UsualSeries, usual_series
+from backfill_assets.report.usual import BreakdownDocument, UsualSeries, breakdown_document, usual_series
 from backfill_assets.workspace import Workspace
 
 

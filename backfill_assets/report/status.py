@@ -2,33 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from typing import TypeVar
 
 from backfill_assets.core.errors import Problem, Problems, UnknownName
+from backfill_assets.core.lease import Lease
+from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.core.spark import found_server
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.lake.errors import NoTable
+from backfill_assets.ledger.errors import Damaged
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord, SetRecord
-from backfill_assets.ledger.states import OPEN_SETS, OPEN_STATES
+from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, OPEN_SETS, OPEN_STATES, ChunkState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.stuck import still_stuck
 from backfill_assets.report.captured_so_far import CapturedSource, captured_sources
-from backfill_assets.report.follow import WaitingPublication, waiting_publication
+from backfill_assets.report.follow import (
+    StuckDocument,
+    WaitingPublication,
+    frozen_section,
+    open_proposal_words,
+    stuck_document,
+    stuck_words,
+    waiting_publication,
+    waiting_words,
+)
 from backfill_assets.report.frozen import FreezeDocument, freezes
-from backfill_assets.report.gates_since import FailsGate, NotMeasured, fails_gates, not_measured
+from backfill_assets.report.gates_since import (
+    FailsGate,
+    NotMeasured,
+    fails_gates,
+    fails_words,
+    not_measured,
+    not_measured_words,
+)
+from backfill_assets.report.landed import captured_table, imports_table, not_known_section, read_before_notes
 from backfill_assets.report.not_known import NotKnownDocument, not_known_of
+from backfill_assets.report.page import (
+    Items,
+    Note,
+    Page,
+    Section,
+    Tone,
+    facts,
+    page,
+    run_ref,
+    section,
+    set_ref,
+    table_ref,
+)
+from backfill_assets.report.page import Table as TableBlock
+from backfill_assets.report.page import table as table_block
 from backfill_assets.report.proposed import OpenProposal, open_proposals
-from backfill_assets.report.read_before import ReadBefore, read_before
-from backfill_assets.report.replayed import OpenReplay, open_replays
-from backfill_assets.report.runs import RunSummary, SetDocument, described_set, run_summaries
-from backfill_assets.report.server import ServerDocument, server_document
-from backfill_assets.report.stuck import StuckDocument, stuck_document
-from backfill_assets.report.table_acts import ActDocument, open_acts
+from backfill_assets.report.replayed import OpenReplay, open_replays, open_replays_table
+from backfill_assets.report.runs import (
+    RunSummary,
+    SetDocument,
+    approval,
+    described_set,
+    partitions_of,
+    problem_notes,
+    run_summaries,
+    state_of,
+)
+from backfill_assets.report.server import ServerDocument, server_document, server_line
+from backfill_assets.report.stale import ReadBefore, read_before
+from backfill_assets.report.versions import ActDocument, acts_table, open_acts
+from backfill_assets.report.words.staleness import taken_back_words
 from backfill_assets.workspace import Workspace
 
 T = TypeVar("T")
@@ -193,3 +238,179 @@ def _require_in_order(ws: Workspace, name: str) -> None:
     if not ws.lake.exists(name):
         raise NoTable(table=name, place=str(ws.lake.place(name)))
     ws.lake.open(name)
+
+
+# Work in progress: what processes are working on, and how far they are.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkInProgress:
+    """The work of one process: what it is doing, or was when it stopped."""
+
+    work: str  #: A run, or a landed file.
+    table: str | None = None  #: The table of the run, or the source of the file; null when neither is known any more.
+    state: str | None = None  #: How far it is.
+    lease: Lease  #: On whose behalf, in which process and since when.
+    chunks_done: int | None = None  #: How many chunks of the run are staged; null for a landed file.
+    chunks_begun: int | None = None  #: How many were begun.
+    rows: int | None = None  #: How many rows the finished chunks have.
+    overdue_seconds: float  #: For how long its lease was not renewed after its end; 0 while it is alive.
+
+
+def at_work(ws: Workspace) -> tuple[WorkInProgress, ...]:
+    """The work that processes are doing, by the object that they work on."""
+    with ws.ledger.read() as tx:
+        now = tx.now
+        return tuple(
+            _described(
+                tx,
+                WorkInProgress(
+                    work=work, lease=lease, overdue_seconds=max(0.0, (now - lease.until_at).total_seconds())
+                ),
+            )
+            for work, lease in tx.leases.every().items()
+        )
+
+
+def _described(tx: ReadTransaction, found: WorkInProgress) -> WorkInProgress:
+    """The description, with progress."""
+    if found.work.startswith("imp-"):
+        record = tx.imports.get(found.work)
+        return replace(found, table=record.source, state=str(record.state))
+    try:
+        run = tx.runs.header(found.work)
+    except (UnknownName, Damaged):
+        return found
+    chunks = tx.candidates.chunks(found.work)
+    done = [chunk for chunk in chunks if chunk.state is ChunkState.DONE]
+    return replace(
+        found,
+        table=run.table,
+        state=str(run.state),
+        chunks_done=len(done),
+        chunks_begun=len(chunks),
+        rows=sum(chunk.output_rows or 0 for chunk in done),
+    )
+
+
+# Status: what there is, what waits and for whom, and what processes are working on.
+
+_STALENESS = Note(
+    text=step("which of them are stale is not looked at here; to list them: ", do(Act.STALE)), tone=Tone.SOFT
+)
+
+
+def status_page(status: StatusDocument) -> Page:
+    """The status page: what there is, what waits, and for whom."""
+    accepted = [(table_ref(each.table), each.accepted, each.accepted_rows) for each in status.tables]
+    return page(
+        "Status",
+        facts(
+            ("home", status.home),
+            ("Spark server", server_line(status.spark_server) if status.spark_server else None),
+        ),
+        section(
+            "Tables",
+            table_block(["table", "accepted partitions", "rows"], accepted, numbers=["rows"]),
+            *(
+                Note(text=f"{each.table}: {taken_back_words(each.taken_back_rows)}", tone=Tone.ATTENTION)
+                for each in status.tables
+                if each.taken_back_rows
+            ),
+            *(Note(text=fails_words(each), tone=Tone.BAD) for each in status.fails_gates),
+            *(Note(text=not_measured_words(each), tone=Tone.ATTENTION) for each in status.not_measured),
+            _STALENESS if any(each.accepted for each in status.tables) else None,
+        ),
+        section("Runs, newest first", _runs_block([run for run in status.runs if run.manifest.member_of is None])),
+        section("Restatement sets, newest first", _sets_block(status.sets)),
+        frozen_section(status.frozen),
+        not_known_section(status.not_known),
+        *read_before_notes(status.read_before),
+        section("Next", Items(items=tuple(_next(status)))),
+        _listed("Proposed restatements that are open", map(open_proposal_words, status.proposals)),
+        section("Captures", captured_table(status.captured)),
+        section("Replays that are not closed", open_replays_table(status.replays)),
+        section("Acts on versions that are not done", acts_table([each.act for each in status.acts])),
+        section("Landed files", imports_table(status.imports)),
+        _listed(
+            "Publications that are not followed by their dependents yet",
+            map(waiting_words, status.to_follow),
+        ),
+        _listed("Work that sensors have given up", map(stuck_words, status.stuck)),
+        *problem_notes(status.problems),
+    )
+
+
+def work_section(found: Sequence[WorkInProgress]) -> Section | Note:
+    """The section on what processes are working on now."""
+    rows = [
+        (
+            each.work,
+            each.table,
+            each.state,
+            None if each.chunks_done is None else f"{each.chunks_done} staged, {each.chunks_begun} begun",
+            each.rows,
+            each.lease.holder,
+            each.lease.since_at,
+            "alive" if not each.overdue_seconds else f"no sign of life for {each.overdue_seconds:.0f} s",
+        )
+        for each in found
+    ]
+    heads = ["work", "table", "state", "chunks", "rows", "by", "since", "process"]
+    listed = section("At work", table_block(heads, rows, numbers=["rows"], whole=["work", "state"]))
+    return listed or Note(text="no process is at work", tone=Tone.SOFT)
+
+
+def _runs_block(runs: Sequence[RunSummary]) -> TableBlock:
+    # The id of a run begins with the name of its table.
+    rows = [
+        (run_ref(run.record.run_id), run.record.kind, partitions_of(run), state_of(run.record.state), approval(run))
+        for run in runs
+    ]
+    return table_block(["run", "kind", "partitions", "state", "approval"], rows, whole=["run", "state"])
+
+
+def _sets_block(sets: Sequence[SetDocument]) -> TableBlock:
+    rows = [
+        (
+            set_ref(each.record.set_id, each.record.manifest.name),
+            each.record.manifest.because,
+            each.record.manifest.reason,
+            state_of(each.record.state),
+            approval(each),
+            f"{sum(of.run.record.state in EVER_VISIBLE for of in each.runs):,} of {len(each.runs):,}",
+        )
+        for each in sets
+    ]
+    return table_block(["set", "because", "reason", "state", "approval", "published"], rows, whole=["set", "state"])
+
+
+def _next(status: StatusDocument) -> Iterable[NextStep]:
+    """The next steps of runs and sets, each once; a run of a set is taken on by its set."""
+    steps = [
+        *(each.next_step for each in status.sets if each.record.state in OPEN_SETS),
+        *(
+            run.next_step
+            for run in _not_replaced(status.runs)
+            if run.record.state not in EVER_PUBLISHED and run.manifest.member_of is None
+        ),
+        *(each.next_step for each in status.acts),
+        *(each.next_step for each in status.fails_gates),
+        *(step(each.check) for each in status.not_measured),
+    ]
+    return dict.fromkeys(each for each in steps if each)
+
+
+def _not_replaced(runs: Sequence[RunSummary]) -> Iterator[RunSummary]:
+    """Runs, the newest first, without those that failed and whose partitions newer runs compute all the same."""
+    newer: dict[str, set[date]] = {}
+    for run in runs:
+        of_table = newer.setdefault(run.record.table, set())
+        if run.record.state is not RunState.FAILED or not of_table.issuperset(run.manifest.partitions):
+            yield run
+        if run.record.state not in (RunState.CANCELLED, RunState.ROLLED_BACK):
+            of_table.update(run.manifest.partitions)
+
+
+def _listed(title: str, items: Iterable[NextStep]) -> Section | None:
+    return section(title, Items(items=tuple(items)))

@@ -17,14 +17,12 @@ from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, partitions_over
-from backfill_assets.report.calendar import Calendar, TableCalendar
+from backfill_assets.report.calendar import Calendar, Colouring, TableCalendar, calendar_page
 from backfill_assets.report.code import ChangedValue, CodeChange, CodeDifference
 from backfill_assets.report.html import Linked, html_file
 from backfill_assets.report.measured import moves_of_some
-from backfill_assets.report.publications import PublicationDocument
+from backfill_assets.report.publications import PublicationDocument, timeline_page
 from backfill_assets.report.report import Level, RunReport, SetReport, totals_by_table
-from backfill_assets.report.screens.calendar import Colouring, calendar_page
-from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.run_report import run_page, set_page
 from backfill_assets.transforms.code import ModuleChange
 from backfill_assets_tests.browser.readable import NARROW, WIDE, cut_off, cut_off_on_paper, low_letters, unreadable

@@ -29,8 +29,7 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.report.follow import FollowReport
-from backfill_assets.report.recovered import RecoveryReport
+from backfill_assets.report.follow import FollowReport, RecoveryReport
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.support.dagster_record import open_record

@@ -15,7 +15,6 @@ from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.policy import A_PERSON
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets.planning.stages import Agree
-from backfill_assets.report.breakdown import BreakdownDocument, MeasuredCell
 from backfill_assets.report.cost import CostDocument
 from backfill_assets.report.measured import (
     GateSummary,
@@ -27,6 +26,7 @@ from backfill_assets.report.measured import (
 from backfill_assets.report.publications import Moment
 from backfill_assets.report.report import DependentCell, DependentMoves, Level, RunReport, RunVersions
 from backfill_assets.report.runs import RunSummary, SetDocument
+from backfill_assets.report.usual import BreakdownDocument, MeasuredCell
 from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
 
 NOON = datetime(2026, 1, 3, 12, tzinfo=UTC)

@@ -35,10 +35,8 @@ from backfill_assets.report.page import (
     words,
 )
 from backfill_assets.report.run_list import MOST_FOUND, Found, RunLine, RunList, SetList
-from backfill_assets.report.runs import WithdrawnApproval
-from backfill_assets.report.screens.runs import state_of
-from backfill_assets.report.screens.status import status_page
-from backfill_assets.report.status import StatusDocument
+from backfill_assets.report.runs import WithdrawnApproval, state_of
+from backfill_assets.report.status import StatusDocument, status_page
 from backfill_assets.report.words.states import MEANING, meaning_of_run
 from backfill_assets.upkeep.audit import LastAudit, RecordedAudit
 

@@ -9,10 +9,10 @@ from datetime import date
 from backfill_assets.core.grouped import grouped
 from backfill_assets.gates.moves import Moves
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
-from backfill_assets.report.breakdown import BreakdownDocument, MeasuredCell, Number
 from backfill_assets.report.charts import Form, Mark, Plot, drawable
 from backfill_assets.report.measured import GateSummary, PartitionMoves, StateMove, total_moves
 from backfill_assets.report.page import Block, Chart, Note, Section, Table, Value, section, table
+from backfill_assets.report.usual import BreakdownDocument, MeasuredCell, Number
 from backfill_assets.report.values import key_text
 
 _MOST_TIMES, _MOST_PAIRS = 124, 36

@@ -14,17 +14,9 @@ from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, RunState, 
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report.alternatives import together
-from backfill_assets.report.breakdown import (
-    BreakdownDocument,
-    MeasuredCell,
-    Number,
-    altogether,
-    by_dimensions,
-    by_month,
-    exact_numbers,
-    number_of,
-)
+from backfill_assets.report.code import code_section, references_section
 from backfill_assets.report.cost import CostDocument
+from backfill_assets.report.landed import not_known_section, rejected_section
 from backfill_assets.report.measured import GateSummary, MovesOfSome, PartitionMoves
 from backfill_assets.report.page import (
     Block,
@@ -50,9 +42,17 @@ from backfill_assets.report.page import (
     table,
     words,
 )
+from backfill_assets.report.publications import publications_table
 from backfill_assets.report.report import Level, RunReport, SetReport
-from backfill_assets.report.runs import RunSummary, SetDocument
-from backfill_assets.report.screens.code import code_section, references_section
+from backfill_assets.report.runs import (
+    RunSummary,
+    SetDocument,
+    partitions_of,
+    run_facts,
+    set_facts,
+    set_files,
+    state_of,
+)
 from backfill_assets.report.screens.figures import (
     MOST_COLUMNS,
     beside,
@@ -65,8 +65,6 @@ from backfill_assets.report.screens.figures import (
     moves_figure,
     states_in_words,
 )
-from backfill_assets.report.screens.landing import not_known_section, rejected_section
-from backfill_assets.report.screens.publications import publications_table
 from backfill_assets.report.screens.review import (
     Review,
     all_change_nothing,
@@ -74,9 +72,18 @@ from backfill_assets.report.screens.review import (
     review_of,
     review_of_set,
 )
-from backfill_assets.report.screens.runs import partitions_of, run_facts, set_facts, set_files, state_of
 from backfill_assets.report.screens.shown_rows import asked_rows, rows_that_fail, sample_table
-from backfill_assets.report.screens.usual import usual_section
+from backfill_assets.report.usual import (
+    BreakdownDocument,
+    MeasuredCell,
+    Number,
+    altogether,
+    by_dimensions,
+    by_month,
+    exact_numbers,
+    number_of,
+    usual_section,
+)
 from backfill_assets.report.values import as_sentence, cost_words, mebibytes, number_text, text_of
 from backfill_assets.report.words.changes import NOTHING_FOLLOWS, WORDS
 from backfill_assets.report.words.plans import (

@@ -43,8 +43,8 @@ from backfill_assets.report.documents import as_json
 from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Page
+from backfill_assets.report.planned import plan_page
 from backfill_assets.report.report import run_report
-from backfill_assets.report.screens.plan import plan_page
 from backfill_assets.report.screens.run_report import run_page
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.upkeep.audit import audit

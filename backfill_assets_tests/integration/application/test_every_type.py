@@ -22,8 +22,8 @@ from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.domain import Domain, SourceTable, TransformContext, daily, derived_table, expression
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.report.landed import landed_page
 from backfill_assets.report.page import Note
-from backfill_assets.report.screens.landing import landed_page
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.reproduce import reproduce_run
 from backfill_assets_tests.conftest import NOON

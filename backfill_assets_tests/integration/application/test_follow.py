@@ -32,8 +32,7 @@ from backfill_assets.planning.manifest_parts import A_PERSON, CauseKind, Kind, R
 from backfill_assets.planning.request import PlanRequest, Terms
 from backfill_assets.publication import follow
 from backfill_assets.publication.authority import demand_of
-from backfill_assets.report.screens.status import status_page
-from backfill_assets.report.status import status
+from backfill_assets.report.status import status, status_page
 from backfill_assets.transforms.errors import ReferenceNotRead
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace

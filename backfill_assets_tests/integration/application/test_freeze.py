@@ -22,11 +22,10 @@ from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunStat
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.report.command_line import explained
+from backfill_assets.report.follow import follow_page, waiting_words
 from backfill_assets.report.frozen import FreezeDocument
 from backfill_assets.report.page import Items
-from backfill_assets.report.screens.work import follow_page
 from backfill_assets.report.status import status
-from backfill_assets.report.words.waiting import waiting_words
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations

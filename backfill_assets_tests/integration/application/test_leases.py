@@ -26,7 +26,7 @@ from backfill_assets.ledger.states import ImportState, RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.main import app
 from backfill_assets.report.command_line import explained, words_of
-from backfill_assets.report.recovered import RecoveredWork
+from backfill_assets.report.follow import RecoveredWork
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations

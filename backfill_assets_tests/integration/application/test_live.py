@@ -32,8 +32,8 @@ from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.report.command_line import words_of
+from backfill_assets.report.follow import stuck_words
 from backfill_assets.report.status import status
-from backfill_assets.report.words.waiting import stuck_words
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON

@@ -34,8 +34,8 @@ from backfill_assets.planning.windows import Window
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.history import partition_history
 from backfill_assets.report.planned import SetPlan
+from backfill_assets.report.proposals import propose_lines
 from backfill_assets.report.report import run_report
-from backfill_assets.report.screens.proposals import propose_lines
 from backfill_assets.report.stale import stale_document
 from backfill_assets.report.status import status
 from backfill_assets.report.values import text_of

@@ -15,11 +15,9 @@ from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import InvalidRange, MissingInput, Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.planning.partitions import DayRange, instant_named, moment_named
+from backfill_assets.report.history import row_history, row_page
 from backfill_assets.report.html import html_file
-from backfill_assets.report.row_history import row_history
-from backfill_assets.report.screens.history import row_page
-from backfill_assets.report.screens.trace import trace_page
-from backfill_assets.report.trace import MOST_ROWS, Trace
+from backfill_assets.report.trace import MOST_ROWS, Trace, trace_page
 from backfill_assets.report.values import text_of
 from backfill_assets.testing import DomainKit
 from backfill_assets.workspace import Workspace

@@ -31,16 +31,13 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.report.command_line import explained
-from backfill_assets.report.history import partition_history
+from backfill_assets.report.history import partition_history, partition_page, row_history
 from backfill_assets.report.page import Note, Page
+from backfill_assets.report.planned import plan_page, set_plan_page
 from backfill_assets.report.releases import KeptRows, cover_all
 from backfill_assets.report.report import Level, run_report
-from backfill_assets.report.row_history import row_history
-from backfill_assets.report.screens.history import partition_page
-from backfill_assets.report.screens.plan import plan_page, set_plan_page
 from backfill_assets.report.screens.review import review_of
-from backfill_assets.report.screens.trace import trace_page
-from backfill_assets.report.trace import trace_of
+from backfill_assets.report.trace import trace_of, trace_page
 from backfill_assets.report.what_next import next_step
 from backfill_assets.report.words.plans import publish_words
 from backfill_assets.report.words.verdicts import verdict_words

@@ -18,7 +18,7 @@ from deltalake import DeltaTable
 
 from backfill_assets.application.new_project import new_project, project_of_file
 from backfill_assets.core.clock import system_clock
-from backfill_assets.report.new_project import Example
+from backfill_assets.report.server import Example
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.support.public_files import SHAPES
 

@@ -32,9 +32,8 @@ from backfill_assets.landing.land import land_files
 from backfill_assets.ledger.imports import ImportCounts, ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.report.landed import LandedImport, LandReport
+from backfill_assets.report.landed import LandedImport, LandReport, landed_page
 from backfill_assets.report.page import Note
-from backfill_assets.report.screens.landing import landed_page
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room
 from backfill_assets_tests.support.ledgers import home_environment

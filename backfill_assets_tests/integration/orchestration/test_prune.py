@@ -24,8 +24,7 @@ from backfill_assets.orchestration.recorder import dagster_recorder, prune, prun
 from backfill_assets.orchestration.storage import SqliteEventLog
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import Grain
-from backfill_assets.report.screens.upkeep import vacuum_page
-from backfill_assets.report.vacuumed import Pruned, VacuumDocument
+from backfill_assets.report.upkeep import Pruned, VacuumDocument, vacuum_page
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.dagster_history import (
     FIRST,

@@ -23,7 +23,7 @@ from backfill_assets.lake.errors import LineageNotWritten
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import lineage
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.report.row_history import row_history
+from backfill_assets.report.history import row_history
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.check import check
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at

@@ -26,8 +26,7 @@ from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, S
 from backfill_assets.report.alternatives import Instead
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens.run_report import run_page
-from backfill_assets.report.screens.staleness import stale_page
-from backfill_assets.report.stale import stale_document
+from backfill_assets.report.stale import stale_document, stale_page
 from backfill_assets.report.words.plans import alternative_words
 from backfill_assets.staleness.decide import Staleness
 from backfill_assets.upkeep.audit import audit

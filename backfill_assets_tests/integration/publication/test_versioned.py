@@ -45,7 +45,7 @@ from backfill_assets.report.errors import NotDoneWith
 from backfill_assets.report.history import TableHistory
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.screens import page_of
-from backfill_assets.report.table_acts import ActDocument
+from backfill_assets.report.versions import ActDocument
 from backfill_assets.transforms.code import Code, DomainCode
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace

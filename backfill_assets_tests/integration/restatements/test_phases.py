@@ -22,8 +22,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.sets import Phases, SetManifest, cut
 from backfill_assets.publication.publish import publish_run
-from backfill_assets.report.runs import set_document
-from backfill_assets.report.screens.runs import set_summary_page
+from backfill_assets.report.runs import set_document, set_summary_page
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace

@@ -11,8 +11,7 @@ from backfill_assets.cli.terminal import show
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.documents import as_json
-from backfill_assets.report.planned import SetPlan
-from backfill_assets.report.screens.plan import set_plan_page
+from backfill_assets.report.planned import SetPlan, set_plan_page
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.by_hand import JANUARY, Hand
 from backfill_assets_tests.support.hand_made import SILVER

@@ -23,8 +23,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.planning.stages import Agree, Compute, Measure, Prove, Stage, Swap
-from backfill_assets.report.runs import set_document
-from backfill_assets.report.screens.runs import progress_words
+from backfill_assets.report.runs import progress_words, set_document
 from backfill_assets.report.words.plans import alternative_words
 from backfill_assets.restatements.errors import OnlyPart
 from backfill_assets.upkeep.audit import audit

@@ -37,8 +37,7 @@ from backfill_assets.planning.partitions import DayRange, describe
 from backfill_assets.planning.restatement import PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.report.history import partition_history
-from backfill_assets.report.planned import SetPlan, left_out_documents
-from backfill_assets.report.screens.plan import set_plan_page
+from backfill_assets.report.planned import SetPlan, left_out_documents, set_plan_page
 from backfill_assets.report.what_next import next_step
 from backfill_assets.restatements.left_out import how_to_include
 from backfill_assets.upkeep.audit import audit

@@ -19,8 +19,7 @@ from backfill_assets.core.errors import InputsMovedOn, Refused
 from backfill_assets.core.progress import Progress
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.report.report import run_report
-from backfill_assets.report.runs import set_document
-from backfill_assets.report.screens.runs import set_summary_page
+from backfill_assets.report.runs import set_document, set_summary_page
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.domains import example as example_domain

@@ -15,7 +15,7 @@ from backfill_assets.application.sniff_addresses import Reached
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.core.places import StoreAccess
 from backfill_assets.domain import LakeTable
-from backfill_assets.report.sniff_document import document_of
+from backfill_assets.report.sniffed import document_of
 from backfill_assets_tests.support.s3_server import NoStore, running_store
 
 ROWS = pa.table(

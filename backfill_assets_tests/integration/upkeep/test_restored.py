@@ -23,7 +23,7 @@ from backfill_assets.core.next_steps import Act, Invocation
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.report.recovered import RecoveredWork
+from backfill_assets.report.follow import RecoveredWork
 from backfill_assets.report.repairs import after_audit
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.doctor import Health, examine

@@ -20,7 +20,7 @@ from backfill_assets.application.new_project import new_project
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.main import app
 from backfill_assets.report.errors import CannotUse
-from backfill_assets.report.new_project import Example
+from backfill_assets.report.server import Example
 from backfill_assets_tests.unit.test_docs import COMMANDS, own_domain, typed
 
 

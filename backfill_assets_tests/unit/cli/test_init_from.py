@@ -18,7 +18,7 @@ from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.domain.domain import load_domain
 from backfill_assets.main import app
 from backfill_assets.report.errors import CannotUse
-from backfill_assets.report.file_project import FileProject
+from backfill_assets.report.sniffed import FileProject
 from backfill_assets_tests.support.public_files import SHAPES
 from backfill_assets_tests.unit.test_docs import COMMANDS, typed
 

@@ -21,11 +21,9 @@ from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.policy import USUAL_POLICY
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.runs import RunSummary, SetMember
-from backfill_assets.report.screens.runs import run_summary_page, set_facts
-from backfill_assets.report.screens.status import status_page
-from backfill_assets.report.status import StatusDocument, TableStatus
-from backfill_assets.report.table_acts import ActDocument, next_step_of_act
+from backfill_assets.report.runs import RunSummary, SetMember, run_summary_page, set_facts
+from backfill_assets.report.status import StatusDocument, TableStatus, status_page
+from backfill_assets.report.versions import ActDocument, next_step_of_act
 from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
 from backfill_assets_tests.support.report_examples import restatement
 

@@ -27,7 +27,7 @@ from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.errors import Unavailable
 from backfill_assets.ledger.states import RunState
-from backfill_assets.report.at_work import at_work
+from backfill_assets.report.status import at_work
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import ledger_examples as examples
 from backfill_assets_tests.support.ledger_examples import DAYS, TABLE

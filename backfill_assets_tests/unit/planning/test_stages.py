@@ -36,8 +36,7 @@ from backfill_assets.planning.stages import (
 )
 from backfill_assets.planning.windows import Window
 from backfill_assets.report.page import Page
-from backfill_assets.report.planned import PlanDocument, SetPlan, left_out_documents
-from backfill_assets.report.screens.plan import plan_page, set_plan_page
+from backfill_assets.report.planned import PlanDocument, SetPlan, left_out_documents, plan_page, set_plan_page
 from backfill_assets.report.words.stages import stage_words
 from backfill_assets_tests.unit.planning.test_estimates import AS_OF, LAST, Accepted, graph_of, plan_of
 from backfill_assets_tests.unit.planning.test_proof import FIRST, derived

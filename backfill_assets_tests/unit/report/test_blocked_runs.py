@@ -15,8 +15,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.next_steps import plan_again
 from backfill_assets.report.command_line import explained, words_of
-from backfill_assets.report.runs import run_document
-from backfill_assets.report.screens.runs import run_facts
+from backfill_assets.report.runs import run_document, run_facts
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import ledger_examples as examples
 from backfill_assets_tests.support.advice import worded

@@ -16,11 +16,10 @@ from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.planning.manifest_parts import ReferenceSemantics
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.markdown import markdown_page
-from backfill_assets.report.publications import PublicationDocument
+from backfill_assets.report.publications import PublicationDocument, published_page
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import run_document
-from backfill_assets.report.screens.publications import published_page
 from backfill_assets.report.screens.review import review_of
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.advice import worded

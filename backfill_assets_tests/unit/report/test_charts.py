@@ -17,13 +17,13 @@ import pytest
 
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.report import charts
-from backfill_assets.report.breakdown import BreakdownDocument, MeasuredCell
 from backfill_assets.report.charts import Form, Mark, Plot, drawings
 from backfill_assets.report.html import html_file, source
 from backfill_assets.report.measured import PartitionMoves
 from backfill_assets.report.page import Block, Chart, Note, Section
 from backfill_assets.report.screens.figures import columns_figure, gates_figure, measure_figures, moves_figure
 from backfill_assets.report.screens.run_report import run_page
+from backfill_assets.report.usual import BreakdownDocument, MeasuredCell
 from backfill_assets_tests.support.report_examples import FIRST, HOSTILE, cell, days, gate, moves, parts, report
 
 MONTHS = tuple(f"2006-{month:02d}" for month in range(1, 13))

@@ -7,9 +7,8 @@ import re
 from datetime import date
 
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
-from backfill_assets.report.changed_rows import ChangedRow, DiffDocument, TableDiff
+from backfill_assets.report.changed_rows import ChangedRow, DiffDocument, TableDiff, diff_page
 from backfill_assets.report.html import html_file
-from backfill_assets.report.screens.changed_rows import diff_page
 
 DAY = date(2026, 1, 3)
 ROW = ChangedRow(

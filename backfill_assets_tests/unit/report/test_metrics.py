@@ -24,8 +24,8 @@ from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.ledger.states import RunState
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.event_counts import Durations, EventCounts
+from backfill_assets.report.follow import stuck_words
 from backfill_assets.report.status import StatusDocument
-from backfill_assets.report.words.waiting import stuck_words
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import ledger_examples as examples

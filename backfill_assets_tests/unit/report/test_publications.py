@@ -14,8 +14,7 @@ from backfill_assets.cli.terminal import show
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.report.documents import as_json
-from backfill_assets.report.publications import PublicationDocument, publication_documents
-from backfill_assets.report.screens.publications import published_page
+from backfill_assets.report.publications import PublicationDocument, publication_documents, published_page
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.example import DOMAIN
 from backfill_assets_tests.support.ledger_examples import DAYS, make_publishable, publish

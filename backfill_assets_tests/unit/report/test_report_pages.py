@@ -21,10 +21,9 @@ from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
 from backfill_assets.planning.next_steps import fix_and_plan_again
 from backfill_assets.planning.partitions import Grain, Partitions, TablePartitions
-from backfill_assets.report.breakdown import breakdown_document
 from backfill_assets.report.code import CodeChange
 from backfill_assets.report.documents import as_json
-from backfill_assets.report.history import TableHistory
+from backfill_assets.report.history import TableHistory, history_page
 from backfill_assets.report.html import Html, html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.measured import (
@@ -34,17 +33,15 @@ from backfill_assets.report.measured import (
     outcome_of,
     state_moves,
 )
-from backfill_assets.report.publications import PublicationDocument, timeline
+from backfill_assets.report.publications import PublicationDocument, published_page, timeline, timeline_page
 from backfill_assets.report.releases import CODE, BroughtAlong
 from backfill_assets.report.report import DependentMoves, Level, SetReport, level_of
-from backfill_assets.report.runs import RunSummary, SetMember
+from backfill_assets.report.runs import RunSummary, SetMember, run_summary_page, set_summary_page
 from backfill_assets.report.screens.figures import matrices, states_in_words
-from backfill_assets.report.screens.history import history_page
-from backfill_assets.report.screens.publications import published_page, timeline_page
 from backfill_assets.report.screens.review import review_of, share_of_accepted
 from backfill_assets.report.screens.run_report import run_page, set_page
-from backfill_assets.report.screens.runs import run_summary_page, set_summary_page
 from backfill_assets.report.status import TableStatus
+from backfill_assets.report.usual import breakdown_document
 from backfill_assets.report.values import text_of
 from backfill_assets.report.words.states import MEANING
 from backfill_assets_tests.support.desk_reader import with_dates

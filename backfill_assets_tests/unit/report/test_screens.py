@@ -16,7 +16,7 @@ from backfill_assets.report.screens import PAGES
 @pytest.mark.parametrize("document", PAGES)
 def test_the_page_of_a_document_is_built_by_a_function_of_just_that(document: str) -> None:
     module, _, name = PAGES[document].rpartition(".")
-    function = getattr(import_module(f"{screens.__name__}.{module}"), name)
+    function = getattr(import_module(f"backfill_assets.{module}"), name)
     parameter, *others = signature(function).parameters.values()
     assert all(other.default is not other.empty for other in others)
     assert (parameter.annotation, function.__annotations__["return"]) == (document.rpartition(".")[2], "Page")
@@ -26,10 +26,10 @@ def test_the_page_of_a_document_is_built_by_a_function_of_just_that(document: st
 
 def test_every_screen_that_takes_a_document_is_in_the_list() -> None:
     """Read from the sources: a page that nothing answers would be one that no person sees."""
-    folder = Path(screens.__file__).parent
+    package = Path(screens.__file__).parents[2]
     found = {
-        f"{path.stem}.{name}"
-        for path in folder.glob("*.py")
+        f"{'.'.join(path.relative_to(package).with_suffix('').parts)}.{name}"
+        for path in (package / "report").rglob("*.py")
         for name in findall(r"^def (\w+_page)\(\w+: \w+\) -> Page:", path.read_text(encoding="utf-8"))
     }
-    assert found - set(PAGES.values()) <= {name for name in found if name.startswith("desk.")}
+    assert found - set(PAGES.values()) <= {name for name in found if name.startswith("report.screens.desk.")}

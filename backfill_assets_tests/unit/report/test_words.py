@@ -18,7 +18,7 @@ from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
 from backfill_assets.planning.stages import Agree
 from backfill_assets.planning.windows import Months, Window
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
-from backfill_assets.report.screens.upkeep import LEFT_ALONE, WHY
+from backfill_assets.report.upkeep import LEFT_ALONE, WHY
 from backfill_assets.report.words.plans import basis_words
 from backfill_assets.report.words.recovery import outcome_words
 from backfill_assets.report.words.stages import policy_words, waits_anyway, window_words

@@ -16,8 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.report.sniff_document import document_of
-from backfill_assets.report.sniffed import python_of
+from backfill_assets.report.sniffed import document_of, python_of
 from backfill_assets.sniff.propose import propose
 from backfill_assets.sniff.sample import HEAD_BYTES, PART_BYTES, PARTS, WHOLE_BYTES
 

@@ -16,7 +16,7 @@ from backfill_assets.application.sniff import sniffed
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.domain import HttpApi, Offset, SourceTable
 from backfill_assets.domain.domain import load_domain
-from backfill_assets.report.sniff_document import SniffDocument, document_of
+from backfill_assets.report.sniffed import SniffDocument, document_of
 from backfill_assets_tests.unit.capture.test_openapi import document, parameter
 
 PAGED = document({"total": {"type": "integer"}}, [parameter("offset"), parameter("limit", maximum=100)])

@@ -13,8 +13,7 @@ from backfill_assets.cli.terminal import view
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.reasons import Cause, Reason
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.screens.staleness import stale_page
-from backfill_assets.report.stale import stale_document
+from backfill_assets.report.stale import stale_document, stale_page
 from backfill_assets.report.words.staleness import stale_words
 from backfill_assets.staleness.decide import Staleness, StaleRange
 

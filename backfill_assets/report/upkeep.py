@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from backfill_assets.core.next_steps import step
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.documents import INLINE
 from backfill_assets.report.page import (
     Block,
     Note,
@@ -21,14 +23,37 @@ from backfill_assets.report.page import (
     table,
 )
 from backfill_assets.report.repairs import after_audit
-from backfill_assets.report.screens.runs import problem_notes
+from backfill_assets.report.runs import problem_notes
 from backfill_assets.report.screens.shown_rows import sample_table
-from backfill_assets.report.vacuumed import Pruned, VacuumDocument
 from backfill_assets.report.values import mebibytes
 from backfill_assets.upkeep.audit import AuditReport, SourceAccount
 from backfill_assets.upkeep.doctor import DoctorReport, Health
 from backfill_assets.upkeep.reproduce import Difference, ReproductionReport, ReproductionVersions
-from backfill_assets.upkeep.vacuum import FileCount, LeftAlone, VacuumedTable, Why
+from backfill_assets.upkeep.vacuum import FileCount, LeftAlone, VacuumedTable, VacuumReport, Why
+
+# Document of a clean-up: what became of staged files, and of the history that a recorder keeps.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """The part of a recorder's history that was removed, or would be."""
+
+    days: int  #: How old a recorded run is before it is removed.
+    runs: int = 0  #: How many were removed, or would be.
+    kept_runs: int = 0  #: How many older ones stay, because a page still shows them.
+    #: By how much the files are smaller; in a dry run, and with PostgreSQL, what was recorded of them.
+    size_bytes: int = 0
+    #: Why it was left alone, or what is left to do; null when there is nothing. That is no problem of the lake.
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumDocument:
+    """The actions of a clean-up, done or planned."""
+
+    lake: VacuumReport = field(metadata=INLINE)  #: Of staged files.
+    dagster: Pruned  #: Of Dagster's record of runs.
+
 
 _MOST_DIFFERENCES = 40
 _TONES = {Health.SOUND: Tone.GOOD, Health.FAILED: Tone.BAD, Health.NOT_NEEDED: Tone.SOFT}
