@@ -29,7 +29,7 @@ from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.planning.policy import USUAL_POLICY
 from backfill_assets.planning.request import PlanRequest, Terms, propose
 from backfill_assets.planning.state import Basis
-from backfill_assets.staleness.decide import Present, Staleness, find_stale
+from backfill_assets.staleness.decide import CurrentState, Staleness, find_stale
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ def stale(
             node,
             world.graph,
             bases[node.name],
-            Present(
+            CurrentState(
                 transform="sums",
                 transform_version="1",
                 code_digest=code,

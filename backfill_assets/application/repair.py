@@ -22,7 +22,7 @@ from backfill_assets.planning.manifest_parts import PinnedPartition, PinnedRefer
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.reads import reads_of
 from backfill_assets.planning.request import PlanRequest, output_of
-from backfill_assets.planning.state import Claim
+from backfill_assets.planning.state import AcceptedPartition
 from backfill_assets.workspace import Workspace
 
 _Pins = Mapping[tuple[str, date], int]
@@ -36,9 +36,9 @@ class Repair:
     #: The request, for the lost partitions alone, by the release and of the scope that computed them.
     request: PlanRequest
     #: For a merge or a pilot, what each lost version was made from; None where it had replaced nothing.
-    made_from: Mapping[date, Claim | None] = field(default_factory=dict)
+    made_from: Mapping[date, AcceptedPartition | None] = field(default_factory=dict)
     #: The versions of inputs that the lost rows were computed from, by table and partition.
-    inputs: Mapping[str, Mapping[date, Claim]] = field(default_factory=dict)
+    inputs: Mapping[str, Mapping[date, AcceptedPartition]] = field(default_factory=dict)
     #: The references that they were computed with; None for the present ones.
     references: tuple[PinnedReference, ...] | None = None
 
@@ -47,9 +47,9 @@ class Repair:
 class AsRecorded(LedgerState):
     """The ledger as a repair reads it: inputs are what lost rows were computed from."""
 
-    inputs: Mapping[str, Mapping[date, Claim]] = field(default_factory=dict)
+    inputs: Mapping[str, Mapping[date, AcceptedPartition]] = field(default_factory=dict)
 
-    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, AcceptedPartition]:
         """The accepted versions, in place of some of which those count that were read."""
         read = self.inputs.get(table, {})
         return {p: read.get(p, claim) for p, claim in self.tx.versions.claims(table, partitions).items()}
@@ -150,7 +150,9 @@ def _altered(ws: Workspace, table: str, versions: Collection[PartitionVersion]) 
     return bool(altered_files(ws.lake, table, (version.files for version in versions)))
 
 
-def _made_from(ws: Workspace, tx: ReadTransaction, table: DerivedTable, lost: PartitionVersion) -> Claim | None:
+def _made_from(
+    ws: Workspace, tx: ReadTransaction, table: DerivedTable, lost: PartitionVersion
+) -> AcceptedPartition | None:
     """The last version before a lost one that is there as it was staged; None where there is none."""
     before = lost
     while before.replaces:
@@ -173,13 +175,15 @@ def _reads(ws: Workspace, tx: ReadTransaction, run: RunRecord, lost: Collection[
     }
 
 
-def _read_by(ws: Workspace, tx: ReadTransaction, reads: Iterable[_Pins]) -> Mapping[str, Mapping[date, Claim]]:
+def _read_by(
+    ws: Workspace, tx: ReadTransaction, reads: Iterable[_Pins]
+) -> Mapping[str, Mapping[date, AcceptedPartition]]:
     """The versions of inputs that all of some runs have read, where these are there as they were staged."""
     read: dict[str, dict[date, set[int]]] = {}
     for pins in reads:
         for (name, partition), version in pins.items():
             read.setdefault(name, {}).setdefault(partition, set()).add(version)
-    found: dict[str, Mapping[date, Claim]] = {}
+    found: dict[str, Mapping[date, AcceptedPartition]] = {}
     for table, of_table in read.items():
         now = tx.versions.claims(table, sorted(of_table))
         one = {p: next(iter(versions)) for p, versions in of_table.items() if len(versions) == 1 and p in now}
@@ -199,8 +203,8 @@ def _read(tx: ReadTransaction, table: str, pin: PinnedPartition) -> int:
     return max(made, default=0)
 
 
-def _claim(version: PartitionVersion) -> Claim:
-    return Claim(
+def _claim(version: PartitionVersion) -> AcceptedPartition:
+    return AcceptedPartition(
         version=version.version,
         run_id=version.run_id,
         digest=version.files.digest,

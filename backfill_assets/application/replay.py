@@ -45,7 +45,7 @@ from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.landing.imports import not_known
 from backfill_assets.ledger.errors import LostWork, NotInLedger, TargetTaken
 from backfill_assets.ledger.records import PartKind, ReplayRecord
-from backfill_assets.ledger.replays import gone_on
+from backfill_assets.ledger.replays import replay_taken_over
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.local_days import LocalDays
@@ -364,7 +364,7 @@ def _begun(ws: Workspace, sink: Sink, record: ReplayRecord, sender: Sender, *, b
     with ws.ledger.read() as tx:
         state = tx.replays.get(record.replay_id).state  # as it is now that no other process can write
     if state is ReplayState.CLOSED:
-        raise gone_on(record.replay_id)
+        raise replay_taken_over(record.replay_id)
     done = sender.progress()
     if state is ReplayState.ASKED:
         if done is None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from backfill_assets.candidates.changed_rows import Wanted, compared_groups
-from backfill_assets.candidates.compare import Sides
+from backfill_assets.candidates.compare import ComparedFiles
 from backfill_assets.candidates.compared_sides import ComparedSides
 from backfill_assets.gates.by_values import EQUAL, KINDS, Shape
 from backfill_assets.lake.row_values import text_rows_of, typed_keys
@@ -19,7 +19,7 @@ from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 
 
-def rows_asked_for(ws: Workspace, manifest: Manifest, sides: Sides) -> tuple[SampledRow, ...]:
+def rows_asked_for(ws: Workspace, manifest: Manifest, sides: ComparedFiles) -> tuple[SampledRow, ...]:
     """The rows of the keys that a manifest pins, in the order of these; of a key without a row, the key alone.
 
     Cost: of keys that name their partition, the rows of these partitions; of others, those of all partitions.
@@ -49,7 +49,7 @@ def rows_asked_for(ws: Workspace, manifest: Manifest, sides: Sides) -> tuple[Sam
     )
 
 
-def _found(sides: Sides, wanted: Wanted) -> Mapping[tuple[str | None, ...], Sequence[SampledRow]]:
+def _found(sides: ComparedFiles, wanted: Wanted) -> Mapping[tuple[str | None, ...], Sequence[SampledRow]]:
     """The rows that have one of these keys, by the values of its columns as text."""
     assert wanted.keys is not None
     compared = ComparedSides(sides=sides, partitions=(), not_compared={}, what="this run")

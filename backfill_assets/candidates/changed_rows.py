@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from backfill_assets.candidates.compare import Sides, groups_of, opened_sides
+from backfill_assets.candidates.compare import ComparedFiles, groups_of, opened_sides
 from backfill_assets.candidates.compared_sides import ComparedSides
 from backfill_assets.candidates.errors import NoCondition
 from backfill_assets.domain import Table
@@ -125,7 +125,7 @@ def compared_groups(
             yield ComparedGroup(partitions=group, shape=shape, query=query, connection=connection)
 
 
-def _register(connection: DuckDBPyConnection, sides: Sides, read: Shape, prefix: str) -> None:
+def _register(connection: DuckDBPyConnection, sides: ComparedFiles, read: Shape, prefix: str) -> None:
     """Makes both sides known: their files, or where these are not read as they are, the rows that Spark reads."""
     found = opened_sides(sides, read)
     if not found.elsewhere:

@@ -36,7 +36,7 @@ GROUPS_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sides:
+class ComparedFiles:
     """The files of two sides of some partitions."""
 
     ws: Workspace
@@ -57,13 +57,13 @@ class Sides:
         """True if one machine reads both sides."""
         return self.size_bytes <= self.ws.settings.compare_in_spark_above
 
-    def of(self, partitions: Iterable[date]) -> Sides:
+    def of(self, partitions: Iterable[date]) -> ComparedFiles:
         """The files of these partitions."""
         wanted = tuple(partitions)
         staged, accepted = (
             {p: side[p] for p in wanted if side.get(p, EMPTY_FILE_SET).files} for side in (self.staged, self.accepted)
         )
-        return Sides(ws=self.ws, table=self.table, staged=staged, accepted=accepted)
+        return ComparedFiles(ws=self.ws, table=self.table, staged=staged, accepted=accepted)
 
     def frames(self) -> tuple[DataFrame, DataFrame]:
         """The rows of both sides, read by Spark as rows of the table's present schema."""
@@ -71,7 +71,7 @@ class Sides:
         return staged, rows_of(self.ws, self.table, self.accepted.values(), as_readers_see=True)
 
 
-def compare_partitions(sides: Sides) -> Mapping[date, ByKey]:
+def compare_partitions(sides: ComparedFiles) -> Mapping[date, ByKey]:
     """Compares the keys of every partition that has files; of those without accepted files only the keys are read.
 
     Raises:
@@ -86,7 +86,7 @@ def compare_partitions(sides: Sides) -> Mapping[date, ByKey]:
     return by_key([*_found(both, shape, comparing(shape)), *counted], shape)
 
 
-def sample_partitions(sides: Sides, *, most: int = MOST_ROWS) -> tuple[SampledRow, ...]:
+def sample_partitions(sides: ComparedFiles, *, most: int = MOST_ROWS) -> tuple[SampledRow, ...]:
     """Some rows that differ in these partitions, as `sample_rows` chooses them.
 
     Raises:
@@ -104,7 +104,7 @@ def sample_partitions(sides: Sides, *, most: int = MOST_ROWS) -> tuple[SampledRo
     return shown(compare_frames(staged, accepted, compare, shape, spread=spread), sides.table, most)
 
 
-def _found(sides: Sides, shape: Shape, compare: Comparing) -> Iterator[pa.Table]:
+def _found(sides: ComparedFiles, shape: Shape, compare: Comparing) -> Iterator[pa.Table]:
     partitions = tuple(sorted({*sides.staged, *sides.accepted}))
     if not sides.is_small:
         yield from _by_spark(sides, shape, compare)
@@ -141,7 +141,7 @@ class OpenedSides:
     elsewhere: frozenset[date]
 
 
-def opened_sides(sides: Sides, shape: Shape) -> OpenedSides:
+def opened_sides(sides: ComparedFiles, shape: Shape) -> OpenedSides:
     """Opens the files of two sides.
 
     Raises:
@@ -200,5 +200,5 @@ def groups_of(
         yield group
 
 
-def _by_spark(sides: Sides, shape: Shape, compare: Comparing) -> Sequence[pa.Table]:
+def _by_spark(sides: ComparedFiles, shape: Shape, compare: Comparing) -> Sequence[pa.Table]:
     return compare_frames(*sides.frames(), compare, shape)

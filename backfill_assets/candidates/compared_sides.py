@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 
-from backfill_assets.candidates.compare import Sides
+from backfill_assets.candidates.compare import ComparedFiles
 from backfill_assets.candidates.errors import RowsRemoved
 from backfill_assets.core.identity import contract_of
 from backfill_assets.domain import Table
@@ -39,7 +39,7 @@ class ComparedSides:
     """The files of one table that are compared."""
 
     #: The later files as `staged`, the earlier ones as `accepted`; without partitions whose rows are known to be equal.
-    sides: Sides
+    sides: ComparedFiles
     partitions: tuple[date, ...]  #: All partitions that are compared, those with equal rows too.
     not_compared: Mapping[date, WhyNotCompared]  #: By partition, why its rows are not compared.
     what: str  #: Whose rows these are, in words.
@@ -92,7 +92,7 @@ def sides_of_run(ws: Workspace, run_id: str, *, with_equal: bool = False) -> Com
     what = f"run {run_id} and of what it replaces"
     _require_there(table, old.values(), what=what, run_id=run_id)
     return ComparedSides(
-        sides=Sides(ws=ws, table=table, staged=new, accepted={p: version.files for p, version in old.items()}),
+        sides=ComparedFiles(ws=ws, table=table, staged=new, accepted={p: version.files for p, version in old.items()}),
         partitions=tuple(p for p in staged if p not in why),
         not_compared=why,
         what=what,
@@ -154,7 +154,7 @@ def sides_of_states(
         _require_there(table, read.values(), what="both states")
         sides.append({p: version.files for p, version in read.items()})
     staged, accepted = sides
-    found = Sides(ws=ws, table=table, staged=staged, accepted=accepted)
+    found = ComparedFiles(ws=ws, table=table, staged=staged, accepted=accepted)
     return ComparedSides(sides=found, partitions=tuple(both), not_compared={}, what="both states")
 
 

@@ -17,7 +17,7 @@ from functools import cached_property
 from pyspark.sql import DataFrame
 
 from backfill_assets.candidates.asked_rows import rows_asked_for
-from backfill_assets.candidates.compare import Sides, compare_partitions, sample_partitions
+from backfill_assets.candidates.compare import ComparedFiles, compare_partitions, sample_partitions
 from backfill_assets.candidates.compute import (
     derived_rows,
     pinned_state,
@@ -157,11 +157,11 @@ class Gating:
         return rows_of(self.ws, self.table, self.staged_files.values())
 
     @cached_property
-    def sides(self) -> Sides:
+    def sides(self) -> ComparedFiles:
         """The files of both sides that can be read."""
         unread = self.lost.keys() | self.otherwise.keys()
         accepted = {p: files for p, files in self.accepted_files.items() if p not in unread}
-        return Sides(ws=self.ws, table=self.table, staged=self.staged_files, accepted=accepted)
+        return ComparedFiles(ws=self.ws, table=self.table, staged=self.staged_files, accepted=accepted)
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:

@@ -27,7 +27,7 @@ from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
-from backfill_assets.planning.state import Claim
+from backfill_assets.planning.state import AcceptedPartition
 from backfill_assets.transforms.schemas import business_schema, former_columns_of, stored_schema
 from backfill_assets.workspace import Workspace
 
@@ -103,7 +103,7 @@ def as_usual(ws: Workspace, manifest: Manifest, table: Table, asked: Sequence[Ga
 
 
 def _reads(
-    manifest: Manifest, gate: Usual, before: Mapping[date, Sequence[date]], claims: Mapping[date, Claim]
+    manifest: Manifest, gate: Usual, before: Mapping[date, Sequence[date]], claims: Mapping[date, AcceptedPartition]
 ) -> GateReads:
     """The partitions with which a gate compared, as they are recorded; one that was not accepted has version 0."""
     pins = tuple(
@@ -140,7 +140,7 @@ def _is_count(ws: Workspace, table: Table, gate: Usual, breakdown: Breakdown | N
 
 
 def _kept_cells(
-    tx: ReadTransaction, claims: Mapping[date, Claim], breakdown: Breakdown | None
+    tx: ReadTransaction, claims: Mapping[date, AcceptedPartition], breakdown: Breakdown | None
 ) -> Mapping[date, Sequence[PartitionCell]]:
     """The breakdown of accepted partitions as far as the ledger keeps it, of exactly their files."""
     if breakdown is None:
@@ -169,7 +169,7 @@ def _read_cells(
 
 
 def _far_groups(
-    tx: ReadTransaction, gate: Usual, far: Mapping[date, tuple[str, bool]], claims: Mapping[date, Claim]
+    tx: ReadTransaction, gate: Usual, far: Mapping[date, tuple[str, bool]], claims: Mapping[date, AcceptedPartition]
 ) -> Mapping[tuple[date, tuple[str | None, ...]], str]:
     """The groups of accepted partitions that were far from the usual, and on which side."""
     found: dict[tuple[date, tuple[str | None, ...]], str] = {}

@@ -22,7 +22,7 @@ from backfill_assets.core.progress import waiting
 from backfill_assets.deliver.errors import WriteFailed
 from backfill_assets.deliver.sinks import Outgoing, Target
 from backfill_assets.ledger.records import PartKind, ReplayPart, ReplayRecord
-from backfill_assets.ledger.replays import gone_on
+from backfill_assets.ledger.replays import replay_taken_over
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
@@ -220,7 +220,7 @@ class TopicSender:
     def _failure(self, error: KafkaError) -> Exception:
         causes = [error, *self._undelivered, *self._fatal(error)]
         if any(each.name() in _FENCED for each in causes):
-            return gone_on(self._replay.replay_id)
+            return replay_taken_over(self._replay.replay_id)
         large = next((each for each in causes if each.name() in _TOO_LARGE), None)
         if large is not None:
             return Refused.coded(

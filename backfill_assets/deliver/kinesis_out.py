@@ -29,7 +29,7 @@ from backfill_assets.core.progress import waiting
 from backfill_assets.deliver.errors import TargetGone, TooLargeForStream, WriteFailed
 from backfill_assets.deliver.sinks import Outgoing, Target
 from backfill_assets.ledger.records import ReplayPart, ReplayRecord
-from backfill_assets.ledger.replays import gone_on
+from backfill_assets.ledger.replays import replay_taken_over
 from backfill_assets.ledger.store import Ledger
 
 MARK = "backfill-replay"
@@ -296,7 +296,7 @@ class StreamSender:
     def _require_mine(self) -> None:
         with self._ledger.read() as tx:
             if not tx.replays.is_sender(self._replay.replay_id, self._token):
-                raise gone_on(self._replay.replay_id)
+                raise replay_taken_over(self._replay.replay_id)
 
 
 def partition_key(record: Outgoing, number: int) -> str:

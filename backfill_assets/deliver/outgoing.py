@@ -45,7 +45,7 @@ from backfill_assets.landing.key_versions import (
     UNKNOWN,
     KeyState,
     key_state,
-    standing,
+    resolve_versions,
     version_columns,
 )
 from backfill_assets.landing.record_rules import REASON
@@ -325,7 +325,7 @@ class HeldRows:
         imports = [each for each in self._imports if each.arrival <= arrival]
         records = ConformedRecords(spark=self.ws.spark(), landing=landing_files(self.ws.settings), source=source)
         versions = records.versions(imports).select(*version_columns(source))
-        found = standing(versions, source, imports)
+        found = resolve_versions(versions, source, imports)
         day = F.col(source.partition.column)
         is_dropped = F.col(UNKNOWN).isNotNull() & F.lit(source.unknown == UnknownKeys.DROP)
         is_gone = F.col(DECIDES) & (is_dropped | (key_state() != F.lit(str(KeyState.CURRENT))))

@@ -86,7 +86,7 @@ from backfill_assets.domain.tables import (
     reads_self,
 )
 from backfill_assets.domain.usual import Past, months, rows, usual, weeks
-from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.any_change import DeclaredChange
 from backfill_assets.planning.kinds.append import append
 from backfill_assets.planning.kinds.merge import merge
@@ -131,7 +131,6 @@ __all__ = [
     "Json",
     "KafkaReplay",
     "KafkaTopic",
-    "Kept",
     "KinesisReplay",
     "KinesisStream",
     "LakeTable",
@@ -157,6 +156,7 @@ __all__ = [
     "Reference",
     "ReferenceValue",
     "Release",
+    "RetentionRule",
     "RowCount",
     "RowExpression",
     "SameState",

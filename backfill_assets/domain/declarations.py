@@ -45,7 +45,7 @@ from backfill_assets.domain.gates import (
     columns_in,
     require_kind,
 )
-from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.any_change import DeclaredChange
 from backfill_assets.planning.kinds.append import Append
 from backfill_assets.planning.kinds.merge import Merge
@@ -348,8 +348,8 @@ REASONS = Kind(
     ),
 )
 KEPT = Kind(
-    words="Kept(...), such as Kept(days=90, then='month')",
-    test=lambda value: value is None or isinstance(value, Kept),
+    words="RetentionRule(...), such as RetentionRule(days=90, then='month')",
+    test=lambda value: value is None or isinstance(value, RetentionRule),
 )
 PHASES = Kind(
     words="phases(...), such as phases(hold_hours=24)",

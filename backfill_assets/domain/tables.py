@@ -43,12 +43,12 @@ from backfill_assets.domain.declarations import (
 from backfill_assets.domain.gates import AddsOnly, Gate, Merged, WarmUpProof
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.planning.errors import NoSuchName
-from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.any_change import DeclaredChange
 from backfill_assets.planning.kinds.append import Append
 from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.kinds.replace import REPLACE, Replace, VersionOf, versioned
-from backfill_assets.planning.partitions import Grain, Stretches
+from backfill_assets.planning.partitions import Grain, SnapshotInterval
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.sets import AskedPhases
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, SinceFirstDay, Window
@@ -76,10 +76,10 @@ class OwnState:
 
     since: date | None = None
     every: int = 1
-    keep: Kept | None = None
+    keep: RetentionRule | None = None
 
 
-def reads_self(*, since: date | None = None, every: int = 1, keep: Kept | None = None) -> OwnState:
+def reads_self(*, since: date | None = None, every: int = 1, keep: RetentionRule | None = None) -> OwnState:
     """The earlier state of the table itself: the rows of a snapshot before the partition, or none from a cold start.
 
     The function returns the state at the end of the partition, from that snapshot and every row of its other inputs
@@ -90,8 +90,8 @@ def reads_self(*, since: date | None = None, every: int = 1, keep: Kept | None =
             earlier day has to be built. None is the first day that tables can have (`BACKFILL_FIRST_DAY`).
         every: For a daily table with `since`: it only has snapshots at the end of every so many days since then. With
             7 the first one is that of the seventh day.
-        keep: Which accepted snapshots stay, such as `Kept(days=90, then="month")`: `backfill plan TABLE --expire` plans
-            that the others expire. None keeps all.
+        keep: Which accepted snapshots stay, such as `RetentionRule(days=90, then="month")`:
+            `backfill plan TABLE --expire` plans that the others expire. None keeps all.
     """
     return OwnState(since=since, every=every, keep=keep)
 
@@ -204,7 +204,7 @@ class DerivedTable:
     state: str | None = None
     since: date | None = None  #: The day on which its state begins; None for the first day that tables can have.
     every: int = 1  #: After how many days since then it has a snapshot.
-    keep: Kept | None = None  #: Which accepted snapshots stay; None for all.
+    keep: RetentionRule | None = None  #: Which accepted snapshots stay; None for all.
     replay: DeclaredReplay | None = None  #: Allows that its rows are replayed to topics or streams, and says to which.
     #: In which phases it is published when a person plans enough of it; None for as a whole.
     phases: AskedPhases | None = None
@@ -297,7 +297,7 @@ class DerivedTable:
             raise wrong(self, f"{why}: reads_self(since=date(...), every={self.every})")
         if self.keep is not None and self.keep.then == "month" and self.partition.grain is Grain.MONTHLY:
             why = "it has one snapshot a month, so that the last one of each month are all"
-            raise wrong(self, f"{why}: keep=Kept(days={self.keep.days}, then='quarter'), or 'year'")
+            raise wrong(self, f"{why}: keep=RetentionRule(days={self.keep.days}, then='quarter'), or 'year'")
         if self.keep is not None and isinstance(self.publish, Append):
             raise wrong(self, "it only adds partitions, which stay as they were added, so that no snapshot can expire")
         if isinstance(self.publish, Merge):
@@ -361,7 +361,7 @@ class DerivedTable:
         return dataclasses.replace(self, name=name, releases=releases, publish=mode, gates=gates, policy=policy)
 
     @property
-    def stretches(self) -> Stretches | None:
+    def stretches(self) -> SnapshotInterval | None:
         """The stretches of days that have a snapshot; None where every day, or month, has a partition."""
         return SinceFirstDay(self.since, self.every).stretches
 

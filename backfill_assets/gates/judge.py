@@ -30,7 +30,7 @@ from backfill_assets.domain import (
 )
 from backfill_assets.gates.failing_rows import FailingRows
 from backfill_assets.gates.measured import ExpiringPartition, Measured, MergedPartition, PilotedPartition, Proven
-from backfill_assets.gates.moves import Moves, observed
+from backfill_assets.gates.moves import RowDiff, observed
 from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult, RowChanges
 from backfill_assets.ledger.records import CandidatePartition
 
@@ -191,7 +191,7 @@ def _compared(gate: ComparedWithAccepted, found: Measured) -> Verdict:
         passed=not is_too_far and not exceeds(moved, found.accepted_rows, gate.max_changed_percent),
         finding=Finding.COMPARED,
         observed=observed(
-            Moves(
+            RowDiff(
                 rows=found.rows,
                 accepted_rows=found.accepted_rows,
                 added=found.added,

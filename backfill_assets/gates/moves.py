@@ -18,7 +18,7 @@ COMPARISON = ComparedWithAccepted().name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moves:
+class RowDiff:
     """The differences between new rows and the accepted rows that they were compared with, in rows."""
 
     rows: int  #: New rows.
@@ -34,7 +34,7 @@ class Moves:
 
 
 def observed(
-    moves: Moves, changed_columns: Mapping[str, int], state_moves: Iterable[StateMove] = (), **limits: int | None
+    moves: RowDiff, changed_columns: Mapping[str, int], state_moves: Iterable[StateMove] = (), **limits: int | None
 ) -> Mapping[str, Any]:
     """The comparison's observations in one partition, and its limits, as they are recorded."""
     states = [fields_of(each) for each in state_moves]
@@ -46,11 +46,11 @@ def observed(
     }
 
 
-def moves_in(result: GateResult) -> Moves | None:
+def moves_in(result: GateResult) -> RowDiff | None:
     """The moves that the comparison found in one partition; None for the result of another gate."""
     if result.gate != COMPARISON:
         return None
-    return Moves(**{each.name: int(result.observed.get(each.name, 0)) for each in fields(Moves)})
+    return RowDiff(**{each.name: int(result.observed.get(each.name, 0)) for each in fields(RowDiff)})
 
 
 def state_moves_in(result: GateResult) -> tuple[StateMove, ...]:

@@ -39,7 +39,7 @@ from backfill_assets.landing.key_versions import (
     NEXT,
     UNKNOWN,
     VOID_BY,
-    standing,
+    resolve_versions,
 )
 from backfill_assets.landing.probe import Probe
 from backfill_assets.landing.record_rules import REASON, Bounds, happened_at
@@ -131,7 +131,7 @@ class RawRecords(ConformedRecords):
 # Bronze: the rows of a day of a source table.
 #
 # Day d is built from every import that touches d: those with events of d, and those that moved, deleted or
-# withdrew a key of d. What each of their versions is, `standing` decides; a key that is not known is left out
+# withdrew a key of d. What each of their versions is, `resolve_versions` decides; a key that is not known is left out
 # only where its source says so. A source without operations keeps the current rows; one with operations keeps its
 # changelog, in which the current rows are marked by `_operation` and `_ended_by`.
 
@@ -207,7 +207,7 @@ def _versions(records: ConformedRecords, imports: Sequence[ImportRecord], days: 
     """The versions of some days, with what each of them is."""
     source = records.source
     versions = records.versions(imports).withColumn(HAPPENED, happened_at(source))
-    return standing(versions, source, imports).where(_on(F.col(source.partition.column), days))
+    return resolve_versions(versions, source, imports).where(_on(F.col(source.partition.column), days))
 
 
 def _on(day: Column, days: Sequence[date]) -> Column:

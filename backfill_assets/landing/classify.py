@@ -1,8 +1,8 @@
 """Account of landed files: what each of their records is among everything that has landed, and what they change.
 
-`standing` says what a version of a key is. The account compares it with the files and without them, in one pass over
-the versions of the keys that they have: the records of these files by fate, the records of earlier files whose fate
-they change, the keys whose state they change, and the days that have to be built again.
+`resolve_versions` decides what a version of a key is. The account compares its result with the files and without them,
+in one pass over the versions of the keys that they have: the records of these files by outcome, the records of earlier
+files whose outcome they change, the keys whose state they change, and the days that have to be built again.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from backfill_assets.landing.key_versions import (
     STATE_BEFORE,
     UNKNOWN,
     VOID_BY,
-    Fate,
     KeyState,
+    RecordOutcome,
     earlier_versions,
     fate,
     key_state,
-    standing,
+    resolve_versions,
     version_columns,
     with_states,
 )
@@ -129,7 +129,7 @@ def account(records: ConformedRecords, imports: Sequence[ImportRecord], others: 
     """
     source, ids = records.source, [record.import_id for record in imports]
     versions = _affected_versions(records, imports, others)
-    present = standing(versions, source, (*imports, *others), apart=(PHASE,))
+    present = resolve_versions(versions, source, (*imports, *others), apart=(PHASE,))
     states = len(imports) > 1 and not any(record.format == STATEMENT for record in imports)
     return account_of(records.read(imports), present, ids, source, states=states)
 
@@ -141,7 +141,7 @@ def account_of(
 
     Args:
         found: The records.
-        present: What `standing` gives of the versions of their keys, with them and without them.
+        present: What `resolve_versions` gives of the versions of their keys, with them and without them.
         ids: Their imports.
         states: As for `_lines`.
 
@@ -267,9 +267,9 @@ def _lines(
     lines.
 
     Args:
-        found: What `standing` gives.
+        found: What `resolve_versions` gives.
         ids: The imports that are accounted for.
-        apart: As for `standing`: the phase, if there are two.
+        apart: As for `resolve_versions`: the phase, if there are two.
         states: Also count by import which keys it made what they became.
     """
     day = F.col(source.partition.column)
@@ -347,8 +347,8 @@ def _account(ids: Sequence[str], lines: Iterable[_Line]) -> Account:
     now, before = phases[WITH], phases[WITHOUT]
     change = Counter(now)
     change.subtract(before)
-    elsewhere = sorted({of for what, of, _ in change if what in set(Fate)} - set(ids))
-    moved = {of: {str(kind): change[kind, of, None] for kind in Fate} for of in elsewhere}
+    elsewhere = sorted({of for what, of, _ in change if what in set(RecordOutcome)} - set(ids))
+    moved = {of: {str(kind): change[kind, of, None] for kind in RecordOutcome} for of in elsewhere}
     return Account(
         files={import_id: _of_file(import_id, now) for import_id in ids},
         moved_elsewhere={of: ImportCounts(**counts) for of, counts in moved.items() if any(counts.values())},
@@ -377,16 +377,16 @@ def _keys(ids: Sequence[str], change: Mapping[_Entry, int]) -> Mapping[str, KeyC
 def _of_file(import_id: str, now: Mapping[_Entry, int]) -> FileAccount:
     mine = {entry: n for entry, n in now.items() if entry[1] == import_id}
     rejected = {day: n for (what, _, day), n in mine.items() if what == _REJECTED and day is not None}
-    fates = Counter({what: n for (what, _, _), n in mine.items() if what in set(Fate)})
+    fates = Counter({what: n for (what, _, _), n in mine.items() if what in set(RecordOutcome)})
     held: Counter[str] = Counter()
     for (what, _, _), n in mine.items():
         held[what] += n
     return FileAccount(
         counts=ImportCounts(
             landed=held[_RECORDS] + held[_TRUNCATES] + held[_REJECTED],
-            accepted=fates[Fate.ACCEPTED],
-            duplicate=fates[Fate.DUPLICATE],
-            superseded=fates[Fate.SUPERSEDED] + held[_TRUNCATES],
+            accepted=fates[RecordOutcome.ACCEPTED],
+            duplicate=fates[RecordOutcome.DUPLICATE],
+            superseded=fates[RecordOutcome.SUPERSEDED] + held[_TRUNCATES],
             rejected=held[_REJECTED],
         ),
         days=_days({entry: n for entry, n in mine.items() if entry[0] in _OF_DAYS}),
@@ -443,10 +443,11 @@ def recount(records: ConformedRecords, imports: Sequence[ImportRecord]) -> Recou
     """
     source = records.source
     versions = records.versions(imports).select(*version_columns(source))
-    lines = _lines(standing(versions, source, imports), [], source).collect()
+    lines = _lines(resolve_versions(versions, source, imports), [], source).collect()
     found = {(row["of"], row["what"]): row["n"] for row in lines if row["day"] is None}
     counts = {
-        record.import_id: {str(kind): found.get((record.import_id, kind), 0) for kind in Fate} for record in imports
+        record.import_id: {str(kind): found.get((record.import_id, kind), 0) for kind in RecordOutcome}
+        for record in imports
     }
     recounted = {
         record.import_id: replace(record.counts, **_with_truncates(record.counts, counts[record.import_id]))
@@ -462,4 +463,4 @@ def recount(records: ConformedRecords, imports: Sequence[ImportRecord]) -> Recou
 def _with_truncates(counts: ImportCounts, fates: Mapping[str, int]) -> Mapping[str, int]:
     """Truncates are versions of no key: they are superseded, and what the records of keys leave of the valid ones."""
     truncates = counts.landed - counts.rejected - sum(fates.values())
-    return {**fates, str(Fate.SUPERSEDED): fates[str(Fate.SUPERSEDED)] + truncates}
+    return {**fates, str(RecordOutcome.SUPERSEDED): fates[str(RecordOutcome.SUPERSEDED)] + truncates}

@@ -36,7 +36,7 @@ from backfill_assets.capture.debezium import (
     Debezium,
 )
 from backfill_assets.domain import Canal, Maxwell, SourceTable
-from backfill_assets.landing.json_text import elements, let, members, plain
+from backfill_assets.landing.json_text import bind_column, elements, members, plain
 
 # Positions of change events whose connector has no number for them, as texts that are ordered as the changes
 # were.
@@ -128,7 +128,7 @@ def _record_set(source: Column) -> Column:
         found = (_part(text, _RECORD_SET, number) for number in (1, 2, 3))
         return F.concat(*(F.lpad(F.lower(each), width, "0") for each, width in zip(found, (12, 8, 4), strict=True)))
 
-    return let(F.trim(plain(source["rs_id"])), parts)
+    return bind_column(F.trim(plain(source["rs_id"])), parts)
 
 
 def _is_read(event: Column) -> Column:
@@ -214,14 +214,14 @@ def _rows(row: Column, fields: Column) -> Column:
 
     def value(name: Column, text: Column) -> Column:
         field = F.get(F.filter(fields, lambda each: each["field"] == name), F.lit(0))
-        return let(field, partial(_decoded, plain(text)))
+        return bind_column(field, partial(_decoded, plain(text)))
 
     return F.transform_values(row, value)
 
 
 def _documents(row: Column) -> Column:
     """The members of a document as texts; a value that says its type is its value."""
-    return F.transform_values(row, lambda _, text: let(plain(text), _of_its_type))
+    return F.transform_values(row, lambda _, text: bind_column(plain(text), _of_its_type))
 
 
 def _key() -> Column:
@@ -385,7 +385,7 @@ def _is(operation: str) -> Column:
 
 def _commit() -> Column:
     """The LSN of the last commit before the change in the feed; of a snapshot, that of the snapshot."""
-    of_feed = let(elements(plain(F.col(_SOURCE)["sequence"])), lambda both: plain(F.get(both, F.lit(0))))
+    of_feed = bind_column(elements(plain(F.col(_SOURCE)["sequence"])), lambda both: plain(F.get(both, F.lit(0))))
     return F.coalesce(of_feed, plain(F.col(_SOURCE)["lsn"]))
 
 
@@ -421,7 +421,7 @@ def _of_its_type(text: Column) -> Column:
         binary = plain(of["$binary"])
         return F.coalesce(found, iso, date, plain(members(binary)["base64"]), binary, text)
 
-    return F.when(text.rlike(_SAYS_ITS_TYPE), let(members(text), value)).otherwise(text)
+    return F.when(text.rlike(_SAYS_ITS_TYPE), bind_column(members(text), value)).otherwise(text)
 
 
 # ------------------------------------------------------------------------------------------------- by the schema
@@ -438,7 +438,7 @@ def _by_type(text: Column, field: Column) -> Column:
     kind = field["name"]
     found = F.when(kind == _DECIMAL, _decimal(text, field["parameters"]["scale"]))
     found = found.when(
-        kind == _ANY_SCALE, let(members(text), lambda both: _decimal(both["value"], plain(both["scale"])))
+        kind == _ANY_SCALE, bind_column(members(text), lambda both: _decimal(both["value"], plain(both["scale"])))
     )
     days = text.try_cast("int")
     is_day = days.between(_FIRST_DAY, _LAST_DAY)
@@ -467,8 +467,8 @@ def _local(micros: Column) -> Column:
 def _decimal(written: Column, scale: Column) -> Column:
     """A decimal as text, from the Base64 of its unscaled bytes. What has more digits than any decimal is no number."""
     digits = F.hex(F.try_to_binary(written, F.lit("base64")))
-    number = let(digits, _unscaled)
-    text = let(number.cast("string"), lambda unscaled: _with_point(unscaled, scale.try_cast("int")))
+    number = bind_column(digits, _unscaled)
+    text = bind_column(number.cast("string"), lambda unscaled: _with_point(unscaled, scale.try_cast("int")))
     return F.when(written.isNotNull(), F.coalesce(text, F.concat(F.lit("the bytes "), written)))
 
 

@@ -52,13 +52,13 @@ from backfill_assets.landing.key_versions import (
     DECIDES,
     IS_CURRENT,
     UNKNOWN,
-    Fate,
     KeyState,
+    RecordOutcome,
     earlier_versions,
     fate,
     key_state,
     open_rejected,
-    standing,
+    resolve_versions,
     version_columns,
 )
 from backfill_assets.landing.land import require_whole_files
@@ -95,9 +95,9 @@ def _versions(work: Landing, imports: Sequence[ImportRecord]) -> DataFrame:
 
 
 def _effect(found: DataFrame, source: SourceTable, ids: Sequence[str]) -> Effect:
-    """The effect of the versions of some imports: the results of `standing` with and without them."""
+    """The effect of the versions of some imports: the results of `resolve_versions` with and without them."""
     is_mine = F.col(IMPORT_ID).isin(list(ids)) & (F.col(PHASE) == WITH)
-    decided = F.max(is_mine & (fate() != F.lit(str(Fate.SUPERSEDED))))
+    decided = F.max(is_mine & (fate() != F.lit(str(RecordOutcome.SUPERSEDED))))
     # What is withdrawn is not unknown, so of such a key one of their records is rejected.
     is_told = F.max(is_mine | (F.col(UNKNOWN).isNotNull() & (F.col(PHASE) == WITH)))
     mine = found.groupBy(*source.key).agg(is_told.alias("mine"), decided.alias("decided")).where("mine")
@@ -256,7 +256,7 @@ def _foreseen(
     theirs = _versions(work, others)
     versions = with_and_without(mine.select(*version_columns(source)), theirs, source)
     # Without others nothing is withdrawn.
-    return standing(
+    return resolve_versions(
         versions, source, [*others, *(replace(each, format=STATEMENT) for each in others[:1])], apart=(PHASE,)
     )
 

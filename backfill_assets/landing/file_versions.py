@@ -22,7 +22,7 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.domain.contracts import NO_LIFT, name_at
 from backfill_assets.domain.source_files import SCHEMA_VERSION, Part
 from backfill_assets.lake.row_values import first_characters
-from backfill_assets.landing.formats import NAMES, Records, records, taken_apart
+from backfill_assets.landing.formats import NAMES, Records, parse_records, records
 from backfill_assets.landing.names import Spot, members_named, require_names, spot_name, spots
 from backfill_assets.landing.probe import Probe, probe, require_types, types_of
 from backfill_assets.landing.reading import QUOTED_CHARACTERS
@@ -179,7 +179,7 @@ def _version_of_lines(spark: SparkSession, stored: str, source: SourceTable, nam
     """The version of a file of JSON lines by the members that it has; None where its records name it."""
     tables = {version: _reading(source, version) for version in _every(source)}
     known = {part for table in tables.values() for part in members_named(table)}
-    lines, line = taken_apart(spark.read.text(stored), "value", source, known)
+    lines, line = parse_records(spark.read.text(stored), "value", source, known)
     own = F.array_intersect(NAMES, F.array(*map(F.lit, sorted(known))))
     names = lines.select(F.explode(F.concat(own, line.paths(known))).alias("name")).distinct()
     present = {row["name"] for row in names.collect()}

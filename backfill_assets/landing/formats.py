@@ -94,7 +94,7 @@ def _json_lines(
     lines = _of_files(spark.read.text(list(stored)), stored)
     lines = _numbered(lines, kind, probe) if len(stored) == 1 else _numbered_by_file(lines)
     lines = lines.where(F.trim(F.col("value"), F.lit(" \t\r\n")) != "")
-    parsed, line = taken_apart(
+    parsed, line = parse_records(
         lines.withColumn("_text", F.when(F.is_valid_utf8("value"), F.col("value"))),
         "_text",
         source,
@@ -121,7 +121,7 @@ def _json_lines(
     return Records(frame=frame, text=F.make_valid_utf8(RAW), version=source.contract_version)
 
 
-def taken_apart(lines: DataFrame, text: str, source: SourceTable, parts: Iterable[str]) -> tuple[DataFrame, Line]:
+def parse_records(lines: DataFrame, text: str, source: SourceTable, parts: Iterable[str]) -> tuple[DataFrame, Line]:
     """Lines with the members of their objects, `_names`, those of their columns, and where these are looked up.
 
     Args:

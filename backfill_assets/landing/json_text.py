@@ -42,7 +42,7 @@ _NO_HALF = r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _STRICT = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
 
 
-def let(value: Column, body: Callable[[Column], Column]) -> Column:
+def bind_column(value: Column, body: Callable[[Column], Column]) -> Column:
     """An expression of a value that Spark computes once, however often the expression mentions it."""
     return F.get(F.transform(F.array(value), body), F.lit(0))
 
@@ -120,4 +120,4 @@ def _first(text: Column, kind: str, last: str, *, is_last: Callable[[Column], Co
     parsed = F.from_json(
         F.when(~_has_mark(text), whole(text)).otherwise(whole(with_own)), f"array<{kind}>", options=_STRICT
     )
-    return let(parsed, lambda found: F.when(is_last(F.get(found, F.lit(1))), F.get(found, F.lit(0))))
+    return bind_column(parsed, lambda found: F.when(is_last(F.get(found, F.lit(1))), F.get(found, F.lit(0))))

@@ -74,7 +74,7 @@ _IS_OPEN, _WITHDRAWS = "_is_open", "_withdraws"
 IS_CURRENT = "_is_current"
 
 
-class Fate(StrEnum):
+class RecordOutcome(StrEnum):
     """The outcome of a valid record among all versions of its key."""
 
     ACCEPTED = "accepted"
@@ -91,13 +91,13 @@ class KeyState(StrEnum):
 
 
 def version_columns(source: SourceTable) -> list[Column]:
-    """The columns of a conformed record that `standing` needs, rejected ones of a known key among them."""
+    """The columns of a conformed record that `resolve_versions` needs, rejected ones of a known key among them."""
     names = dict.fromkeys([*source.key, *source.order, source.partition.column])
     own = (IMPORT_ID, ARRIVAL, ROW, CONTENT_HASH, OPERATION, RESTORES, REASON)
     return [*(F.col(name) for name in (*names, *own)), happened_at(source).alias(HAPPENED)]
 
 
-def standing(
+def resolve_versions(
     versions: DataFrame, source: SourceTable, imports: Iterable[ImportRecord], *, apart: Sequence[str] = ()
 ) -> DataFrame:
     """Every version with what it is among those of its key.
@@ -127,8 +127,8 @@ def open_rejected(versions: DataFrame, source: SourceTable, imports: Iterable[Im
     """The rejected records that no withdrawal voids and that are newer than everything that counts of their key.
 
     Args:
-        versions: As for `standing`.
-        imports: As for `standing`.
+        versions: As for `resolve_versions`.
+        imports: As for `resolve_versions`.
 
     Returns:
         The columns of `versions`, and `_is_current`: whether the key is current by what was accepted of it.
@@ -141,7 +141,7 @@ def open_rejected(versions: DataFrame, source: SourceTable, imports: Iterable[Im
 def _judged(
     versions: DataFrame, source: SourceTable, imports: Iterable[ImportRecord], apart: Sequence[str]
 ) -> DataFrame:
-    """Every version and every rejected record, with what `standing` and `open_rejected` tell of them."""
+    """Every version and every rejected record, with what `resolve_versions` and `open_rejected` tell of them."""
     every = Window.partitionBy(*apart, *source.key)
     operation = F.col(OPERATION)
     is_statement = _is_statement()
@@ -229,7 +229,7 @@ def _with_withdrawals(versions: DataFrame, every: WindowSpec, *, is_stated: bool
 
 
 def with_states(found: DataFrame, source: SourceTable, *, apart: Sequence[str]) -> DataFrame:
-    """Adds to what `standing` gives what the key of each version was before that version arrived, and when it had."""
+    """Adds to each version of `resolve_versions` the state of its key before that version arrived, and when it had."""
     arrived = Window.partitionBy(*apart, *source.key).orderBy(ARRIVAL, ROW)
     so_far = arrived.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     operation = F.col(OPERATION)
@@ -256,9 +256,9 @@ def _is_statement() -> Column:
 def fate() -> Column:
     """The outcome of a record. One that decides nothing and repeats nothing is superseded, truncates included."""
     return (
-        F.when(F.col(IS_DUPLICATE), F.lit(Fate.DUPLICATE))
-        .when(F.col(DECIDES), F.lit(Fate.ACCEPTED))
-        .otherwise(F.lit(Fate.SUPERSEDED))
+        F.when(F.col(IS_DUPLICATE), F.lit(RecordOutcome.DUPLICATE))
+        .when(F.col(DECIDES), F.lit(RecordOutcome.ACCEPTED))
+        .otherwise(F.lit(RecordOutcome.SUPERSEDED))
     )
 
 

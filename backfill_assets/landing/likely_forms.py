@@ -17,7 +17,7 @@ from pyspark.sql import types as T
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.core.wording import literal
 from backfill_assets.domain import Csv
-from backfill_assets.landing.json_text import let
+from backfill_assets.landing.json_text import bind_column
 from backfill_assets.planning.patterns import DAYS, MONTHS, SHORT
 
 # CSV headers: which dialect a file is written in whose first row does not have the columns that it has to have.
@@ -184,12 +184,14 @@ def how_to_declare(name: str, text: Column, target: T.DataType, *, has_zone: boo
 
     def of_day(day: Column) -> Column:
         rest = F.right(text, F.length(text) - F.length(_part(text, day)))
-        return let(F.when(rest.rlike(_CLOCK), rest), lambda clock: _said(name, day, clock, target, has_zone=has_zone))
+        return bind_column(
+            F.when(rest.rlike(_CLOCK), rest), lambda clock: _said(name, day, clock, target, has_zone=has_zone)
+        )
 
     compact = F.when(text.rlike(_COMPACT_TIME), _declare(name, F.lit("yyyyMMddHHmmss"), target, has_zone=has_zone))
     if isinstance(target, T.DateType):
         compact = F.lit(None).cast("string")
-    return F.coalesce(compact, let(_day_form(text), of_day))
+    return F.coalesce(compact, bind_column(_day_form(text), of_day))
 
 
 def _part(text: Column, day: Column) -> Column:
@@ -268,7 +270,7 @@ def _of_numbers(text: Column) -> Column:
         )
 
     groups = [F.regexp_extract(text, _NUMBERS, place) for place in range(1, 5)]
-    return F.when(text.rlike(_NUMBERS), let(F.array(*groups), of))
+    return F.when(text.rlike(_NUMBERS), bind_column(F.array(*groups), of))
 
 
 def _of_name_inside(text: Column) -> Column:

@@ -41,7 +41,14 @@ from backfill_assets.landing.errors import (
 )
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
-from backfill_assets.landing.key_versions import DECIDES, KeyState, earlier_versions, key_state, open_rejected, standing
+from backfill_assets.landing.key_versions import (
+    DECIDES,
+    KeyState,
+    earlier_versions,
+    key_state,
+    open_rejected,
+    resolve_versions,
+)
 from backfill_assets.landing.reading import FIRST, SECOND, Reading
 from backfill_assets.landing.times import is_shown_twice
 from backfill_assets.landing.values import typed
@@ -267,7 +274,7 @@ def _require_current(work: Landing, key: Mapping[str, str], wanted: Column) -> N
         # Cheaper than to put versions in order, and what most refusals are about: a key that was mistyped.
         raise _not_current(work, key, None, None)
     found = (
-        standing(versions, work.source, imports)
+        resolve_versions(versions, work.source, imports)
         .where(F.col(DECIDES))
         .select(key_state().alias("state"), IMPORT_ID)
         .first()

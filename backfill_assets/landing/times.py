@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.domain.source_files import Epoch, Reader, named
-from backfill_assets.landing.json_text import let
+from backfill_assets.landing.json_text import bind_column
 from backfill_assets.landing.likely_forms import how_to_declare, mark_to_declare
 from backfill_assets.landing.reading import REJECT, SECOND, Reading, quoting, shown
 from backfill_assets.planning.patterns import DAYS, MONTHS, SHORT, Field, Pattern, patterns_of
@@ -91,7 +91,7 @@ def _with_groups(text: Column, pattern: Pattern, body: Callable[[Column], Column
     if not any(field.is_name or field.of in _COMPUTED for field in pattern.fields if field.of != "offset"):
         return body(F.array())
     every = _APART.join(f"${place}" for place in range(1, len(pattern.fields) + 1))
-    return let(F.split(F.regexp_replace(text, _whole(pattern), every), _APART), body)
+    return bind_column(F.split(F.regexp_replace(text, _whole(pattern), every), _APART), body)
 
 
 def _group(groups: Column, pattern: Pattern, of: str) -> Column:
@@ -222,7 +222,7 @@ def of_epoch(value: Column, found: T.DataType, epoch: Epoch, target: T.DataType,
         is_date = isinstance(target, T.DateType)
         return F.when(counted % F.lit(_DAY_MICROS) == 0, instant.cast("date")) if is_date else instant
 
-    return let(micros, of_micros)
+    return bind_column(micros, of_micros)
 
 
 def _days(text: Column) -> Column:
@@ -388,7 +388,7 @@ def instant(local: Column, how: Reading) -> Column:
             return F.when(is_shown, F.coalesce(_second(at, found, how), found))
         return F.when(is_shown, found)
 
-    return let(_as_utc(local), of)
+    return bind_column(_as_utc(local), of)
 
 
 def _as_utc(local: Column) -> Column:
@@ -435,7 +435,7 @@ def is_shown_twice(value: Column, found: T.DataType, how: Reading) -> Column:
         first = _first(at, how)
         return (_shown(first, how) == at) & _second(at, first, how).isNotNull()
 
-    return F.coalesce(let(_as_utc(local_time(value, found, how)), of), F.lit(False))
+    return F.coalesce(bind_column(_as_utc(local_time(value, found, how)), of), F.lit(False))
 
 
 # ------------------------------------------------------------------------------------------------------------- reasons

@@ -15,7 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from backfill_assets.landing.json_text import elements, has_half_pair, let, members, plain
+from backfill_assets.landing.json_text import bind_column, elements, has_half_pair, members, plain
 from backfill_assets.landing.likely_forms import mark_to_declare
 from backfill_assets.landing.reading import EXACTLY, JSON_OF_PARQUET, NESTED, Reading, quoting, shown
 from backfill_assets.landing.times import TIMES, can_be_time, instant, read_time, time_complaint
@@ -281,7 +281,7 @@ def _array(value: Column, found: T.DataType, target: T.ArrayType, how: Reading) 
     judged = F.transform(
         items, lambda item: _part(item, kind, target.elementType, nullable=target.containsNull, how=how)
     )
-    return let(
+    return bind_column(
         judged,
         lambda parts: F.when(
             F.forall(parts, lambda part: part["fits"]), F.transform(parts, lambda part: part["value"])
@@ -303,7 +303,7 @@ def _struct(value: Column, found: T.DataType, target: T.StructType, how: Reading
         kinds = dict.fromkeys(target.fieldNames(), found)
         return F.when(is_known & is_once, _of_members(lambda name: plain(texts[name]), kinds, target, how))
 
-    return let(members(_whole_characters(value)), of_object)
+    return bind_column(members(_whole_characters(value)), of_object)
 
 
 def _of_members(
@@ -322,14 +322,14 @@ def _of_members(
         fits = reduce(lambda left, right: left & right, (parts[field.name]["fits"] for field in target.fields))
         return F.when(fits, F.struct(*(parts[field.name]["value"].alias(field.name) for field in target.fields)))
 
-    return let(judged, of_parts)
+    return bind_column(judged, of_parts)
 
 
 def _part(value: Column, found: T.DataType, target: T.DataType, *, nullable: bool, how: Reading) -> Column:
     """An element or member: its value, and whether that can stand where it is."""
     is_null = value.isNull() | (F.lit(False) if isinstance(target, T.StringType) else is_blank(value, found))
     may_be_null = is_null if nullable else F.lit(False)
-    return let(
+    return bind_column(
         typed(value, found, target, how),
         lambda part: F.struct(part.alias("value"), (part.isNotNull() | may_be_null).alias("fits")),
     )

@@ -187,15 +187,15 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
             raise DiskFull(holds=f"the ledger {engine.url.database}") from error
         if getattr(error.orig, "sqlite_errorname", "").startswith(_READ_ONLY):
             url = engine.url.render_as_string(hide_password=True)
-            raise ReadOnly(url=url, why=said_by_database(error)) from error
+            raise ReadOnly(url=url, why=database_message(error)) from error
         writer = _writer_that_stays(engine, error)
-        why = f"another process did not end its turn to write: {writer}" if writer else said_by_database(error)
+        why = f"another process did not end its turn to write: {writer}" if writer else database_message(error)
         raise Unavailable(why=why, writer=writer) from error
     except ProgrammingError as error:
         state = getattr(error.orig, "sqlstate", None)
         if state not in (NO_PRIVILEGE, NO_SCHEMA):
             raise
-        url, said = engine.url.render_as_string(hide_password=True), said_by_database(error)
+        url, said = engine.url.render_as_string(hide_password=True), database_message(error)
         denied, asked = (_hidden_schema(engine), "") if state == NO_SCHEMA else (said, error.statement or "")
         grant = missing_grant(denied, str(engine.url.username), asked)
         raise Unusable(what=f"the ledger at {url}", why=f"{said}{grant}.", setting="BACKFILL_LEDGER_URL") from error
@@ -222,7 +222,7 @@ def _writer_that_stays(engine: Engine, error: DBAPIError) -> str:
     return ""
 
 
-def said_by_database(error: DBAPIError) -> str:
+def database_message(error: DBAPIError) -> str:
     """The database's message, in one line."""
     return " ".join(str(error.orig).split())
 
@@ -244,7 +244,7 @@ def _commit(commit: Any) -> None:
             "lost_while_committing",
             "the connection to the ledger was lost while it was committing: {why}",
             then="[recover]",
-            why=said_by_database(error),
+            why=database_message(error),
         ) from error
 
 

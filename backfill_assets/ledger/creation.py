@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 
-from backfill_assets.ledger.connection import READ, UPGRADE, said_by_database, transaction
+from backfill_assets.ledger.connection import READ, UPGRADE, database_message, transaction
 from backfill_assets.ledger.events import GENESIS_HASH
 from backfill_assets.ledger.schema import (
     HEAD_REVISION,
@@ -162,7 +162,7 @@ def changed_definitions(engine: Engine) -> Iterator[str]:
     try:
         declared = _declared(engine)
     except DBAPIError as error:
-        yield f"the definitions of the ledger's database cannot be compared: {said_by_database(error)}."
+        yield f"the definitions of the ledger's database cannot be compared: {database_message(error)}."
         return
     for (kind, name), definition in declared.items():
         if (kind, name) not in present:

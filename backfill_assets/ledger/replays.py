@@ -26,7 +26,7 @@ from backfill_assets.ledger.states import AskedKind, ReplayState
 _replay = read_as(ReplayRecord)
 
 
-def gone_on(replay_id: str) -> LostWork:
+def replay_taken_over(replay_id: str) -> LostWork:
     """The error of a process that may not send any more."""
     why = "another process continued or closed it"
     return LostWork(name=f"replay {replay_id}", why=why, of={"replay_id": replay_id})
@@ -135,7 +135,7 @@ class ReplayWrites(ReplayReads, Writes):
             Refused: It is another one than before.
         """
         if self.get(replay_id).state is ReplayState.CLOSED:
-            raise gone_on(replay_id)
+            raise replay_taken_over(replay_id)
         is_it = (replays.c.replay_id == replay_id) & replays.c.identity.is_(None)
         changed = self._log.write(update(replays).where(is_it).values(identity=identity), of=[replay_id])
         if changed.rowcount == 1:
@@ -165,7 +165,7 @@ class ReplayWrites(ReplayReads, Writes):
         )
         changed = self._log.write(update(replays).where(may).values(progress=records), of=[replay_id])
         if changed.rowcount != 1:
-            raise gone_on(replay_id)
+            raise replay_taken_over(replay_id)
         self._append(replay_id, "replay_progressed", by=by, payload={"records": records})
 
     def sending(self, replay_id: str, *, by: str) -> None:

@@ -26,7 +26,7 @@ from backfill_assets.ledger.connection import (
     WRITE,
     compact_log,
     connect_engine,
-    said_by_database,
+    database_message,
     transaction,
     who_writes,
 )
@@ -37,7 +37,7 @@ from backfill_assets.ledger.states import OPEN_STATES
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.estimates import Pace
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
-from backfill_assets.planning.state import Claim, Expired
+from backfill_assets.planning.state import AcceptedPartition, Expired
 
 # Upgrade: creates a ledger in an empty database, and brings an earlier one to the present schema.
 
@@ -224,7 +224,7 @@ def _found(error: Retryable | DBAPIError) -> str:
     if isinstance(error, Unavailable):
         return error.why
     cause = error.__cause__ if isinstance(error, Retryable) else error
-    return said_by_database(cause) if isinstance(cause, DBAPIError) else str(error)
+    return database_message(cause) if isinstance(cause, DBAPIError) else str(error)
 
 
 EVER_PUBLISHED = tuple(mode for mode in Mode if mode not in NEVER_PUBLISHED)
@@ -236,7 +236,7 @@ class LedgerState:
 
     tx: ReadTransaction
 
-    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, AcceptedPartition]:
         return self.tx.versions.claims(table, partitions)
 
     def expired(self, table: str) -> Mapping[date, Expired]:

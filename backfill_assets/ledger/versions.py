@@ -43,7 +43,7 @@ from backfill_assets.ledger.schema import (
 )
 from backfill_assets.ledger.states import STANDING, ApprovalState, PublicationState, VersionState, made_by, may_follow
 from backfill_assets.planning.manifest_parts import Kind
-from backfill_assets.planning.state import Claim, Expired
+from backfill_assets.planning.state import AcceptedPartition, Expired
 
 
 def found_equal(*columns: Column[Any]) -> Select[Any]:
@@ -304,7 +304,7 @@ class VersionReads(_VersionQueries):
             raise UnknownVersion(table=table, partition=first, version=wanted[first], more=len(missing) - 1)
         return dict(sorted(found.items()))
 
-    def claims(self, table: str, partitions: Sequence[date] | None = None) -> dict[date, Claim]:
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> dict[date, AcceptedPartition]:
         """The accepted versions of a table, in the order of its partitions.
 
         Cost: one index range: one short row per accepted partition of the range of days.
@@ -327,7 +327,7 @@ class VersionReads(_VersionQueries):
             chosen = chosen.where(held.c.partition_date.between(min(partitions), max(partitions)))
         wanted = None if partitions is None else set(partitions)
         return {
-            partition: Claim(
+            partition: AcceptedPartition(
                 version=version, run_id=run_id, digest=digest, rows=rows_, file_count=files, size_bytes=size
             )
             for partition, version, run_id, digest, rows_, files, size in self._columns(chosen)

@@ -25,7 +25,7 @@ from backfill_assets.planning.sets import is_set
 from backfill_assets.planning.windows import AnyWindow
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.markdown import markdown_page
-from backfill_assets.report.measured import Moves, partition_moves
+from backfill_assets.report.measured import RowDiff, partition_moves
 from backfill_assets.report.page import Block, page, table
 from backfill_assets.report.words.plans import references_described
 from backfill_assets.report.words.stages import window_words
@@ -260,7 +260,7 @@ def shown(*blocks: Block) -> dg.MarkdownMetadataValue:
     return dg.MetadataValue.md(markdown_page(page("", *blocks)))
 
 
-def _differences(moves: Moves) -> Mapping[str, int]:
+def _differences(moves: RowDiff) -> Mapping[str, int]:
     return {name: getattr(moves, name) for name in (*MOVED, "unchanged")}
 
 

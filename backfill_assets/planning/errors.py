@@ -201,7 +201,7 @@ class KeepsEverySnapshot(OfTable, Refused):
     def advice(self) -> str:
         if not self.keeps_state:
             return "name a table that keeps state: only its partitions are snapshots"
-        return "declare it in {table}: reads_self(keep=Kept(days=90, then='month'))"
+        return "declare it in {table}: reads_self(keep=RetentionRule(days=90, then='month'))"
 
 
 @sentence

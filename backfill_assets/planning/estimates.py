@@ -15,7 +15,7 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.core.tariff import Cost, Tariff
 
 if TYPE_CHECKING:
-    from backfill_assets.planning.state import Claim
+    from backfill_assets.planning.state import AcceptedPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ class Estimate:
 
 def estimate(
     partitions: Sequence[date],
-    accepted: Mapping[date, Claim],
+    accepted: Mapping[date, AcceptedPartition],
     *,
     own_rows: Mapping[date, int],
     pace: Pace | None,

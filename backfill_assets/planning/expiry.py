@@ -13,13 +13,13 @@ from datetime import date, datetime
 from backfill_assets.planning.errors import NothingExpires
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.graph import TableNode
-from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest
 from backfill_assets.planning.manifest_parts import Kind, PinnedInput
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
 from backfill_assets.planning.request import Plan, PlanRequest, Terms, manifest_of, pins_of, superseded
-from backfill_assets.planning.state import Claim, StateReader
+from backfill_assets.planning.state import AcceptedPartition, StateReader
 
 
 def plan_expiry(
@@ -66,7 +66,9 @@ def stays(manifest: Manifest) -> Partitions:
     return Partitions.of(manifest.grain, (pin.partition for pin in pins if pin.partition not in gone))
 
 
-def no_longer_expires(manifest: Manifest, keep: Kept | None, claims: Mapping[date, Claim]) -> tuple[date, ...]:
+def no_longer_expires(
+    manifest: Manifest, keep: RetentionRule | None, claims: Mapping[date, AcceptedPartition]
+) -> tuple[date, ...]:
     """The snapshots about which an expiry is not what it would be now, in order; none where it is exactly that.
 
     Args:

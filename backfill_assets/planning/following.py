@@ -16,7 +16,7 @@ from backfill_assets.planning.partitions import DayRange, TablePartitions, days_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted(TablePartitions):
+class RequestedPartitions(TablePartitions):
     """The partitions that one publication still asks of one dependent."""
 
     partitions: tuple[date, ...]  #: What can be computed now and for which no run is planned yet.
@@ -45,7 +45,7 @@ class FollowUp(TablePartitions):
         return f"follows {named}{more} of {', '.join(self.sources)}: {describe(self.grain, self.partitions)}"
 
 
-def follow_ups(wanted: Iterable[Wanted], graph: Graph) -> Iterator[FollowUp]:
+def follow_ups(wanted: Iterable[RequestedPartitions], graph: Graph) -> Iterator[FollowUp]:
     """The fewest runs that do everything that is asked for, table by table."""
     by_table = grouped((each.table, each) for each in wanted)
     for table, asking in by_table.items():

@@ -22,8 +22,8 @@ from backfill_assets.planning.partitions import (
     Days,
     Grain,
     Ranges,
+    SnapshotInterval,
     Spans,
-    Stretches,
     compress,
     days_of,
     merged,
@@ -66,7 +66,7 @@ class TableNode:
     #: sets, proposals and follow-ups leave it out, and the LIVE path keeps it up to date.
     is_beside: bool = False
     #: The stretches of days that have a snapshot; None where every day, or month, has a partition.
-    stretches: Stretches | None = field(init=False)
+    stretches: SnapshotInterval | None = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "stretches", None if self._state is None else self._state.stretches)

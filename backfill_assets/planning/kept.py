@@ -17,7 +17,7 @@ MONTHS = {"month": 1, "quarter": 3, "year": 12}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class RetentionRule:
     """A rule on which accepted snapshots of a table that keeps state stay; the others expire.
 
     A snapshot that has expired does not become one that stays when newer ones are accepted.
@@ -38,7 +38,7 @@ class Kept:
         if not is_count or not isinstance(self.then, str) or self.then not in MONTHS:
             raise InvalidDeclaration(
                 f"snapshots are kept for a number of days from 1 on, and then one of each {', '.join(MONTHS)}: "
-                f"Kept(days={self.days!r:.60}, then={self.then!r:.60})."
+                f"RetentionRule(days={self.days!r:.60}, then={self.then!r:.60})."
             )
 
     @property

@@ -17,7 +17,7 @@ from backfill_assets.planning.partitions import Grain, days_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OwnPast:
+class SnapshotHistory:
     """The accepted snapshots of a table, as far as they are known."""
 
     stale: Mapping[date, str]  #: The reasons why snapshots are not up to date, by partition.
@@ -30,19 +30,21 @@ class OwnPast:
     #: With which code and references this is so. For a run with others, none is valid.
     references: tuple[PinnedReference, ...] = ()
 
-    def for_run(self, code_digest: str, references: tuple[PinnedReference, ...], accepted: Iterable[date]) -> OwnPast:
+    def for_run(
+        self, code_digest: str, references: tuple[PinnedReference, ...], accepted: Iterable[date]
+    ) -> SnapshotHistory:
         """The part that a run with this code and these references can use."""
         if (code_digest, references) == (self.code_digest, self.references):
             return self
         stale = dict.fromkeys(accepted, "computed with another release or other references")
-        return OwnPast(stale=stale, expired=self.expired)
+        return SnapshotHistory(stale=stale, expired=self.expired)
 
 
-NO_PAST = OwnPast(stale={})
+NO_PAST = SnapshotHistory(stale={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begins:
+class StartingPoint:
     """Where a run over snapshots begins."""
 
     #: The accepted snapshots that it pins: the one that it begins with, and before it, where there is one, the one from
@@ -52,7 +54,7 @@ class Begins:
     skipped: tuple[tuple[date, str], ...] = ()
 
 
-def begins_with(first: date, accepted: Sequence[date], past: OwnPast) -> Begins:
+def begins_with(first: date, accepted: Sequence[date], past: SnapshotHistory) -> StartingPoint:
     """The newest valid snapshot before a partition. A snapshot after a stale one is not trusted either.
 
     Args:
@@ -65,7 +67,7 @@ def begins_with(first: date, accepted: Sequence[date], past: OwnPast) -> Begins:
     skipped = {p: past.stale.get(p, f"{broken} before it is stale: {reason}") for p in before if p >= broken}
     since = valid[-1] if valid else date.min
     skipped |= {p: why for p, why in past.expired.items() if since < p < first}
-    return Begins(snapshots=tuple(valid[-2:]), skipped=tuple(sorted(skipped.items())))
+    return StartingPoint(snapshots=tuple(valid[-2:]), skipped=tuple(sorted(skipped.items())))
 
 
 def starts_from(manifest: Manifest) -> date | None:
@@ -79,7 +81,7 @@ def end_of(grain: Grain, snapshot: date) -> date:
 
 
 def settled_in(
-    partitions: Sequence[date], past: OwnPast, grain: Grain, inputs: Iterable[PinnedInput]
+    partitions: Sequence[date], past: SnapshotHistory, grain: Grain, inputs: Iterable[PinnedInput]
 ) -> Sequence[tuple[date, date]]:
     """The settled snapshots of a run, each with the one before it.
 

@@ -278,7 +278,7 @@ def partitions_over(grain: Grain, days: Days) -> tuple[date, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretches:
+class SnapshotInterval:
     """Stretches of so many days since a first day. A table with snapshots of them has only their last days."""
 
     since: date

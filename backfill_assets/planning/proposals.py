@@ -75,7 +75,7 @@ class OpenDraft:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class UnchangedProposal:
     """The reason why partitions stay as they are: an open plan, or an obstacle to any plan.
 
     Args:
@@ -108,7 +108,7 @@ def decide(
     changed: AbstractSet[SourceDay],
     *,
     drafts: Sequence[OpenDraft] = (),
-    kept: Sequence[Kept] = (),
+    kept: Sequence[UnchangedProposal] = (),
     may_follow: AbstractSet[SourceDay] = frozenset(),
     linked: Sequence[AbstractSet[SourceDay]] = (),
     for_a_person: Area = NOWHERE,
@@ -173,7 +173,7 @@ def _apart(
 
 
 def _waiting(
-    changed: AbstractSet[SourceDay], kept: Sequence[Kept], closure: Closure
+    changed: AbstractSet[SourceDay], kept: Sequence[UnchangedProposal], closure: Closure
 ) -> Mapping[SourceDay, tuple[str, ...]]:
     found = grouped((day, each.name) for each in kept for day in _touching(changed, each.area, closure))
     return {day: tuple(names) for day, names in found.items()}

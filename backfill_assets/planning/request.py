@@ -39,7 +39,7 @@ from backfill_assets.planning.manifest_parts import (
     RunCause,
     SettledSnapshot,
 )
-from backfill_assets.planning.own_past import NO_PAST, Begins, OwnPast, begins_with, end_of, settled_in
+from backfill_assets.planning.own_past import NO_PAST, SnapshotHistory, StartingPoint, begins_with, end_of, settled_in
 from backfill_assets.planning.partitions import (
     DayRange,
     Days,
@@ -52,7 +52,7 @@ from backfill_assets.planning.partitions import (
     spans_of,
 )
 from backfill_assets.planning.proof import ProofTerms, plan_proof
-from backfill_assets.planning.state import Claim, Expired, StateReader
+from backfill_assets.planning.state import AcceptedPartition, Expired, StateReader
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow
 
 
@@ -196,7 +196,7 @@ Upstream = Mapping[str, Mapping[date, Staged]]
 
 NO_UPSTREAM: Upstream = {}
 
-NOTHING_LOST: Mapping[date, Claim | None] = {}
+NOTHING_LOST: Mapping[date, AcceptedPartition | None] = {}
 
 
 def propose(
@@ -208,8 +208,8 @@ def propose(
     as_of: datetime,
     upstream: Upstream = NO_UPSTREAM,
     cause: RunCause = A_PERSON,
-    past: OwnPast = NO_PAST,
-    lost: Mapping[date, Claim | None] = NOTHING_LOST,
+    past: SnapshotHistory = NO_PAST,
+    lost: Mapping[date, AcceptedPartition | None] = NOTHING_LOST,
 ) -> Plan:
     """The plan for a request.
 
@@ -339,7 +339,7 @@ def whole_table(request: PlanRequest, graph: Graph, partitions: tuple[date, ...]
     return replace(request, days=DayRange(every[0], days_of(node.grain, every[-1]).end), partitions=every)
 
 
-def superseded(claims: Iterable[Claim]) -> tuple[str, ...]:
+def superseded(claims: Iterable[AcceptedPartition]) -> tuple[str, ...]:
     """The runs that made these accepted versions, in the order of the partitions."""
     return tuple(dict.fromkeys(claim.run_id for claim in claims))
 
@@ -360,7 +360,9 @@ def _rows_per_day(read: PlannedInput) -> Fraction:
     return Fraction(read.rows, days) if days else Fraction(0)
 
 
-def _require_something_to_reconcile(node: TableNode, partitions: Sequence[date], present: Mapping[date, Claim]) -> None:
+def _require_something_to_reconcile(
+    node: TableNode, partitions: Sequence[date], present: Mapping[date, AcceptedPartition]
+) -> None:
     lacking = [partition for partition in partitions if partition not in present]
     if lacking:
         raise NeverPublished(
@@ -370,7 +372,7 @@ def _require_something_to_reconcile(node: TableNode, partitions: Sequence[date],
         )
 
 
-def _require_none_fixed(node: TableNode, partitions: Sequence[date], present: Mapping[date, Claim]) -> None:
+def _require_none_fixed(node: TableNode, partitions: Sequence[date], present: Mapping[date, AcceptedPartition]) -> None:
     if fixed := node.change.fixed(present.keys()):
         others = Partitions.of(node.grain, (partition for partition in partitions if partition not in fixed))
         raise AlreadyAccepted(table=node.name, partitions=Partitions.of(node.grain, fixed), others=others)
@@ -380,8 +382,8 @@ def _base(
     node: TableNode,
     partitions: Sequence[date],
     state: StateReader,
-    begins: Begins,
-    lost: Mapping[date, Claim | None],
+    begins: StartingPoint,
+    lost: Mapping[date, AcceptedPartition | None],
 ) -> PinnedInput | None:
     """The accepted rows of its own table that a run reads: the snapshots that it begins with, or what it merges its
     changes with; where keys move, the whole table."""
@@ -395,7 +397,7 @@ def _base(
     return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins_of(claims, claims))
 
 
-def pins_of(claims: Mapping[date, Claim], chosen: Iterable[date]) -> tuple[PinnedPartition, ...]:
+def pins_of(claims: Mapping[date, AcceptedPartition], chosen: Iterable[date]) -> tuple[PinnedPartition, ...]:
     """Those of some partitions that are accepted, as a manifest pins them, in order."""
     return tuple(
         PinnedPartition(partition=p, version=claims[p].version, digest=claims[p].digest)

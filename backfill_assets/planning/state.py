@@ -13,7 +13,7 @@ from backfill_assets.planning.manifest_parts import PinnedReference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Claim:
+class AcceptedPartition:
     """An accepted partition version as planning needs it: measures of its file set, and not the set."""
 
     version: int
@@ -74,7 +74,7 @@ class Basis:
 class ClaimReader(Protocol):
     """A reader of accepted versions."""
 
-    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
+    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, AcceptedPartition]:
         """The accepted versions of these partitions; partitions without one are absent."""
         ...
 
@@ -82,7 +82,7 @@ class ClaimReader(Protocol):
 class StateReader(ClaimReader, Protocol):
     """The planner's read-only view of the ledger. Without partitions, claims are all of a table."""
 
-    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]: ...
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, AcceptedPartition]: ...
 
     def expired(self, table: str) -> Mapping[date, Expired]: ...
 

@@ -13,7 +13,7 @@ from datetime import date
 from functools import lru_cache
 
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.planning.partitions import DayRange, Stretches
+from backfill_assets.planning.partitions import DayRange, SnapshotInterval
 
 
 class AnyWindow(ABC):
@@ -135,9 +135,9 @@ class SinceFirstDay(AnyWindow):
         return -(-10_000 // self.every), 0
 
     @property
-    def stretches(self) -> Stretches | None:
+    def stretches(self) -> SnapshotInterval | None:
         """The stretches of days that have a partition; None where every day, or month, has one."""
-        return None if self.since is None or self.every == 1 else Stretches(self.since, self.every)
+        return None if self.since is None or self.every == 1 else SnapshotInterval(self.since, self.every)
 
     @property
     def document(self) -> Mapping[str, int]:

@@ -18,7 +18,7 @@ from backfill_assets.ledger.records import OutboxEntry, RunRecord
 from backfill_assets.ledger.states import SetState
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.following import FollowUp, Wanted, follow_ups
+from backfill_assets.planning.following import FollowUp, RequestedPartitions, follow_ups
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.impact import complete_partitions
 from backfill_assets.planning.manifest_parts import CauseKind, RunCause
@@ -46,7 +46,7 @@ class Asking:
     """An open outbox entry and what it still asks for."""
 
     entry: OutboxEntry
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[RequestedPartitions, ...]
     #: The set that is being published or rolled back; dependents wait until that is complete.
     set_id: str | None = None
 
@@ -132,7 +132,9 @@ def what_waits(ws: Workspace, tx: ReadTransaction) -> tuple[Asking, ...]:
     return tuple(each for each in asking if each.wanted or each.set_id)
 
 
-def _wanted(ws: Workspace, tx: ReadTransaction, entry: OutboxEntry, automatic: AbstractSet[date]) -> Iterator[Wanted]:
+def _wanted(
+    ws: Workspace, tx: ReadTransaction, entry: OutboxEntry, automatic: AbstractSet[date]
+) -> Iterator[RequestedPartitions]:
     """The partitions that an entry asks for; for a source table, those computed from other rows of its automatic
     days."""
     is_source = isinstance(ws.domain.tables.get(entry.table), SourceTable)
@@ -155,7 +157,7 @@ def _wanted(ws: Workspace, tx: ReadTransaction, entry: OutboxEntry, automatic: A
             continue
         ready, waiting = complete_partitions(node, ws.graph, outdated, LedgerState(tx))
         frozen = tx.freezes.over(node.name, ready, at=tx.now)
-        yield Wanted(
+        yield RequestedPartitions(
             publication_id=entry.publication_id,
             source=entry.table,
             table=node.name,

@@ -21,9 +21,9 @@ from backfill_assets.planning.proposals import (
     Area,
     Closure,
     Decision,
-    Kept,
     OpenDraft,
     SourceDay,
+    UnchangedProposal,
     closure_of,
     decide,
     together,
@@ -33,7 +33,7 @@ from backfill_assets.publication.authority import standing_of
 from backfill_assets.publication.drafts import days_of_proposal, is_current
 from backfill_assets.staleness.find import SourceChanges, source_changes
 from backfill_assets.staleness.landed_news import (
-    LandedNews,
+    LandedChange,
     days_of_late_events,
     days_that_lost_files,
     days_with_moved_keys,
@@ -86,7 +86,7 @@ class Situation:
 
     changes: SourceChanges = field(default_factory=SourceChanges)
     #: What landed files brought to each changed day.
-    news: Mapping[SourceDay, tuple[LandedNews, ...]] = field(default_factory=dict)
+    news: Mapping[SourceDay, tuple[LandedChange, ...]] = field(default_factory=dict)
     drafts: Mapping[str, OpenWork] = field(default_factory=dict)  #: The proposals that may be replaced, by set.
     kept: Mapping[str, OpenWork] = field(default_factory=dict)  #: Everything else that is open, by name.
     closure: Closure  #: What has to be rebuilt because of days.
@@ -122,8 +122,8 @@ def situation(ws: Workspace, tx: ReadTransaction) -> Situation:
         changed,
         drafts=[_draft(tx, each) for each in drafts.values()],
         kept=[
-            *(Kept(name=each.name, area=each.area) for each in kept.values()),
-            Kept(name=BLOCKED, area=changes.blocked),
+            *(UnchangedProposal(name=each.name, area=each.area) for each in kept.values()),
+            UnchangedProposal(name=BLOCKED, area=changes.blocked),
         ],
         may_follow=may_follow,
         linked=days_with_moved_keys(news),

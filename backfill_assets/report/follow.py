@@ -13,7 +13,7 @@ from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.outbox import StuckWork
 from backfill_assets.ledger.records import PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.following import Wanted
+from backfill_assets.planning.following import RequestedPartitions
 from backfill_assets.planning.partitions import Partitions, TablePartitions, count_of
 from backfill_assets.publication.stuck import is_publication
 from backfill_assets.report.documents import INLINE
@@ -35,7 +35,7 @@ class WaitingPublication:
     publication_id: str  #: Names it.
     table: str  #: The table that it changed.
     run_id: str  #: The run that was published.
-    dependents: tuple[Wanted, ...]  #: What has to be computed again.
+    dependents: tuple[RequestedPartitions, ...]  #: What has to be computed again.
     set_id: str | None  #: The set for whose end they wait, or null.
     failed_attempts: int  #: How many plans of it have failed.
     last_failure: str | None  #: Why the last one did, or null.

@@ -8,8 +8,8 @@ from datetime import date
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import WarmUpProof
-from backfill_assets.gates.moves import Moves as Moves  # a part of documents, which other rooms know from here
-from backfill_assets.gates.moves import StateMove as StateMove  # as `Moves` above
+from backfill_assets.gates.moves import RowDiff as RowDiff  # a part of documents, which other rooms know from here
+from backfill_assets.gates.moves import StateMove as StateMove  # as `RowDiff` above
 from backfill_assets.gates.moves import added_up, changed_columns_in, moves_in, state_moves_in
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.records import LOST, CandidatePartition
@@ -28,7 +28,7 @@ class PartitionMoves:
     """The changes that a run would make to one partition."""
 
     partition: date  #: Its first day.
-    moves: Moves = field(metadata=INLINE)  #: Its counts.
+    moves: RowDiff = field(metadata=INLINE)  #: Its counts.
     checksum: str  #: The content checksum of the new rows.
     equal: bool  #: Whether it holds exactly the accepted rows, and stays as it is.
     #: Whether it has no accepted version and gets no rows: it is recorded, and nothing changes for readers.
@@ -49,7 +49,7 @@ class MovesOfSome:
     """The changes that a run would make to some of its partitions together."""
 
     partitions: Partitions  #: The partitions.
-    moves: Moves = field(metadata=INLINE)  #: Their counts.
+    moves: RowDiff = field(metadata=INLINE)  #: Their counts.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def partition_moves(
     )
 
 
-def _partition_moves(moves: Moves, candidate: CandidatePartition) -> PartitionMoves:
+def _partition_moves(moves: RowDiff, candidate: CandidatePartition) -> PartitionMoves:
     compared = candidate.compared_version
     return PartitionMoves(
         partition=candidate.partition,
@@ -90,11 +90,11 @@ def _partition_moves(moves: Moves, candidate: CandidatePartition) -> PartitionMo
     )
 
 
-def total_moves(parts: Sequence[PartitionMoves | MovesOfSome]) -> Moves | None:
+def total_moves(parts: Sequence[PartitionMoves | MovesOfSome]) -> RowDiff | None:
     """All partitions together; None of none, as before the gates."""
     if not parts:
         return None
-    return Moves(**{each.name: sum(getattr(part.moves, each.name) for part in parts) for each in fields(Moves)})
+    return RowDiff(**{each.name: sum(getattr(part.moves, each.name) for part in parts) for each in fields(RowDiff)})
 
 
 def moves_of_some(grain: Grain, parts: Sequence[PartitionMoves]) -> MovesOfSome | None:

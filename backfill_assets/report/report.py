@@ -11,7 +11,7 @@ from typing import Any
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.session_settings import Versions, staged_versions
 from backfill_assets.domain import Breakdown, DerivedTable
-from backfill_assets.gates.moves import Moves
+from backfill_assets.gates.moves import RowDiff
 from backfill_assets.ledger.findings import (
     BreakdownCell,
     FailingKey,
@@ -145,7 +145,7 @@ class RunReport:
     approved_for: ApprovalGrounds | None
     manifest: Mapping[str, Any]  #: The whole contract, as it is stored.
     versions: RunVersions  #: What it was planned and staged with.
-    totals: Moves | None  #: How its rows differ from the accepted ones, over all partitions; null before the gates.
+    totals: RowDiff | None  #: How its rows differ from the accepted ones, over all partitions; null before the gates.
     restated: MovesOfSome | None  #: The same of partitions that had accepted rows; null where there are none.
     new: MovesOfSome | None  #: The same of partitions that had none, or null.
     partitions: tuple[PartitionMoves, ...]  #: The same by partition; empty before the gates.

@@ -24,7 +24,7 @@ from backfill_assets.publication.drafts import basis_of
 from backfill_assets.publication.proposals import Situation, open_sets, situation
 from backfill_assets.restatements.errors import OpenKeepsChanging
 from backfill_assets.restatements.plan import Proposal, TermsOf, plan_set
-from backfill_assets.staleness.landed_news import FileNews, LandedNews, files_of
+from backfill_assets.staleness.landed_news import FileNews, LandedChange, files_of
 from backfill_assets.workspace import Workspace
 
 _TRIES = 5
@@ -227,16 +227,16 @@ def _requester(tx: ReadTransaction, days: AbstractSet[SourceDay], files: Sequenc
 def deciding_news(
     ws: Workspace,
     tx: ReadTransaction,
-    news: Mapping[SourceDay, tuple[LandedNews, ...]],
+    news: Mapping[SourceDay, tuple[LandedChange, ...]],
     days: Iterable[SourceDay],
-) -> Mapping[SourceDay, tuple[LandedNews, ...]]:
+) -> Mapping[SourceDay, tuple[LandedChange, ...]]:
     """The news of some days that decide a row of what is accepted, with the number of these rows.
 
     Where no file decides one, such as after a file was landed again with fewer records, all news of the day are kept.
 
     Cost: one column of the accepted rows of these days is read, without Spark.
     """
-    found: dict[SourceDay, tuple[LandedNews, ...]] = {}
+    found: dict[SourceDay, tuple[LandedChange, ...]] = {}
     for source, some in grouped(sorted(days)).items():
         accepted = tx.versions.accepted(source, some)
         for day in some:

@@ -1,6 +1,6 @@
 """Staleness decision: which accepted partitions are out of date, and why.
 
-Pure: from what runs depend on (`Basis`) and the present state (`Present`) to ranges of partitions with their reasons.
+Pure: from the bases of runs (`Basis`) and the present state (`CurrentState`) to ranges of partitions, with reasons.
 The work is done per run and by ranges of changed days, never per partition and day of its window.
 """
 
@@ -33,7 +33,7 @@ from backfill_assets.planning.windows import SinceFirstDay, Window, parse_window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Narrowed:
+class ReferenceDiff:
     """The known difference between two versions of a reference."""
 
     days: tuple[DayRange, ...]  #: The days whose facts differ.
@@ -49,7 +49,7 @@ def nothing_earlier(_partitions: Collection[date]) -> Iterable[Basis]:
     return ()
 
 
-Narrow = Callable[[str, tuple[PinnedReference, ...]], Narrowed | None]
+Narrow = Callable[[str, tuple[PinnedReference, ...]], ReferenceDiff | None]
 """From a reference's name and the references that a run used to what is known; None when any day may be affected."""
 
 
@@ -62,13 +62,13 @@ def unknown_configuration(_references: tuple[PinnedReference, ...]) -> Mapping[s
     return None
 
 
-def could_be_any_day(_name: str, _used: tuple[PinnedReference, ...]) -> Narrowed | None:
+def could_be_any_day(_name: str, _used: tuple[PinnedReference, ...]) -> ReferenceDiff | None:
     """For references whose changed days are not known."""
     return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Present:
+class CurrentState:
     """The present state of a table's computation: how it would be computed now."""
 
     transform: str
@@ -99,7 +99,7 @@ class _Mark:
     partitions: AbstractSet[date]
     edge: TableInput | None = None
     changed: frozenset[date] = frozenset()
-    narrowed: Narrowed | None = None
+    narrowed: ReferenceDiff | None = None
     files: Mapping[date, frozenset[str]] = field(default_factory=dict)
 
 
@@ -107,7 +107,7 @@ def find_stale(
     node: TableNode,
     graph: Graph,
     bases: Iterable[Basis],
-    present: Present,
+    present: CurrentState,
     *,
     asked: Sequence[date] | None = None,
     earlier: Earlier = nothing_earlier,
@@ -174,7 +174,7 @@ def _is_kept(found: StaleRange) -> bool:
 
 
 def _by_no_basis(
-    node: TableNode, graph: Graph, marks: Sequence[_Mark], present: Present, earlier: Earlier
+    node: TableNode, graph: Graph, marks: Sequence[_Mark], present: CurrentState, earlier: Earlier
 ) -> list[_Mark]:
     """The marks without the partitions that an earlier basis clears."""
     doubted: set[date] = set().union(*(mark.partitions for mark in marks))
@@ -188,7 +188,7 @@ def _by_no_basis(
 
 
 def _marks_of(
-    node: TableNode, graph: Graph, basis: Basis, present: Present, here: AbstractSet[date]
+    node: TableNode, graph: Graph, basis: Basis, present: CurrentState, here: AbstractSet[date]
 ) -> Iterator[_Mark]:
     yield from _how_it_is_computed(node, basis, present, here)
     if basis.difference_accepted:
@@ -246,7 +246,9 @@ def _unread(
     return set(graph.needed(read.edge, node, here)).intersection(now).difference(read.digests)
 
 
-def _how_it_is_computed(node: TableNode, basis: Basis, present: Present, here: AbstractSet[date]) -> Iterator[_Mark]:
+def _how_it_is_computed(
+    node: TableNode, basis: Basis, present: CurrentState, here: AbstractSet[date]
+) -> Iterator[_Mark]:
     was, now = (basis.transform, basis.transform_version), (present.transform, present.transform_version)
     if was != now:
         # Another version is other code: that its digest differs says nothing more.
@@ -279,7 +281,7 @@ def _configured(configuration: Mapping[str, Any], tables: Mapping[str, str]) -> 
     return "; ".join([*texts, *([document_digest(rest)[:12]] if rest else [])])
 
 
-def _references(node: TableNode, basis: Basis, present: Present, here: AbstractSet[date]) -> Iterator[_Mark]:
+def _references(node: TableNode, basis: Basis, present: CurrentState, here: AbstractSet[date]) -> Iterator[_Mark]:
     was = {pinned.name: pinned for pinned in basis.references}
     now = {pinned.name: pinned for pinned in present.references}
     for name in sorted(was.keys() | now.keys()):
@@ -300,7 +302,7 @@ def _references(node: TableNode, basis: Basis, present: Present, here: AbstractS
         yield _Mark(reason, reached_by(node, narrowed, here), narrowed=narrowed if is_known else None)
 
 
-def reached_by(node: TableNode, narrowed: Narrowed | None, here: AbstractSet[date]) -> AbstractSet[date]:
+def reached_by(node: TableNode, narrowed: ReferenceDiff | None, here: AbstractSet[date]) -> AbstractSet[date]:
     """Those of some partitions that a changed reference can change: all where its days or its window are not known."""
     if narrowed is None or (narrowed.days and narrowed.window is None):
         return here

@@ -36,7 +36,7 @@ from backfill_assets.planning.errors import NoSnapshot
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.manifest import Manifest, configuration_of
 from backfill_assets.planning.manifest_parts import KeysUnknown, PinnedReference
-from backfill_assets.planning.own_past import NO_PAST, OwnPast, begins_with
+from backfill_assets.planning.own_past import NO_PAST, SnapshotHistory, begins_with
 from backfill_assets.planning.partitions import Days, Grain, Partitions, compress, days_in, days_of
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.reasons import Cause, ChangedReference, Reason, together
@@ -44,9 +44,9 @@ from backfill_assets.planning.request import Plan
 from backfill_assets.planning.state import Basis
 from backfill_assets.staleness.decide import (
     ConfiguredWith,
+    CurrentState,
     Narrow,
-    Narrowed,
-    Present,
+    ReferenceDiff,
     Staleness,
     find_stale,
     reached_by,
@@ -176,7 +176,7 @@ def stale_before(
     return {partition: reasons for partition, reasons in found.items() if partition not in set(too)}
 
 
-def own_past(ws: Workspace, tx: ReadTransaction, table: DerivedTable, first: date) -> OwnPast:
+def own_past(ws: Workspace, tx: ReadTransaction, table: DerivedTable, first: date) -> SnapshotHistory:
     """The known facts about the accepted snapshots of a table that keeps state.
 
     A snapshot is settled if its inputs since the snapshot before it are what is accepted now, both were computed from
@@ -207,7 +207,7 @@ def own_past(ws: Workspace, tx: ReadTransaction, table: DerivedTable, first: dat
     }
     names = {p: ", ".join(sorted(causes)) for p, causes in reasons.items() if causes != {Cause.NEVER_BUILT}}
     stale = {p: why for p, why in names.items() if p in basis_of}
-    return OwnPast(
+    return SnapshotHistory(
         stale=stale | _broken(ws, tx, table, first, in_order, stale),
         settled=settled,
         expired={p: f"it expired by run {each.run_id}" for p, each in tx.versions.expired(table.name).items()},
@@ -227,7 +227,7 @@ def _broken(
     """Why the snapshots that a run would begin with cannot be read as they were published, until one can."""
     found: dict[date, str] = {}
     while True:
-        begins = begins_with(first, snapshots, OwnPast(stale={**stale, **found}))
+        begins = begins_with(first, snapshots, SnapshotHistory(stale={**stale, **found}))
         accepted = tx.versions.accepted(table.name, begins.snapshots) if begins.snapshots else {}
         broken = {
             p: problem for p, held in accepted.items() if (problem := problem_of(ws.lake, table.name, held.files))
@@ -336,8 +336,8 @@ def rows_taken_back(
     return tuple((partition, rows) for partition, rows in sorted(found.items()) if rows)
 
 
-def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[date, str]]) -> Present:
-    return Present(
+def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[date, str]]) -> CurrentState:
+    return CurrentState(
         transform=table.transform,
         transform_version=table.version,
         code_digest=ws.code.of(table, table.version).digest,
@@ -375,7 +375,7 @@ def changed_references(ws: Workspace, planned: Manifest) -> tuple[ChangedReferen
     return tuple(found)
 
 
-def _as_planned(ws: Workspace, table: DerivedTable, present: Present, planned: Manifest) -> Present:
+def _as_planned(ws: Workspace, table: DerivedTable, present: CurrentState, planned: Manifest) -> CurrentState:
     """The way in which a run computes a table, which can be by an earlier release, with chosen references, or from
     candidates."""
     chosen = load_pinned(ws.domain, [each for each in planned.references if each.is_chosen], ws.reference_archive)
@@ -408,11 +408,11 @@ def _configured_with(ws: Workspace, table: DerivedTable) -> ConfiguredWith:
     return configured
 
 
-def _present_source(ws: Workspace, tx: ReadTransaction, table: SourceTable) -> Present:
+def _present_source(ws: Workspace, tx: ReadTransaction, table: SourceTable) -> CurrentState:
     files: dict[date, set[str]] = {day: set() for day in pending_days(tx, table).days}
     for day in tx.imports.days(source=table.name, states=COUNTING):
         files.setdefault(day.event_date, set()).add(day.import_id)
-    return Present(
+    return CurrentState(
         transform=LOAD,
         transform_version=LOAD_VERSION,
         code_digest=ws.code.of(table, LOAD_VERSION).digest,
@@ -477,12 +477,12 @@ def narrowing(domain: Domain, table: DerivedTable, now: Mapping[str, LoadedRefer
             table.reference_window_for({name: now[name].value for name in table.references}),
         )
 
-    def narrow(name: str, used: tuple[PinnedReference, ...]) -> Narrowed | None:
+    def narrow(name: str, used: tuple[PinnedReference, ...]) -> ReferenceDiff | None:
         pinned = next((pinned for pinned in used if pinned.name == name), None)
         days = changed(pinned) if pinned is not None and name in declared else None
         if days is None:
             return None
-        return Narrowed(days=days, window=window(used) if days else None)
+        return ReferenceDiff(days=days, window=window(used) if days else None)
 
     return narrow
 

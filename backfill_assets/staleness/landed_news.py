@@ -23,7 +23,7 @@ from backfill_assets.planning.state import Basis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LandedNews:
+class LandedChange:
     """The changes that one landed file brought to a day since accepted output was computed from it."""
 
     record: ImportRecord  #: The file.
@@ -66,14 +66,14 @@ class FileNews:
         return max(self.record.days_late(day) or 0 for day in self.changed.days)
 
 
-def files_of(news: Mapping[SourceDay, Iterable[LandedNews]], days: Iterable[SourceDay]) -> tuple[FileNews, ...]:
+def files_of(news: Mapping[SourceDay, Iterable[LandedChange]], days: Iterable[SourceDay]) -> tuple[FileNews, ...]:
     """The changes that landed files brought to some days, file by file in the order of arrival."""
     by_file = grouped((each.record.import_id, each) for day in sorted(days) for each in news.get(day, ()))
     files = [FileNews(record=some[0].record, changed=_changed_by(some)) for some in by_file.values()]
     return tuple(sorted(files, key=lambda each: each.record.arrival))
 
 
-def _changed_by(news: Sequence[LandedNews]) -> ChangedByFile:
+def _changed_by(news: Sequence[LandedChange]) -> ChangedByFile:
     days = [each.day for each in news]
     return ChangedByFile(
         import_id=news[0].record.import_id,
@@ -90,7 +90,7 @@ def landed_news(
     tx: ReadTransaction,
     changes: Mapping[SourceDay, Collection[str]],
     states: Collection[ImportState] = (ImportState.LOADED,),
-) -> Mapping[SourceDay, tuple[LandedNews, ...]]:
+) -> Mapping[SourceDay, tuple[LandedChange, ...]]:
     """The changes that landed files brought to days since accepted output was computed from them, in order of arrival.
 
     A day whose change came with no file, such as a load that was rolled back, has none.
@@ -100,7 +100,7 @@ def landed_news(
     """
     if not changes:
         return {}
-    found: dict[SourceDay, tuple[LandedNews, ...]] = {}
+    found: dict[SourceDay, tuple[LandedChange, ...]] = {}
     read = _read_before(graph, tx, changes)
     for source in {source for source, _ in changes}:
         days = [day for name, day in changes if name == source]
@@ -109,7 +109,7 @@ def landed_news(
         for each in tx.imports.days(source=source, days=days, states=states):
             touching[each.event_date].append(each)
         for day in days:
-            news = (LandedNews(record=records[each.import_id], day=each, rows=each.events) for each in touching[day])
+            news = (LandedChange(record=records[each.import_id], day=each, rows=each.events) for each in touching[day])
             found[source, day] = tuple(each for each in news if _is_new(each, read.get((source, day), ())))
     return found
 
@@ -138,7 +138,7 @@ def days_that_lost_files(
     return frozenset(found)
 
 
-def _is_new(news: LandedNews, read: Iterable[Basis]) -> bool:
+def _is_new(news: LandedChange, read: Iterable[Basis]) -> bool:
     """True if a version of the day that output was computed from was built without the file, or before it was landed
     again."""
     record = news.record
@@ -182,7 +182,7 @@ def _read_before(
     return {day: tuple(bases[run_id] for run_id in sorted(some)) for day, some in runs.items()}
 
 
-News = Mapping[SourceDay, Iterable[LandedNews]]
+News = Mapping[SourceDay, Iterable[LandedChange]]
 
 _PLAINLY = (OnDuplicate.IGNORE, OnDuplicate.REJECT)
 """How late events land: nothing is landed again, and no file is stated to replace another one."""
@@ -203,7 +203,7 @@ def days_of_late_events(news: News, lateness: Mapping[str, int]) -> frozenset[So
     )
 
 
-def _is_addition(news: LandedNews) -> bool:
+def _is_addition(news: LandedChange) -> bool:
     day = news.day
     return brings_new_keys_only(news.record) and not any(
         (day.displaced, day.deleted, day.withdrawn, day.restored, day.unknown)

@@ -13,7 +13,7 @@ from functools import partial
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from backfill_assets.candidates.compare import Sides, compare_partitions, groups_of
+from backfill_assets.candidates.compare import ComparedFiles, compare_partitions, groups_of
 from backfill_assets.candidates.compute import cannot_compute, pinned_inputs
 from backfill_assets.candidates.evaluate import validation_rows
 from backfill_assets.candidates.failing_rows import Measuring, counted, examples, require_determined_gates
@@ -401,7 +401,7 @@ def _measured(work: _Checking, versions: Mapping[date, PartitionVersion]) -> Map
     except PySparkException as error:
         raise _of_its_gate(work, rows, error) from error
     if any(isinstance(gate, UniqueKey) for gate in work.gates):
-        by_key = compare_partitions(Sides(ws=ws, table=table, staged=files, accepted={}))
+        by_key = compare_partitions(ComparedFiles(ws=ws, table=table, staged=files, accepted={}))
         measured = {p: replace(each, surplus=by_key[p].surplus if p in by_key else 0) for p, each in measured.items()}
     return measured
 

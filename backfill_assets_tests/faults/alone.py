@@ -39,7 +39,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.planning.state import Claim
+from backfill_assets.planning.state import AcceptedPartition
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.domains.story import colours, orders, palette, turnover
@@ -122,7 +122,7 @@ def opened(home: Path, time: Time, version: str = "2.0.0", policy: Policy = POLI
 class Seen:
     """What readers see of a partition."""
 
-    claim: Claim
+    claim: AcceptedPartition
     by: str  #: The run that made it, or the last one that found it equal.
     release: str  #: Of the run that made it.
     keys: Keys  #: The orders of its window in what that run has read; empty for gold.
@@ -366,7 +366,7 @@ class Alone(Teller):
         is_back = now is None or (was is not None and now.claim.version < was.claim.version)
         (self.undone.add if is_back else self.undone.discard)(each)
 
-    def _seen(self, tx: ReadTransaction, each: Partition, claim: Claim, before: Seen | None) -> Seen:
+    def _seen(self, tx: ReadTransaction, each: Partition, claim: AcceptedPartition, before: Seen | None) -> Seen:
         # A run that was approved and found the rows equal has agreed to other orders behind them.
         equal = [
             found

@@ -26,7 +26,7 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.requests import request_of, restatement_of
 from backfill_assets.core.errors import LeavesOrphans
-from backfill_assets.domain import Domain, Kept, Table, expression
+from backfill_assets.domain import Domain, RetentionRule, Table, expression
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.assets import candidate_key, validation_key
@@ -56,7 +56,7 @@ def with_version_and_expiry(domain: Domain) -> Domain:
     """The story with a version beside the colours, and a gold table that keeps the newest snapshots."""
     derived = []
     for table in domain.derived:
-        derived.append(replace(table, keep=Kept(days=2)) if table.name == EXPIRES else table)
+        derived.append(replace(table, keep=RetentionRule(days=2)) if table.name == EXPIRES else table)
         if table.name == "silver.colours":
             version = table.beside(V2, policy=table.policy)
             derived.append(replace(version, gates=(*table.gates, expression("some", "colours > 0"))))

@@ -116,7 +116,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
     },
     "Window": {"days_back": "days_back=6", "days_ahead": "days_ahead=1"},
     "Months": {"back": "back=2", "ahead": "ahead=1"},
-    "Kept": {"days": "days=90", "then": 'then="quarter"'},
+    "RetentionRule": {"days": "days=90", "then": 'then="quarter"'},
     "phases": {"count": "count=4", "hold_hours": "hold_hours=24", "each": "each=True"},
     "tolerance": {
         "measure": 'measure="rows"',
@@ -256,7 +256,7 @@ EXAMPLES: Mapping[str, Mapping[str, str]] = {
     "reads_self": {
         "since": "since=date(2024, 10, 1)",
         "every": "every=7, since=date(2024, 10, 1)",
-        "keep": 'keep=Kept(days=90, then="month")',
+        "keep": 'keep=RetentionRule(days=90, then="month")',
     },
     "daily": {"column": 'column="day"'},
     "monthly": {"column": 'column="day"'},

@@ -24,7 +24,7 @@ PAGE = PROJECT_ROOT / "docs" / "reference" / "declarations.md"
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Domains": ("Domain", "Reference"),
     "Tables": ("SourceTable", "derived_table", "daily", "monthly", "reads", "reads_self", "Window", "Months"),
-    "Who agrees, and how rows are published": ("Policy", "tolerance", "phases", "merge", "versioned", "Kept"),
+    "Who agrees, and how rows are published": ("Policy", "tolerance", "phases", "merge", "versioned", "RetentionRule"),
     "Gates": (
         *("unique_key", "not_null", "accepted", "expression", "row_count", "compared", "moved", "warm_up_proof"),
         *("complete", "references", "joins_once", "reconciles", "golden", "totals", "usual", "rows", "weeks", "months"),

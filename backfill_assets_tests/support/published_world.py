@@ -21,7 +21,7 @@ from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, compress, days_of
 from backfill_assets.planning.state import Basis, BasisInput
 from backfill_assets.planning.windows import Window
-from backfill_assets.staleness.decide import Narrowed, Present, Staleness, find_stale
+from backfill_assets.staleness.decide import CurrentState, ReferenceDiff, Staleness, find_stale
 from backfill_assets_tests.support.graph_examples import SPAN, accepted_partitions, every_partition, graphs, inputs_of
 
 AT = datetime(2026, 1, 15, 12, tzinfo=UTC)
@@ -154,16 +154,16 @@ class World:
         every = used.by_day.keys() | self.facts.by_day.keys()
         return {day for day in every if used.by_day.get(day, 0) != self.facts.by_day.get(day, 0)}
 
-    def present(self, node: TableNode) -> Present:
+    def present(self, node: TableNode) -> CurrentState:
         uses = node.name in self.reference_windows
 
-        def narrow(_name: str, used: tuple[PinnedReference, ...]) -> Narrowed | None:
+        def narrow(_name: str, used: tuple[PinnedReference, ...]) -> ReferenceDiff | None:
             if not self.facts.narrows:
                 return None
             days: tuple[DayRange, ...] = compress(Grain.DAILY, self.changed_facts(self.known_facts[used[0].version]))
-            return Narrowed(days=days, window=self.reference_windows[node.name])
+            return ReferenceDiff(days=days, window=self.reference_windows[node.name])
 
-        return Present(
+        return CurrentState(
             transform="made-up",
             transform_version=str(self.versions[node.name]),
             code_digest=self.code,

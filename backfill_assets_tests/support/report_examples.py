@@ -18,8 +18,8 @@ from backfill_assets.planning.stages import Agree
 from backfill_assets.report.cost import CostDocument
 from backfill_assets.report.measured import (
     GateSummary,
-    Moves,
     PartitionMoves,
+    RowDiff,
     StateMove,
     moves_of_some,
 )
@@ -41,8 +41,8 @@ def days(count: int) -> list[date]:
     return [FIRST + timedelta(days=place) for place in range(count)]
 
 
-def moves(changed: int = 1) -> Moves:
-    return Moves(rows=10, accepted_rows=10, added=0, removed=0, changed=changed, unchanged=10 - changed)
+def moves(changed: int = 1) -> RowDiff:
+    return RowDiff(rows=10, accepted_rows=10, added=0, removed=0, changed=changed, unchanged=10 - changed)
 
 
 def parts(count: int, *, new: int = 0) -> tuple[PartitionMoves, ...]:

@@ -24,7 +24,7 @@ from backfill_assets.core.next_steps import Act, Invocation, NextStep, do, step
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.ledger.findings import FAR, FAR_GROUPS
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.change import Change, Scope
 from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.kinds.pilot import Pilot
@@ -57,7 +57,7 @@ _SAMPLES: Mapping[Any, tuple[object, ...]] = {
     AnyWindow: (Window(days_back=2, days_ahead=1),),
     NextStep: (step("NEXT: ", do(Act.STATUS, "RUN_ID")),),
     Invocation: (do(Act.STATUS, "RUN_ID"),),
-    Kept: (Kept(days=90, then="month"),),
+    RetentionRule: (RetentionRule(days=90, then="month"),),
 }
 _CAN_BE_EMPTY = frozenset({"without", "wanted", "near", "set_id", "of_set", "place", "writer", "declare", "log"})
 _NAMED: Mapping[str, tuple[object, ...]] = {
@@ -121,7 +121,7 @@ _OF_FIELD: Mapping[tuple[str, str], tuple[object, ...]] = {
     ("LocatedImport", "rejected"): (({"row_number": "3", "reason": "REASON"},),),
     ("GateResult", "observed"): (_OBSERVED,),
     ("CheckedGate", "observed"): (_OBSERVED,),
-    ("Manifest", "change"): (Pilot(rows=_SCOPE), Expire(keep=Kept(days=90)), REPLACE),
+    ("Manifest", "change"): (Pilot(rows=_SCOPE), Expire(keep=RetentionRule(days=90)), REPLACE),
     ("Manifest", "configuration"): ({"windows": {"ARGUMENT": dict(Window(days_back=2, days_ahead=1).document)}},),
     ("Manifest", "references"): ((_CORRECTED,), ()),
     ("ReplayRecord", "family"): (Family.KAFKA, Family.KINESIS),

@@ -60,7 +60,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "planning/sets.py ProposedBecause.parse",
         "planning/sets.py SetManifest.document",
         "staleness/decide.py ConfiguredWith",
-        "staleness/decide.py Present.configuration",
+        "staleness/decide.py CurrentState.configuration",
         "staleness/decide.py unknown_configuration",
     ),
     "what rows were computed from, as the JSON that is stored and digested": ("ledger/provenance.py document_of",),

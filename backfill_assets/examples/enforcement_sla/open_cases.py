@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from backfill_assets.domain import (
-    Kept,
+    RetentionRule,
     TransformContext,
     Window,
     daily,
@@ -91,7 +91,10 @@ def days_whose_facts_last(references: Mapping[str, Any]) -> Window:
 
 @derived_table(
     name="silver.open_cases",
-    inputs={"state": reads_self(since=date(2024, 10, 1), keep=Kept(days=90, then="month")), "events": case_events},
+    inputs={
+        "state": reads_self(since=date(2024, 10, 1), keep=RetentionRule(days=90, then="month")),
+        "events": case_events,
+    },
     key=("case_id", "clock", "as_of_date"),
     partition=daily("as_of_date"),
     schema=OPEN_CASES,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.append import Append
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.expire import Expire
@@ -38,7 +38,7 @@ def parse_change(document: Mapping[str, Any]) -> AnyChange:
             named = tuple((column, value) for column, _, value in (each.partition("=") for each in where))
             return Pilot(rows=Scope(where=named, is_rest=is_rest))
         case {"kind": Expire.kind, "keep": keep}:
-            return Expire(keep=Kept(**keep))
+            return Expire(keep=RetentionRule(**keep))
         case {"kind": Load.kind}:
             return LOAD
     raise ValueError(f"a document of no known kind of change: {document.get('kind')}")

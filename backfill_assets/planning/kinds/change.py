@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 if TYPE_CHECKING:
     from backfill_assets.planning.manifest_parts import Limits
-    from backfill_assets.planning.state import Claim
+    from backfill_assets.planning.state import AcceptedPartition
 
 CHANGE = "change"
 """The part of a configuration that holds the change of a run, where its rows follow from it."""
 
-ReadClaims = Callable[[Sequence[date] | None], "Mapping[date, Claim]"]
+ReadClaims = Callable[[Sequence[date] | None], "Mapping[date, AcceptedPartition]"]
 """Reads the accepted versions of some partitions of a table; of all for None."""
 
 
@@ -118,7 +118,7 @@ class Change(ABC):
         """
         return at_each_end
 
-    def claims_merged(self, claims: ReadClaims, partitions: Sequence[date]) -> Mapping[date, Claim] | None:
+    def claims_merged(self, claims: ReadClaims, partitions: Sequence[date]) -> Mapping[date, AcceptedPartition] | None:
         """The accepted versions of its own table that it merges its rows with; None where it merges with none."""
         return None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, ClassVar
 
-from backfill_assets.planning.kept import EXPIRE, Kept
+from backfill_assets.planning.kept import EXPIRE, RetentionRule
 from backfill_assets.planning.kinds.change import Change
 
 
@@ -22,7 +22,7 @@ class Expire(Change):
 
     kind: ClassVar[str] = "EXPIRE"
 
-    keep: Kept  #: Which snapshots the table keeps.
+    keep: RetentionRule  #: Which snapshots the table keeps.
 
     @property
     def document(self) -> Mapping[str, Any]:

@@ -14,7 +14,7 @@ from backfill_assets.planning.kinds.change import CHANGE, Change, ReadClaims, ch
 
 if TYPE_CHECKING:
     from backfill_assets.planning.manifest_parts import Limits
-    from backfill_assets.planning.state import Claim
+    from backfill_assets.planning.state import AcceptedPartition
 
 
 class Older(StrEnum):
@@ -85,7 +85,7 @@ class Merge(Change):
         """All where keys move: a change of any partition can take a row from any other."""
         return len(partitions) if self.keys_move else at_each_end
 
-    def claims_merged(self, claims: ReadClaims, partitions: Sequence[date]) -> Mapping[date, Claim]:
+    def claims_merged(self, claims: ReadClaims, partitions: Sequence[date]) -> Mapping[date, AcceptedPartition]:
         """Those of its partitions; where keys move, of the whole table."""
         return claims(None if self.keys_move else partitions)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from backfill_assets.planning.kinds.change import CHANGE, Change, ReadClaims, Scope
 
 if TYPE_CHECKING:
-    from backfill_assets.planning.state import Claim
+    from backfill_assets.planning.state import AcceptedPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Pilot(Change):
         """Rows outside of the scope stay."""
         return True
 
-    def claims_merged(self, claims: ReadClaims, partitions: Sequence[date]) -> Mapping[date, Claim]:
+    def claims_merged(self, claims: ReadClaims, partitions: Sequence[date]) -> Mapping[date, AcceptedPartition]:
         """Those of its partitions, whose other rows stay."""
         return claims(partitions)
 

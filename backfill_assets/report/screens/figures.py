@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 from datetime import date
 
 from backfill_assets.core.grouped import grouped
-from backfill_assets.gates.moves import Moves
+from backfill_assets.gates.moves import RowDiff
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report.charts import Form, Mark, Plot, drawable
 from backfill_assets.report.measured import GateSummary, PartitionMoves, StateMove, total_moves
@@ -51,7 +51,7 @@ def lost_files(grain: Grain, partitions: Iterable[PartitionMoves]) -> Section | 
     return section("Lost files", Note(text=about), table(columns, found, whole=["partition"])) if found else None
 
 
-def moves_by(length: int, partitions: Iterable[PartitionMoves]) -> Mapping[str, Moves]:
+def moves_by(length: int, partitions: Iterable[PartitionMoves]) -> Mapping[str, RowDiff]:
     """The counts of many partitions, added up.
 
     Args:
@@ -93,7 +93,7 @@ def beside(*figures: Block | None) -> Iterable[Block]:
         )
 
 
-def _counts_of(moves: Moves) -> Mapping[str, int]:
+def _counts_of(moves: RowDiff) -> Mapping[str, int]:
     return {"changed": moves.changed, "added": moves.added, "removed": moves.removed}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from backfill_assets.core.next_steps import NextStep
-from backfill_assets.gates.moves import Moves
+from backfill_assets.gates.moves import RowDiff
 from backfill_assets.ledger.errors import loosened_words
 from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, RunState, SetState
 from backfill_assets.planning.expiry import stays
@@ -158,7 +158,7 @@ def _share(found: RunReport) -> str:
     return f"; {share} of the accepted rows change or disappear"
 
 
-def share_of_accepted(moves: Moves) -> str | None:
+def share_of_accepted(moves: RowDiff) -> str | None:
     """The percentage of accepted rows that change or disappear; None where there are no accepted rows."""
     if not moves.accepted_rows:
         return None
@@ -246,7 +246,7 @@ def _moves_of(found: RunReport | TableTotals, *, is_past: bool) -> str:
     return "; ".join(parts)
 
 
-def moves_in_words(moves: Moves, *, is_past: bool) -> str:
+def moves_in_words(moves: RowDiff, *, is_past: bool) -> str:
     """The differences of rows from the accepted ones, or from those that were accepted before, in words."""
     share = share_of_accepted(moves)
     change, disappear, stay, are = _PAST if is_past else _PRESENT

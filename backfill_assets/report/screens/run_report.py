@@ -9,7 +9,7 @@ from decimal import Decimal
 
 from backfill_assets.core.next_steps import decline, once_read, step
 from backfill_assets.core.tariff import sum_of
-from backfill_assets.gates.moves import Moves
+from backfill_assets.gates.moves import RowDiff
 from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
@@ -259,11 +259,11 @@ def _borders(report: RunReport) -> Iterable[Note]:
     return (Note(text=words(f"To restate {each.partitions} too: ", each.next_step)) for each in report.left_behind)
 
 
-def _counts(moves: Moves) -> tuple[int, ...]:
+def _counts(moves: RowDiff) -> tuple[int, ...]:
     return (moves.accepted_rows, moves.rows, moves.changed, moves.added, moves.removed, moves.unchanged)
 
 
-def _totals(report: RunReport, totals: Moves) -> Iterable[Block | None]:
+def _totals(report: RunReport, totals: RowDiff) -> Iterable[Block | None]:
     rows: list[Sequence[Value]] = [
         (f"{name}: {some.partitions}", *_counts(some.moves))
         for name, some in (("restated", report.restated), ("new", report.new))

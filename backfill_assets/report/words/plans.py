@@ -10,7 +10,7 @@ from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import NextStep, step
 from backfill_assets.domain import Tolerance
 from backfill_assets.planning.estimates import Basis, Estimate
-from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.any_change import AnyChange
 from backfill_assets.planning.kinds.append import Append
 from backfill_assets.planning.kinds.expire import Expire
@@ -73,7 +73,7 @@ def undetermined_words(safeguards: Iterable[Safeguard]) -> Iterator[str]:
             yield f"Nothing decides {what}, and its author declares why that does not matter: {each.exactly['reason']}"
 
 
-def keep_words(keep: Kept) -> str:
+def keep_words(keep: RetentionRule) -> str:
     """The words for the snapshots of a table that stay."""
     days = count_of(keep.days, "day")
     return f"those of {days} before the newest one, and the last one of each {keep.then} before that"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from backfill_assets.domain import Domain, Kept
+from backfill_assets.domain import Domain, RetentionRule
 from backfill_assets_tests.domains.states import due, moves
 from backfill_assets_tests.domains.states import open_cases as with_every_snapshot
 
-KEPT = Kept(days=1, then="quarter")
+KEPT = RetentionRule(days=1, then="quarter")
 
 open_cases = replace(with_every_snapshot, keep=KEPT)
 due = replace(due, inputs={"cases": open_cases})

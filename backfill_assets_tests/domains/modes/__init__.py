@@ -14,8 +14,8 @@ from pyspark.sql.types import BooleanType, DateType, LongType, StringType, Struc
 from backfill_assets.domain import (
     DerivedTable,
     Domain,
-    Kept,
     Operations,
+    RetentionRule,
     SourceTable,
     TransformContext,
     Window,
@@ -211,7 +211,7 @@ closed = replace(sums, name="silver.closed", publish=append())
 
 @derived_table(
     name="silver.running",
-    inputs={"state": reads_self(keep=Kept(days=1, then="month")), "entries": entries},
+    inputs={"state": reads_self(keep=RetentionRule(days=1, then="month")), "entries": entries},
     key=("day", "account"),
     partition=daily("day"),
     schema=ACCOUNTS,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from backfill_assets.domain import Domain, Kept, TransformContext, daily, derived_table, reads_self
+from backfill_assets.domain import Domain, RetentionRule, TransformContext, daily, derived_table, reads_self
 from backfill_assets_tests.domains.example import RECENT_SALES, sales
 
-KEPT = Kept(days=3, then="month")
+KEPT = RetentionRule(days=3, then="month")
 
 
 @derived_table(

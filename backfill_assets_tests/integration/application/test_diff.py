@@ -20,7 +20,7 @@ from backfill_assets.application.diff import diff_of, diff_of_states
 from backfill_assets.application.plan import plan_phases
 from backfill_assets.candidates import changed_rows
 from backfill_assets.candidates.changed_rows import EVERY, Wanted
-from backfill_assets.candidates.compare import Sides
+from backfill_assets.candidates.compare import ComparedFiles
 from backfill_assets.candidates.errors import NoCondition, RowsRemoved
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.desk.app import create_app
@@ -109,7 +109,7 @@ def _ready(shop: Shop, version: str) -> str:
     return shop.staged(run_id)
 
 
-def _nothing_is_read_here(sides: Sides, _shape: object) -> Any:
+def _nothing_is_read_here(sides: ComparedFiles, _shape: object) -> Any:
     class Elsewhere:
         elsewhere = frozenset(sides.staged)
 

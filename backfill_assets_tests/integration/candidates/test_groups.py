@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from backfill_assets.candidates import compare
-from backfill_assets.candidates.compare import Sides, compare_partitions
+from backfill_assets.candidates.compare import ComparedFiles, compare_partitions
 from backfill_assets_tests.support.shop import OUTPUT, RECENT, Shop
 
 
@@ -17,7 +17,9 @@ def test_days_that_are_compared_one_by_one_differ_as_they_do_together(
     with published_shop.ws.ledger.read() as tx:
         staged = {day: each.files for day, each in tx.candidates.of_run(run_id).items()}
         accepted = {day: each.files for day, each in tx.versions.accepted(RECENT, OUTPUT).items()}
-    sides = Sides(ws=published_shop.ws, table=published_shop.ws.domain.table(RECENT), staged=staged, accepted=accepted)
+    sides = ComparedFiles(
+        ws=published_shop.ws, table=published_shop.ws.domain.table(RECENT), staged=staged, accepted=accepted
+    )
     together = compare_partitions(sides)
     assert {each.changed for each in together.values()} == {1}
     monkeypatch.setattr(compare, "GROUP_ROWS", 1)

@@ -14,7 +14,7 @@ from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, PinnedReference
-from backfill_assets.planning.state import UNKNOWN_DIGEST, BasisInput, Claim
+from backfill_assets.planning.state import UNKNOWN_DIGEST, AcceptedPartition, BasisInput
 from backfill_assets.planning.windows import Window
 from backfill_assets_tests.support.ledger_examples import (
     DAYS,
@@ -56,7 +56,7 @@ def test_claims_are_the_accepted_versions_without_their_files(ledger: Ledger) ->
     with ledger.read() as reader:
         claims = reader.versions.claims(TABLE)
         assert claims == {
-            day: Claim(
+            day: AcceptedPartition(
                 version=version.version,
                 run_id=version.run_id,
                 digest=version.files.digest,

@@ -21,7 +21,7 @@ from backfill_assets.application.plan import described_plan, plan_expiry
 from backfill_assets.application.report import report_markdown
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import TargetChanged
-from backfill_assets.domain import DerivedTable, Kept
+from backfill_assets.domain import DerivedTable, RetentionRule
 from backfill_assets.lake.append import validation_table
 from backfill_assets.ledger.states import RunState, VersionState
 from backfill_assets.main import app
@@ -116,7 +116,7 @@ def months(office: Office) -> set[date]:
     return {row[0] for row in office.rows()}
 
 
-def keeping(office: Office, keep: Kept | None) -> Office:
+def keeping(office: Office, keep: RetentionRule | None) -> Office:
     """The same home, where the table keeps other snapshots."""
     return declaring(office, replace(office.ws.domain.derived_table(CASES), keep=keep))
 
@@ -371,7 +371,7 @@ def test_an_expiry_that_has_been_overtaken_or_whose_snapshots_are_read_changes_n
     assert office.gated(run_id) is RunState.PASSED
 
     # What the table keeps is declared otherwise meanwhile.
-    for keep in (None, Kept(days=31, then="quarter")):
+    for keep in (None, RetentionRule(days=31, then="quarter")):
         other = keeping(office, keep)
         with pytest.raises(ExpiresOthers):
             operations.publish(other.ws, run_id, by="ben")

@@ -25,7 +25,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
-from backfill_assets.planning.state import Claim
+from backfill_assets.planning.state import AcceptedPartition
 from backfill_assets.publication import table_acts
 from backfill_assets.publication.authority import demand_of, demand_to_ask
 from backfill_assets.report.report import run_report
@@ -76,7 +76,7 @@ class World:
         ws.__dict__["ledger"] = self.ws.ledger
         self.teller.ws = ws
 
-    def claims(self) -> Mapping[tuple[str, date], Claim]:
+    def claims(self) -> Mapping[tuple[str, date], AcceptedPartition]:
         """What readers see of the days to which finance has agreed."""
         with self.ws.ledger.read() as tx:
             return {

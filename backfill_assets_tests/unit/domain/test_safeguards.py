@@ -15,7 +15,7 @@ from backfill_assets.domain import (
     Breakdown,
     DerivedTable,
     Gate,
-    Kept,
+    RetentionRule,
     SourceTable,
     TransformContext,
     accepted,
@@ -243,18 +243,18 @@ def test_whatever_a_table_can_declare_is_a_safeguard_or_says_which_rows_there_ar
 
 
 def test_fewer_kept_snapshots_are_looser() -> None:
-    def kept(keep: Kept | None) -> tuple[Safeguard, ...]:
+    def kept(keep: RetentionRule | None) -> tuple[Safeguard, ...]:
         return safeguards_of(replace(TABLE, state=None, keep=keep)) if keep is None else _with_keep(keep)
 
-    def _with_keep(keep: Kept) -> tuple[Safeguard, ...]:
+    def _with_keep(keep: RetentionRule) -> tuple[Safeguard, ...]:
         table = replace(TABLE)
         object.__setattr__(table, "keep", keep)
         return safeguards_of(table)
 
     for was, now in [
-        (None, Kept(days=90)),
-        (Kept(days=90), Kept(days=89)),
-        (Kept(days=90), Kept(days=90, then="year")),
+        (None, RetentionRule(days=90)),
+        (RetentionRule(days=90), RetentionRule(days=89)),
+        (RetentionRule(days=90), RetentionRule(days=90, then="year")),
     ]:
         assert Agreed(safeguards=(kept(was),)).loosened_by(kept(now)) == ("keep",)
         assert Agreed(safeguards=(kept(now),)).loosened_by(kept(was)) == ()

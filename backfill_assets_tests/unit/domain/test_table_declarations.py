@@ -22,7 +22,7 @@ from backfill_assets.core.errors import InvalidDeclaration, UnknownName
 from backfill_assets.domain import (
     DeclaredChange,
     Gate,
-    Kept,
+    RetentionRule,
     Window,
     accepted,
     append,
@@ -68,7 +68,7 @@ def merged(mode: DeclaredChange) -> object:
     return derived(source(), key=("name",), schema=KEYED, publish=mode)
 
 
-kept = replace(balances, name="silver.kept", keep=Kept(days=30))
+kept = replace(balances, name="silver.kept", keep=RetentionRule(days=30))
 
 
 def stateful(**changed: object) -> object:
@@ -125,17 +125,20 @@ MISTAKES: Mistakes = {
     },
     "snapshots that are kept by a number": (
         lambda: stateful(inputs={"state": reads_self(keep=90), "events": source()}),  # type: ignore[arg-type]
-        "silver.daily: keep must be Kept(...), such as Kept(days=90, then='month')",
+        "silver.daily: keep must be RetentionRule(...), such as RetentionRule(days=90, then='month')",
     ),
     "the last snapshot of each month of months": (
         lambda: stateful(
-            inputs={"state": reads_self(keep=Kept(days=90, then="month")), "events": source()}, partition=monthly("day")
+            inputs={"state": reads_self(keep=RetentionRule(days=90, then="month")), "events": source()},
+            partition=monthly("day"),
         ),
         "silver.daily: it has one snapshot a month, so that the last one of each month are all: "
-        "keep=Kept(days=90, then='quarter'), or 'year'",
+        "keep=RetentionRule(days=90, then='quarter'), or 'year'",
     ),
     "snapshots that expire of a table that only adds": (
-        lambda: stateful(inputs={"state": reads_self(keep=Kept(days=90)), "events": source()}, publish=append()),
+        lambda: stateful(
+            inputs={"state": reads_self(keep=RetentionRule(days=90)), "events": source()}, publish=append()
+        ),
         "silver.daily: it only adds partitions, which stay as they were added, so that no snapshot can expire",
     ),
     "a window that is longer than snapshots are kept": (

@@ -31,7 +31,7 @@ from backfill_assets.examples.enforcement_sla.references import (
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.staleness.decide import Narrowed
+from backfill_assets.staleness.decide import ReferenceDiff
 from backfill_assets.staleness.find import narrowing
 from backfill_assets.transforms.references import LoadedReference, archive, load_references
 from backfill_assets_tests.support.sla_oracle import Event, expected_rows
@@ -204,7 +204,7 @@ class References:
         archive(loaded.values(), LocalFiles(self.archive))
         return loaded
 
-    def narrowed(self, name: str = "jurisdiction_calendar", *, but: str = "") -> Narrowed | None:
+    def narrowed(self, name: str = "jurisdiction_calendar", *, but: str = "") -> ReferenceDiff | None:
         """What is known of a changed reference, for a run that used all present ones but one."""
         table = DOMAIN.derived_table("silver.case_sla_daily")
         used = tuple(self.before[reference].pinned for reference in table.references if reference != but)
@@ -231,7 +231,7 @@ def test_what_changed_is_found_from_the_archived_document(tmp_path: Path) -> Non
 
 def test_a_document_that_only_says_the_same_otherwise_changes_no_day(tmp_path: Path) -> None:
     references = References(tmp_path, {"jurisdiction_calendar": lambda d: d.update(version="renamed")})
-    assert references.narrowed() == Narrowed(days=(), window=None)
+    assert references.narrowed() == ReferenceDiff(days=(), window=None)
 
 
 def test_a_document_that_the_archive_lost_could_have_changed_any_day(tmp_path: Path) -> None:

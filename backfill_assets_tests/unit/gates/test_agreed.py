@@ -12,7 +12,7 @@ from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.safeguards import safeguards_of
 from backfill_assets.gates.agreed import gate_terms, gates_since, require_agreed_gates
-from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets_tests.domains.story import turnover
 from backfill_assets_tests.support.ledger_examples import a_manifest
@@ -81,4 +81,4 @@ def test_a_run_was_not_measured_with_gates_that_are_new_stricter_or_other_ones_s
         "r-1", table=planned.name, gates=agreed, safeguards=safeguards_of(planned), policy=planned.policy
     )
     assert gates_since(manifest, declared) == since
-    assert gates_since(replace(manifest, change=Expire(keep=Kept(days=1))), declared) == ()
+    assert gates_since(replace(manifest, change=Expire(keep=RetentionRule(days=1))), declared) == ()

@@ -11,7 +11,7 @@ from backfill_assets.core.identity import EMPTY_FILE_SET, canonical_json
 from backfill_assets.domain import ComparedWithAccepted, Gate, UniqueKey, WarmUpProof
 from backfill_assets.gates.judge import Findings, judge
 from backfill_assets.gates.measured import Measured
-from backfill_assets.gates.moves import Moves, StateMove, changed_columns_in, moves_in, state_moves_in
+from backfill_assets.gates.moves import RowDiff, StateMove, changed_columns_in, moves_in, state_moves_in
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.report.measured import changed_columns
@@ -46,7 +46,7 @@ def test_what_the_comparison_observes_is_recorded_with_the_names_that_it_always_
     result = judged(ComparedWithAccepted())
     assert canonical_json(result.observed) == RECORDED
     read = recorded(result.gate, json.loads(RECORDED))
-    assert moves_in(read) == Moves(rows=7, accepted_rows=6, added=2, removed=1, changed=3, unchanged=2)
+    assert moves_in(read) == RowDiff(rows=7, accepted_rows=6, added=2, removed=1, changed=3, unchanged=2)
     assert changed_columns_in(read) == {"amount": 3}
 
 

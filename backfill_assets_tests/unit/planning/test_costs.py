@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.tariff import Cost, Tariff
 from backfill_assets.planning.estimates import Basis, EarlierRun, Estimate, Pace, estimate, require_affordable
-from backfill_assets.planning.state import Claim
+from backfill_assets.planning.state import AcceptedPartition
 from backfill_assets.report.values import cost_words
 
 DAY = date(2026, 1, 1)
@@ -92,7 +92,7 @@ def test_without_a_limit_and_where_cores_are_free_nothing_is_refused(
 
 
 def test_runs_of_one_size_tell_what_a_row_takes() -> None:
-    accepted = {DAY: Claim(version=1, run_id="run", digest="", rows=200, file_count=1, size_bytes=1)}
+    accepted = {DAY: AcceptedPartition(version=1, run_id="run", digest="", rows=200, file_count=1, size_bytes=1)}
     found = estimate((DAY,), accepted, own_rows={DAY: 1}, pace=pace((100, 20.0), (100, 30.0)), chunks=len)
     assert found.seconds == 50.0
 

@@ -28,7 +28,7 @@ from backfill_assets.planning.request import (
     Upstream,
     propose,
 )
-from backfill_assets.planning.state import Claim, Expired
+from backfill_assets.planning.state import AcceptedPartition, Expired
 from backfill_assets.planning.windows import Window
 
 FIRST = date(2012, 1, 1)
@@ -36,8 +36,8 @@ AS_OF = datetime(2030, 1, 15, tzinfo=UTC)
 SOURCE, MIDDLE, LAST = "bronze.source", "silver.middle", "gold.last"
 
 
-def claim_of(rows: int) -> Claim:
-    return Claim(rows=rows, run_id="before", version=1, digest="d" * 64, file_count=1, size_bytes=100)
+def claim_of(rows: int) -> AcceptedPartition:
+    return AcceptedPartition(rows=rows, run_id="before", version=1, digest="d" * 64, file_count=1, size_bytes=100)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Accepted:
     others: Mapping[str, Mapping[date, int]] = field(default_factory=dict)
     paces: Mapping[str, Pace] = field(default_factory=dict)
 
-    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, AcceptedPartition]:
         if table == SOURCE:
             return {day: claim_of(rows=self.rows_a_day) for day in partitions or ()}
         known = self.others.get(table, {})
@@ -119,7 +119,7 @@ def test_a_first_build_with_a_long_window_is_not_cut_into_single_days() -> None:
 class EverySecondDay(Accepted):
     """A state in which every second source day is empty."""
 
-    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, AcceptedPartition]:
         found = super().claims(table, partitions)
         return {day: replace(claim, rows=claim.rows * (day.day % 2)) for day, claim in found.items()}
 

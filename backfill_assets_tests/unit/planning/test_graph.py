@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.errors import InvalidDeclaration, InvalidRange, UnknownName
 from backfill_assets.planning.errors import NoSnapshot
-from backfill_assets.planning.following import Wanted, follow_ups
+from backfill_assets.planning.following import RequestedPartitions, follow_ups
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partition_of, partitions_over
@@ -149,7 +149,9 @@ def test_one_run_follows_over_all_snapshots_that_are_in_a_row() -> None:
     graph, node = snapshots(7)
     first, second, third, fourth = node.partitions_over(DayRange(SINCE, SINCE + timedelta(days=28)))
     asked = [
-        Wanted(publication_id=name, source="silver.b", table=node.name, grain=node.grain, partitions=partitions)
+        RequestedPartitions(
+            publication_id=name, source="silver.b", table=node.name, grain=node.grain, partitions=partitions
+        )
         for name, partitions in (("pub-1", (first,)), ("pub-2", (second, fourth)))
     ]
     found = list(follow_ups(asked, graph))

@@ -9,25 +9,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.planning.kept import MONTHS, Kept
+from backfill_assets.planning.kept import MONTHS, RetentionRule
 from backfill_assets.planning.partitions import Grain, days_of, partition_of
 
 FIRST = date(2024, 1, 1)
 DAYS = st.integers(0, 900).map(lambda n: FIRST + timedelta(days=n))
-KEPT = st.builds(Kept, days=st.integers(1, 120), then=st.sampled_from(sorted(MONTHS)))
+KEPT = st.builds(RetentionRule, days=st.integers(1, 120), then=st.sampled_from(sorted(MONTHS)))
 
 
 def snapshots(grain: Grain, days: set[date]) -> set[date]:
     return {partition_of(grain, day) for day in days}
 
 
-def stay(keep: Kept, grain: Grain, accepted: set[date]) -> set[date]:
+def stay(keep: RetentionRule, grain: Grain, accepted: set[date]) -> set[date]:
     return accepted - set(keep.expired(grain, accepted))
 
 
 @given(KEPT, st.sampled_from(Grain), st.sets(DAYS, min_size=1))
 def test_the_newest_stays_with_those_of_its_last_days_and_one_of_each_earlier_period(
-    keep: Kept, grain: Grain, days: set[date]
+    keep: RetentionRule, grain: Grain, days: set[date]
 ) -> None:
     accepted = snapshots(grain, days)
     left, end = stay(keep, grain, accepted), max(days_of(grain, each).last for each in accepted)
@@ -44,7 +44,7 @@ def test_the_newest_stays_with_those_of_its_last_days_and_one_of_each_earlier_pe
 
 @given(KEPT, st.sampled_from(Grain), st.sets(DAYS, min_size=1), st.sets(DAYS))
 def test_what_expires_once_never_stays_when_newer_ones_are_accepted(
-    keep: Kept, grain: Grain, days: set[date], more: set[date]
+    keep: RetentionRule, grain: Grain, days: set[date], more: set[date]
 ) -> None:
     accepted = snapshots(grain, days)
     newer = {each for each in snapshots(grain, more) if each > max(accepted)}
@@ -55,7 +55,7 @@ def test_what_expires_once_never_stays_when_newer_ones_are_accepted(
 
 def test_days_before_the_newest_are_counted_from_its_end_and_the_period_by_the_calendar() -> None:
     days = {date(2026, 3, 31) - timedelta(days=n) for n in range(70)}
-    assert stay(Kept(days=2, then="month"), Grain.DAILY, days) == {
+    assert stay(RetentionRule(days=2, then="month"), Grain.DAILY, days) == {
         date(2026, 1, 31),
         date(2026, 2, 28),
         date(2026, 3, 29),
@@ -63,18 +63,18 @@ def test_days_before_the_newest_are_counted_from_its_end_and_the_period_by_the_c
         date(2026, 3, 31),
     }
     months = {date(2025, month, 1) for month in range(1, 13)}
-    assert stay(Kept(days=31, then="quarter"), Grain.MONTHLY, months) == {
+    assert stay(RetentionRule(days=31, then="quarter"), Grain.MONTHLY, months) == {
         date(2025, month, 1) for month in (3, 6, 9, 11, 12)
     }
-    assert stay(Kept(days=1, then="year"), Grain.MONTHLY, months | {date(2024, 5, 1)}) == {
+    assert stay(RetentionRule(days=1, then="year"), Grain.MONTHLY, months | {date(2024, 5, 1)}) == {
         date(2024, 5, 1),
         date(2025, 12, 1),
     }
-    assert Kept(days=1).expired(Grain.DAILY, ()) == ()
+    assert RetentionRule(days=1).expired(Grain.DAILY, ()) == ()
 
 
 @pytest.mark.parametrize("days, then", [(0, "month"), (True, "month"), (1.5, "month"), ("7", "month"), (7, "week")])
 def test_no_other_number_of_days_and_no_other_period_is_declared(days: object, then: str) -> None:
     with pytest.raises(InvalidDeclaration, match="snapshots are kept for a number of days from 1 on") as refused:
-        Kept(days=days, then=then)  # type: ignore[arg-type]
+        RetentionRule(days=days, then=then)  # type: ignore[arg-type]
     assert f"days={days!r}" in str(refused.value) and repr(then) in str(refused.value)

@@ -12,7 +12,7 @@ import pytest
 
 from backfill_assets.domain.gates import AddsOnly, ComparedWithAccepted, Merged, OnlyExpired, OutsideScope
 from backfill_assets.gates.agreed import gates_of
-from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.any_change import AnyChange, parse_change
 from backfill_assets.planning.kinds.append import append
 from backfill_assets.planning.kinds.change import CHANGE, Change, Scope
@@ -23,7 +23,7 @@ from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.kinds.replace import REPLACE, VersionOf
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Limits
-from backfill_assets.planning.state import Claim
+from backfill_assets.planning.state import AcceptedPartition
 from backfill_assets.report.words.changes import WORDS
 from backfill_assets.report.words.plans import kept_words, publish_words
 from backfill_assets_tests.unit.gates.test_of_accepted import TABLE
@@ -109,7 +109,7 @@ CASES = {
         gates=(OutsideScope,),
     ),
     "expire": Case(
-        change=Expire(keep=Kept(days=90, then="quarter")),
+        change=Expire(keep=RetentionRule(days=90, then="quarter")),
         tag="EXPIRE",
         computed=(),
         gates=(ComparedWithAccepted, OnlyExpired),
@@ -119,8 +119,8 @@ CASES = {
 every = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
-def accepted(partitions: Sequence[date] | None) -> Mapping[date, Claim]:
-    claim = Claim(version=1, run_id="r-1", digest="d" * 64, rows=1, file_count=1, size_bytes=1)
+def accepted(partitions: Sequence[date] | None) -> Mapping[date, AcceptedPartition]:
+    claim = AcceptedPartition(version=1, run_id="r-1", digest="d" * 64, rows=1, file_count=1, size_bytes=1)
     return dict.fromkeys(DAYS if partitions is None else partitions, claim)
 
 

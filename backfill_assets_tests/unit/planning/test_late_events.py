@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord, KeyCounts
 from backfill_assets.planning.proposals import SourceDay
-from backfill_assets.staleness.landed_news import LandedNews, days_of_late_events, days_with_moved_keys
+from backfill_assets.staleness.landed_news import LandedChange, days_of_late_events, days_with_moved_keys
 from backfill_assets_tests.support.ledger_examples import an_import
 
 SOURCE = "bronze.events"
@@ -28,12 +28,12 @@ def ago(days: int) -> date:
     return TODAY - timedelta(days=days)
 
 
-def brought(day: date, *, record: ImportRecord = LATE, **counts: int) -> LandedNews:
+def brought(day: date, *, record: ImportRecord = LATE, **counts: int) -> LandedChange:
     touched = ImportDay(import_id=record.import_id, event_date=day, **{"events": 1, **counts})
-    return LandedNews(record=record, day=touched, rows=1)
+    return LandedChange(record=record, day=touched, rows=1)
 
 
-def follows(*news: LandedNews, lateness: int = 3) -> bool:
+def follows(*news: LandedChange, lateness: int = 3) -> bool:
     day = (SOURCE, news[0].day.event_date)
     return days_of_late_events({day: news}, {SOURCE: lateness}) == {day}
 
@@ -74,7 +74,7 @@ def test_a_day_that_loses_or_gets_back_a_row_is_for_a_person(counts: Mapping[str
 def test_days_of_a_file_that_moved_keys_are_in_one_group_and_no_day_is_in_two(
     touched: list[tuple[int, int, bool]],
 ) -> None:
-    news: dict[SourceDay, list[LandedNews]] = {}
+    news: dict[SourceDay, list[LandedChange]] = {}
     for number, days, moves in touched:
         record = replace(LATE, import_id=f"imp-{number:06d}")
         news.setdefault((SOURCE, ago(days)), []).append(brought(ago(days), record=record, displaced=int(moves)))

@@ -15,7 +15,7 @@ from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import DataFile, FileSet, canonical_json, document_digest
 from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning.chunks import chunks_of
-from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.any_change import AnyChange
 from backfill_assets.planning.kinds.append import append
 from backfill_assets.planning.kinds.expire import Expire
@@ -133,7 +133,7 @@ def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: Kind, mode:
         {"member_of": "set.months"},
         {"declared_empty": (FIRST,)},
         {"change": append()},
-        {"change": Expire(keep=Kept(days=90, then="quarter"))},
+        {"change": Expire(keep=RetentionRule(days=90, then="quarter"))},
         {"change": merge(on=("a",))},
         {"base": PinnedInput(argument=MERGED_WITH, table="silver.case_sla_daily", partitions=())},
     ],

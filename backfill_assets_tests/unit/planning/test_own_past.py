@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
-from backfill_assets.planning.own_past import OwnPast, begins_with, settled_in
+from backfill_assets.planning.own_past import SnapshotHistory, begins_with, settled_in
 from backfill_assets.planning.partitions import Grain
 
 FIRST = date(2026, 1, 1)
@@ -20,7 +20,7 @@ DAYS = [FIRST + timedelta(days=n) for n in range(12)]
 def test_a_run_begins_with_the_newest_snapshot_before_which_none_is_stale(
     first: date, accepted: set[date], stale: set[date]
 ) -> None:
-    past = OwnPast(stale=dict.fromkeys(stale & accepted, "INPUT_CHANGED"))
+    past = SnapshotHistory(stale=dict.fromkeys(stale & accepted, "INPUT_CHANGED"))
     found = begins_with(first, sorted(accepted), past)
     valid = [day for day in sorted(accepted) if day < first and all(s > day for s in stale & accepted)]
     assert list(found.snapshots) == valid[-2:]
@@ -30,7 +30,7 @@ def test_a_run_begins_with_the_newest_snapshot_before_which_none_is_stale(
 
 def test_what_has_expired_between_is_named_and_breaks_nothing() -> None:
     gone = dict.fromkeys((DAYS[1], DAYS[4], DAYS[9]), "it expired")
-    past = OwnPast(stale={DAYS[6]: "CODE_CHANGED"}, expired=gone)
+    past = SnapshotHistory(stale={DAYS[6]: "CODE_CHANGED"}, expired=gone)
     accepted = [DAYS[0], DAYS[2], DAYS[3], DAYS[6]]
     found = begins_with(DAYS[7], accepted, past)
     assert found.snapshots == (DAYS[2], DAYS[3])
@@ -40,7 +40,7 @@ def test_what_has_expired_between_is_named_and_breaks_nothing() -> None:
 
 def test_what_holds_for_one_release_says_nothing_about_a_run_of_another() -> None:
     settled = dict(zip(DAYS[1:], DAYS, strict=False))
-    past = OwnPast(stale={}, settled=settled, code_digest="a")
+    past = SnapshotHistory(stale={}, settled=settled, code_digest="a")
     assert past.for_run("a", (), DAYS) is past
     other = past.for_run("b", (), DAYS)
     assert (set(other.stale), other.settled) == (set(DAYS), {})
@@ -48,7 +48,7 @@ def test_what_holds_for_one_release_says_nothing_about_a_run_of_another() -> Non
 
 
 def test_a_snapshot_is_settled_for_a_run_that_has_the_one_before_it_and_whose_inputs_since_then_are_accepted() -> None:
-    past = OwnPast(stale={}, settled={DAYS[3]: DAYS[2], DAYS[4]: DAYS[3]})
+    past = SnapshotHistory(stale={}, settled={DAYS[3]: DAYS[2], DAYS[4]: DAYS[3]})
 
     def settled(partitions: Sequence[date], staged: Collection[date] = ()) -> Sequence[tuple[date, date]]:
         pins = [

@@ -24,7 +24,7 @@ from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
 from backfill_assets.planning.proof import ProofTerms, longer_reads, pinned_by, plan_proof
 from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_of
 from backfill_assets.planning.stages import Prove, Recomputation, computing, measuring
-from backfill_assets.planning.state import Claim
+from backfill_assets.planning.state import AcceptedPartition
 from backfill_assets.planning.windows import AnyWindow, Window
 from backfill_assets.report.words.stages import more_days_words, stage_words
 from backfill_assets.report.words.verdicts import verdict_words
@@ -46,7 +46,7 @@ class Accepted:
 
     days: frozenset[date]
 
-    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
+    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, AcceptedPartition]:
         assert table == SOURCE.name
         return {day: claim_of(rows=1) for day in partitions if day in self.days}
 

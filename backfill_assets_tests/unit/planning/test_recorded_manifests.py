@@ -11,7 +11,7 @@ from typing import get_args
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.any_change import AnyChange
 from backfill_assets.planning.kinds.append import append
 from backfill_assets.planning.kinds.change import Scope
@@ -43,7 +43,7 @@ RUNS: Mapping[str, Manifest] = {
     "merge": replace(RUN, change=MERGED, base=ACCEPTED),
     "versioned": replace(RUN, change=versioned(of="silver.other", differs=("amount",), clean_days=3)),
     "pilot": replace(RUN, change=Pilot(rows=Scope(where=(("shop", "north"),))), base=ACCEPTED),
-    "expiry": replace(RUN, kind=Kind.EXPIRY, change=Expire(keep=Kept(days=90, then="month")), base=ACCEPTED),
+    "expiry": replace(RUN, kind=Kind.EXPIRY, change=Expire(keep=RetentionRule(days=90, then="month")), base=ACCEPTED),
     "load": replace(
         RUN,
         kind=Kind.LIVE,

@@ -14,7 +14,7 @@ from rich.console import Console
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.tariff import Tariff
-from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
@@ -184,7 +184,7 @@ def test_the_text_of_a_plan_and_of_a_set_shows_what_they_cost_or_that_it_is_not_
     limited = replace(found, manifest=replace(found.manifest, limits=replace(found.manifest.limits, max_cost=cost)))
     for page in (shown(limited), text_of(set_plan_page(document_of(limited)))):
         assert re.search("limits .*stops above 182 core seconds *\n", page)
-    expiry = replace(found, manifest=replace(found.manifest, change=Expire(keep=Kept(days=1))))
+    expiry = replace(found, manifest=replace(found.manifest, change=Expire(keep=RetentionRule(days=1))))
     assert "cost  " not in shown(expiry)
 
 

@@ -27,9 +27,9 @@ from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, days_o
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlannedInput, require_inputs
 from backfill_assets.planning.stages import computing
-from backfill_assets.planning.state import Basis, BasisInput, Claim
+from backfill_assets.planning.state import AcceptedPartition, Basis, BasisInput
 from backfill_assets.planning.windows import Months, Window, parse_window
-from backfill_assets.staleness.decide import Present, find_stale
+from backfill_assets.staleness.decide import CurrentState, find_stale
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.graph_examples import SPAN, WINDOWS, every_partition, inputs_of
 from backfill_assets_tests.unit.planning.test_estimates import Accepted, claim_of, plan_of
@@ -45,7 +45,7 @@ class EverythingAccepted(Accepted):
 
     lacking: Mapping[str, frozenset[date]]
 
-    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, AcceptedPartition]:
         without = self.lacking.get(table, frozenset())
         return {p: claim_of(rows=1) for p in partitions or () if table != TABLE and p not in without}
 
@@ -129,7 +129,7 @@ def test_a_changed_partition_makes_stale_and_moves_what_the_window_of_its_input_
         inputs=tuple(BasisInput(edge=each, digests=digests[each.table]) for each in node.inputs),
     )
     after = {**digests, edge.table: {**digests[edge.table], changed: "after"}}
-    present: Present = replace(PRESENT, configuration=configuration_of(node), digests=after)
+    present: CurrentState = replace(PRESENT, configuration=configuration_of(node), digests=after)
     found = find_stale(node, graph, [basis], present)
     assert set(found.partitions) == expected
     assert {reason.cause for stale in found.ranges for reason in stale.reasons} <= {Cause.INPUT_CHANGED}

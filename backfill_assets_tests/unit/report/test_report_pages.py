@@ -27,8 +27,8 @@ from backfill_assets.report.history import TableHistory, history_page
 from backfill_assets.report.html import Html, html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.measured import (
-    Moves,
     MovesOfSome,
+    RowDiff,
     moves_of_some,
     outcome_of,
     state_moves,
@@ -403,12 +403,14 @@ def test_the_share_of_accepted_rows_is_not_rounded_to_none_or_all(
     changed: int, removed: int, accepted: int, share: str
 ) -> None:
     unchanged = accepted - changed - removed
-    found = Moves(rows=accepted, accepted_rows=accepted, added=9, removed=removed, changed=changed, unchanged=unchanged)
+    found = RowDiff(
+        rows=accepted, accepted_rows=accepted, added=9, removed=removed, changed=changed, unchanged=unchanged
+    )
     assert share_of_accepted(found) == share
 
 
 def test_of_no_accepted_rows_there_is_no_share() -> None:
-    assert share_of_accepted(Moves(rows=3, accepted_rows=0, added=3, removed=0, changed=0, unchanged=0)) is None
+    assert share_of_accepted(RowDiff(rows=3, accepted_rows=0, added=3, removed=0, changed=0, unchanged=0)) is None
 
 
 def result(day: date, finding: Finding, **observed: object) -> GateResult:

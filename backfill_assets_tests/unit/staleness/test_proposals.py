@@ -16,9 +16,18 @@ from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.partitions import Grain
-from backfill_assets.planning.proposals import Area, Decision, Kept, OpenDraft, SourceDay, closure_of, decide, together
+from backfill_assets.planning.proposals import (
+    Area,
+    Decision,
+    OpenDraft,
+    SourceDay,
+    UnchangedProposal,
+    closure_of,
+    decide,
+    together,
+)
 from backfill_assets.report.proposals import file_words
-from backfill_assets.staleness.landed_news import LandedNews, files_of
+from backfill_assets.staleness.landed_news import LandedChange, files_of
 from backfill_assets_tests.support.graph_examples import accepted_partitions, every_partition, graphs
 from backfill_assets_tests.support.ledger_examples import an_import
 
@@ -85,7 +94,7 @@ def test_a_draft_of_which_nothing_is_left_ends_without_a_successor() -> None:
 
 
 def test_what_is_approved_keeps_its_partitions_and_the_rest_is_proposed_beside_it() -> None:
-    approved = Kept(name="approved", area=reached({day(3)}))
+    approved = UnchangedProposal(name="approved", area=reached({day(3)}))
     found = decide({day(5), day(20)}, kept=[approved], closure=reached)
     assert (days_of(found), found.waits) == ([20], {day(5): ("approved",)})
 
@@ -98,7 +107,7 @@ def test_policy_restates_alone_what_meets_nothing_that_a_person_approves() -> No
 
 
 def test_days_between_which_keys_moved_wait_and_are_proposed_together() -> None:
-    approved = Kept(name="approved", area=reached({day(3)}))
+    approved = UnchangedProposal(name="approved", area=reached({day(3)}))
     found = decide({day(3), day(20)}, kept=[approved], linked=[{day(3), day(20)}], closure=reached)
     assert (days_of(found), found.waits) == ([], {day(3): ("approved",), day(20): ("approved",)})
     assert found.together == {day(20)}
@@ -117,8 +126,8 @@ def test_the_news_of_a_file_says_what_it_brought_and_took_back() -> None:
     days.append(replace(days[0], event_date=FIRST + timedelta(days=1), events=0, displaced=0, withdrawn=3))
     (file,) = files_of(
         {
-            day(0): [LandedNews(record=record, day=days[0], rows=2)],
-            day(1): [LandedNews(record=record, day=days[1], rows=0)],
+            day(0): [LandedChange(record=record, day=days[0], rows=2)],
+            day(1): [LandedChange(record=record, day=days[1], rows=0)],
         },
         [day(0), day(1)],
     )
@@ -153,8 +162,8 @@ class World:
         """Partitions that change for other reasons too."""
         return {self.table: {date.fromordinal(p + 1) for p in self.for_a_person}}
 
-    def opened(self) -> list[Kept]:
-        return [Kept(name=name, area=each.area) for name, each in self.approved.items()]
+    def opened(self) -> list[UnchangedProposal]:
+        return [UnchangedProposal(name=name, area=each.area) for name, each in self.approved.items()]
 
     def land(self, some: SourceDay, *, is_quick: bool) -> None:
         self.changed.add(some)

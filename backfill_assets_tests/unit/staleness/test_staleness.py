@@ -17,7 +17,7 @@ from backfill_assets.planning.reasons import Cause, Reason, together
 from backfill_assets.planning.state import UNKNOWN_DIGEST, Basis, BasisInput
 from backfill_assets.planning.windows import SinceFirstDay, Window
 from backfill_assets.report.words.staleness import stale_words
-from backfill_assets.staleness.decide import Narrowed, Present, find_stale
+from backfill_assets.staleness.decide import CurrentState, ReferenceDiff, find_stale
 
 AT = datetime(2026, 1, 15, 12, tzinfo=UTC)
 EVENTS = TableNode(name="bronze.events", grain=Grain.DAILY)
@@ -41,7 +41,7 @@ BASIS = Basis(
     requested_at=AT,
     session_digest="s" * 64,
 )
-PRESENT = Present(
+PRESENT = CurrentState(
     transform="weekly",
     transform_version="1.0.0",
     code_digest="c" * 64,
@@ -52,7 +52,7 @@ PRESENT = Present(
 )
 
 
-def found(present: Present = PRESENT, basis: Basis = BASIS) -> list[tuple[date, date, tuple[Reason, ...]]]:
+def found(present: CurrentState = PRESENT, basis: Basis = BASIS) -> list[tuple[date, date, tuple[Reason, ...]]]:
     ranges = find_stale(WEEKLY, GRAPH, [basis], present).ranges
     return [(each.partitions[0], each.partitions[-1], each.reasons) for each in ranges]
 
@@ -197,22 +197,22 @@ def test_a_reference_that_cannot_say_which_days_changed_stales_every_partition()
 def test_a_reference_that_says_which_days_changed_stales_those_around_them() -> None:
     holiday = DayRange.inclusive(day(20), day(20))
     long_ago = DayRange.inclusive(date(2006, 8, 15), date(2006, 8, 15))
-    known = Narrowed(days=(long_ago, holiday), window=Window(days_back=3, days_ahead=5))
+    known = ReferenceDiff(days=(long_ago, holiday), window=Window(days_back=3, days_ahead=5))
     (only,) = found(replace(PRESENT, references=(NEW_CALENDAR,), narrow=lambda _name, _used: known))
     reason = Reason(cause=Cause.REFERENCE_CHANGED, name="calendar", was="2024", now="2025", days=(holiday,))
     assert only == (day(15), day(23), (reason,))
 
 
 def test_a_reference_whose_days_are_known_and_their_reach_is_not_stales_everything_unless_no_day_changed() -> None:
-    some = Narrowed(days=(DayRange.inclusive(day(20), day(20)),), window=None)
+    some = ReferenceDiff(days=(DayRange.inclusive(day(20), day(20)),), window=None)
     (only,) = found(replace(PRESENT, references=(NEW_CALENDAR,), narrow=lambda _name, _used: some))
     assert only[:2] == (day(1), day(31))
-    none = Narrowed(days=(), window=None)
+    none = ReferenceDiff(days=(), window=None)
     assert found(replace(PRESENT, references=(NEW_CALENDAR,), narrow=lambda _name, _used: none)) == []
 
 
 def test_a_reference_that_is_new_or_no_longer_used_stales_every_partition() -> None:
-    narrow = Narrowed(days=(), window=None)
+    narrow = ReferenceDiff(days=(), window=None)
     for references, basis in (((), BASIS), ((CALENDAR,), replace(BASIS, references=()))):
         ((_, _, reasons),) = found(replace(PRESENT, references=references, narrow=lambda _name, _used: narrow), basis)
         assert [(reason.cause, reason.days) for reason in reasons] == [(Cause.REFERENCE_CHANGED, None)]
