@@ -25,7 +25,7 @@ from backfill_assets.gates.by_values import DIFFERENT, Shape
 from backfill_assets.gates.moves import moves_in
 from backfill_assets.lake.row_values import cells_of, json_rows_of, typed_rows_of
 from backfill_assets.ledger.errors import NotStaged
-from backfill_assets.ledger.states import AskedKind
+from backfill_assets.ledger.states import RequestKind
 from backfill_assets.planning.partitions import DayRange, partitions_over
 from backfill_assets.publication.errors import NothingReadersSee
 from backfill_assets.report.changed_rows import (
@@ -104,7 +104,7 @@ def runs_by_table(ws: Workspace, name: str) -> Mapping[str, Sequence[str]]:
         UnknownName: There is none of this id.
         NotDoneWith: It names what has no rows.
     """
-    if AskedKind.of_id(name):
+    if not RequestKind.of_id(name).has_runs:
         raise NotDoneWith(name=name, deed="compared row by row")
     with ws.ledger.read() as tx:
         manifests = [tx.runs.get(run_id).manifest for run_id in restatement_of(ws, name).run_ids]

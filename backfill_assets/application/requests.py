@@ -21,7 +21,7 @@ from backfill_assets.ledger.captures import CaptureRecord
 from backfill_assets.ledger.errors import UnfitState
 from backfill_assets.ledger.records import Action, PublicationRecord, ReplayRecord, RunRecord
 from backfill_assets.ledger.sets import members_of
-from backfill_assets.ledger.states import EVER_PUBLISHED, GATED, VISIBLE, AskedKind, RunState, SetState
+from backfill_assets.ledger.states import EVER_PUBLISHED, GATED, VISIBLE, RequestKind, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.sets import is_set
@@ -126,7 +126,7 @@ class CaptureOrReplay(Request[CaptureRecord | ReplayRecord]):
 
     @property
     def _is_capture(self) -> bool:
-        return AskedKind.of_id(self.name) is AskedKind.CAPTURE
+        return RequestKind.of_id(self.name) is RequestKind.CAPTURE
 
 
 class Act(Request[ActDocument]):
@@ -385,12 +385,12 @@ def restatement_of(ws: Workspace, name: str) -> Run | RestatementSet:
 
 def request_of(ws: Workspace, name: str) -> AnyRequest:
     """The request with this id; its first request checks that the ledger has it."""
-    match AskedKind.of_id(name):
-        case None:
+    match RequestKind.of_id(name):
+        case RequestKind.RUN | RequestKind.SET:
             return restatement_of(ws, name)
-        case AskedKind.ACT:
+        case RequestKind.ACT:
             return Act(ws, name)
-        case _:
+        case RequestKind.CAPTURE | RequestKind.REPLAY:
             return CaptureOrReplay(ws, name)
 
 

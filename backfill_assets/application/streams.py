@@ -1,4 +1,4 @@
-"""Families: what opens the stream that a source declares. The only place that tells them apart."""
+"""Opens the stream that a source declares, by its family."""
 
 from __future__ import annotations
 

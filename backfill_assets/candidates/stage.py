@@ -479,7 +479,7 @@ def _kept_snapshot(work: Staging, chunk: Chunk) -> CandidatePartition | None:
 
 
 def _provenance(ws: Workspace, manifest: Manifest, chunk: Chunk, inputs: PinnedFiles) -> Mapping[date, Provenance]:
-    """The inputs from which each partition of a chunk was computed (DESIGN, Identity)."""
+    """The inputs from which each partition of a chunk was computed."""
     of_run = DerivedProvenance(
         code=manifest.code_digest,
         configuration=manifest.configuration_digest,

@@ -2,7 +2,8 @@
 
 A stream has partitions, each with records at rising positions: offsets, sequence numbers, LSNs, pages. Only its family
 reads a position; for everybody else it is a text. A period is resolved to a range of positions per partition, which is
-cut into pieces; each piece becomes one landed file. A new family is one module with a `Stream`.
+cut into pieces; each piece becomes one landed file. A new family is a folder with its declaration, its client
+and its `Stream`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from backfill_assets.ledger.events import Event, Writes
 from backfill_assets.ledger.queries import COLUMNS, Queries, read_as, row_of
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
 from backfill_assets.ledger.schema import captured_files, captures
-from backfill_assets.ledger.states import AskedKind
+from backfill_assets.ledger.states import RequestKind
 from backfill_assets.planning.policy import Policy
 
 
@@ -173,7 +173,7 @@ class CaptureWrites(CaptureReads, Writes):
     ) -> CaptureRecord:
         """Records which positions a period is, before any of them is read. Cost: one row and one event."""
         number = self._highest(captures.c.number) + 1
-        capture_id = AskedKind.CAPTURE.id_of(number)
+        capture_id = RequestKind.CAPTURE.id_of(number)
         record = CaptureRecord(
             capture_id=capture_id,
             source=source,

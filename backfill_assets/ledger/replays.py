@@ -21,7 +21,7 @@ from backfill_assets.ledger.queries import Queries, read_as
 from backfill_assets.ledger.recorded_text import one_line, required_text
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.schema import replays
-from backfill_assets.ledger.states import AskedKind, ReplayState
+from backfill_assets.ledger.states import ReplayState, RequestKind
 
 _replay = read_as(ReplayRecord)
 
@@ -104,7 +104,7 @@ class ReplayWrites(ReplayReads, Writes):
         number = self._highest(replays.c.number) + 1
         record = replace(
             asked,
-            replay_id=AskedKind.REPLAY.id_of(number),
+            replay_id=RequestKind.REPLAY.id_of(number),
             by=one_line("the actor", asked.by),
             reason=required_text("the reason", asked.reason),
             asked_at=self._log.now,

@@ -28,8 +28,8 @@ from backfill_assets.ledger.states import (
     VISIBLE,
     ActState,
     ApprovalState,
-    AskedKind,
     ReplayState,
+    RequestKind,
     RunState,
     SetState,
     may_follow,
@@ -56,13 +56,15 @@ class RequestReads(Queries):
         Raises:
             UnknownName: There is none.
         """
-        match AskedKind.of_id(name):
-            case AskedKind.ACT:
+        match RequestKind.of_id(name):
+            case RequestKind.ACT:
                 return TableActReads(self._connection).get(name)
-            case AskedKind.CAPTURE:
+            case RequestKind.CAPTURE:
                 return CaptureReads(self._connection).get(name)
-            case _:
+            case RequestKind.REPLAY:
                 return ReplayReads(self._connection).get(name)
+            case RequestKind.RUN | RequestKind.SET:
+                raise errors.NotInLedger(kind="request without runs", name=name, near="")
 
     def runs(self, name: str) -> tuple[RunRecord, ...]:
         """The runs of a restatement in the order of publication: those of a set, or the run that has the id.
@@ -105,12 +107,13 @@ class RequestWrites(RequestReads, Writes):
             IllegalTransition: It is approved already, needs no approval, has failed or ended, or is one of a set.
             NotApproved: It is the requester or no person, or gates demand a comment, and there is none.
         """
-        if AskedKind.of_id(name):
-            self._agree_to_asked(self.asked(name), name, by, note)
-        elif is_set(name):
-            self._agree_to_set(self._sets.get(name), by, note, place, grounds or {})
-        else:
-            self._agree_to_run(self._runs.get(name), by, note, place, grounds or {})
+        match RequestKind.of_id(name):
+            case RequestKind.RUN:
+                self._agree_to_run(self._runs.get(name), by, note, place, grounds or {})
+            case RequestKind.SET:
+                self._agree_to_set(self._sets.get(name), by, note, place, grounds or {})
+            case RequestKind.ACT | RequestKind.CAPTURE | RequestKind.REPLAY:
+                self._agree_to_asked(self.asked(name), name, by, note)
 
     def approve_by_policy(self, run_id: str, *, policy: str) -> None:
         """The declared policy of the table agrees, without a person; the approver is `policy:<policy>`.
@@ -149,18 +152,21 @@ class RequestWrites(RequestReads, Writes):
             Refused: The name is missing or no person's, or there is no reason.
             IllegalTransition: Readers see some of it, it is being published, it has ended, or it is one of a set.
         """
-        if AskedKind.of_id(name) is AskedKind.ACT:
-            self.asked(name)
-            payload = {"reason": required_text("the reason", reason)}
-            move_act(self._log, name, ActState.CANCELLED, "act_cancelled", by, payload)
-        elif is_set(name):
-            self._end_set(self._sets.get(name), Cancellation.of(by, reason, leaves))
-        else:
-            state = self._runs.state(name)
-            if (set_id := self._sets.id_of_run(name)) is not None:
-                why = f"belongs to set {set_id}, whose runs are cancelled together"
-                raise errors.PartOfSet(run_id=name, set_id=set_id, act="cancel", why=why)
-            end_run(RunSteps(self._log), name, state, Cancellation.of(by, reason, leaves))
+        match RequestKind.of_id(name):
+            case RequestKind.RUN:
+                state = self._runs.state(name)
+                if (set_id := self._sets.id_of_run(name)) is not None:
+                    why = f"belongs to set {set_id}, whose runs are cancelled together"
+                    raise errors.PartOfSet(run_id=name, set_id=set_id, act="cancel", why=why)
+                end_run(RunSteps(self._log), name, state, Cancellation.of(by, reason, leaves))
+            case RequestKind.SET:
+                self._end_set(self._sets.get(name), Cancellation.of(by, reason, leaves))
+            case RequestKind.ACT:
+                self.asked(name)
+                payload = {"reason": required_text("the reason", reason)}
+                move_act(self._log, name, ActState.CANCELLED, "act_cancelled", by, payload)
+            case RequestKind.CAPTURE | RequestKind.REPLAY:
+                raise errors.Ended(kind="request", name=name, why="is not cancelled: the command that began it ends it")
 
     def replace_draft(self, set_id: str, *, actor: str, why: str) -> None:
         """Ends a proposal that was neither approved nor begun; a person is not needed for what none has agreed to.

@@ -10,6 +10,7 @@ from enum import Enum, StrEnum
 
 from backfill_assets.core.next_steps import WAIT_OR_RECOVER, Act, Advice, do, wait_or_take_over
 from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.sets import is_set
 
 
 class _State(StrEnum):
@@ -28,20 +29,31 @@ class _State(StrEnum):
     __hash__ = str.__hash__
 
 
-class AskedKind(StrEnum):
-    """The kind of an approvable request other than a run or a set; its ids begin so."""
+class RequestKind(StrEnum):
+    """The kinds of what somebody asks for and somebody agrees to; an id says which kind it is of."""
 
+    RUN = "run"
+    SET = "set"
     ACT = "act"
     CAPTURE = "cap"
     REPLAY = "rep"
 
     def id_of(self, number: int) -> str:
+        """The id of an act, a capture or a replay; runs and sets are named where they are planned."""
         return f"{self}-{number:06d}"
 
     @classmethod
-    def of_id(cls, name: str) -> AskedKind | None:
-        """The kind of an id; None of that of a run or a set."""
-        return next((kind for kind in cls if name.startswith(f"{kind}-")), None)
+    def of_id(cls, name: str) -> RequestKind:
+        """The kind that has an id: a run where nothing else has it."""
+        if is_set(name):
+            return cls.SET
+        numbered = (cls.ACT, cls.CAPTURE, cls.REPLAY)
+        return next((kind for kind in numbered if name.startswith(f"{kind}-")), cls.RUN)
+
+    @property
+    def has_runs(self) -> bool:
+        """True for what makes rows: one run, or several that are agreed to together."""
+        return self in (RequestKind.RUN, RequestKind.SET)
 
 
 class RunState(_State):

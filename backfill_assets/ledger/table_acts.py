@@ -23,7 +23,7 @@ from backfill_assets.ledger.queries import Queries, batches, read_as, row_of
 from backfill_assets.ledger.recorded_text import one_line, required_text
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.schema import compared_days, compared_partitions, events, table_acts
-from backfill_assets.ledger.states import ActState, AskedKind
+from backfill_assets.ledger.states import ActState, RequestKind
 from backfill_assets.planning.policy import Policy
 
 # Comparisons of versions of a table with what readers are shown: the latest one of each partition, and by day.
@@ -390,7 +390,7 @@ class TableActWrites(TableActReads, Writes):
         self.require_kept(table)
         number = self._highest(table_acts.c.number) + 1
         record = ActRecord(
-            act_id=AskedKind.ACT.id_of(number),
+            act_id=RequestKind.ACT.id_of(number),
             act=act,
             name=name,
             table=table,

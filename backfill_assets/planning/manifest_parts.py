@@ -14,7 +14,7 @@ from backfill_assets.planning.windows import AnyWindow, parse_window
 
 
 class Kind(StrEnum):
-    """Why history is computed (DESIGN, Vocabulary)."""
+    """Why history is computed (docs/glossary.md)."""
 
     BACKFILL = "BACKFILL"
     REPROCESSING = "REPROCESSING"

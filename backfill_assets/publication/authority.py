@@ -31,7 +31,7 @@ from backfill_assets.ledger.errors import NeedsAnother
 from backfill_assets.ledger.findings import BreakdownCell, GateResult, RowChanges
 from backfill_assets.ledger.records import ApprovalGrounds, ReplayRecord, RunRecord
 from backfill_assets.ledger.requests import AskedRecord
-from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, ApprovalState, AskedKind, RunState
+from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, ApprovalState, RequestKind, RunState
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.kept import EXPIRE
@@ -430,10 +430,10 @@ def approve(ws: Workspace, name: str, *, by: str, note: str, place: str = "") ->
     """
     with ws.ledger.write() as tx:
         grounds: Mapping[str, ApprovalGrounds | None] = {}
-        if AskedKind.of_id(name):
-            require_may_approve(ws, tx, tx.requests.asked(name), by)
-        else:
+        if RequestKind.of_id(name).has_runs:
             grounds = _grounds_to_approve(ws, tx, name, by)
+        else:
+            require_may_approve(ws, tx, tx.requests.asked(name), by)
         tx.requests.approve(name, by=by, note=note, place=place, grounds=grounds)
 
 

@@ -705,6 +705,9 @@ REQUIREMENTS: Requirements = (
 )
 """What publication requires of a run, in the order in which it asks."""
 
+SLOW: Requirements = tuple(each for each in REQUIREMENTS if each.is_slow)
+"""What is asked before the ledger's transaction, which nothing slow may hold."""
+
 OF_RUNS_OF_SETS: Requirements = tuple(
     each for each in REQUIREMENTS if each not in (published_with_its_set, after_what_it_read)
 )

@@ -44,8 +44,8 @@ from backfill_assets.publication.errors import (
 )
 from backfill_assets.publication.obstacles import (
     READY,
+    SLOW,
     Publishing,
-    newest_inputs,
     no_other_under_way,
     obstacles,
     require_none,
@@ -105,7 +105,7 @@ def _require_ready(ws: Workspace, run_id: str) -> None:
     """
     with ws.ledger.read() as tx:
         asked = Publishing(ws=ws, tx=tx, run=tx.runs.get(run_id))
-        require_none(obstacles(asked, (*READY, newest_inputs)))
+        require_none(obstacles(asked, (*READY, *SLOW)))
 
 
 @reads_approvers

@@ -1,4 +1,4 @@
-"""Which room may import what (DESIGN: rooms and fences), read from the source."""
+"""Which room may import what (docs/architecture.md), read from the source."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Kinesis streams: how an author declares that a source is captured from one, or a table is replayed to some.
 
-The client is in `kinesis_client`. Secrets are named in a declaration, and read when they are used.
+The client is in `capture.kinesis.client`. Secrets are named in a declaration, and read when they are used.
 """
 
 from __future__ import annotations
