@@ -320,7 +320,7 @@ def approve(history: History, manifest: Manifest) -> Event:
     run_id, digest = manifest.run_id, manifest.digest
     history.add(
         schema.approvals,
-        run_id=run_id,
+        request_id=run_id,
         state=ApprovalState.APPROVED,
         manifest_digest=digest,
         approved_by="ben",
@@ -442,7 +442,7 @@ def end(history: History, of: Manifest, number: int, length: Length) -> None:
     mode = Mode.DRY_RUN if state is RunState.PASSED else Mode.BACKFILL
     manifest = planned(history, of, number, length, mode=mode)
     steps = plan(history, manifest, state)
-    history.add(schema.approvals, run_id=manifest.run_id, state=ApprovalState.DRAFT, note="")
+    history.add(schema.approvals, request_id=manifest.run_id, state=ApprovalState.DRAFT, note="")
     if state in (RunState.PASSED, RunState.BLOCKED):
         _, gated = stage(history, manifest, history.accepted[of.table].get(manifest.partitions[0]))
         steps.append(gated)

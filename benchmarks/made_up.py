@@ -159,7 +159,8 @@ def filled_ledger(world: World, path: Path) -> Iterator[tuple[Ledger, str]]:
                         terms=manifest.terms.document,
                     )
                 )
-                connection.execute(insert(approvals).values(**run, state=ApprovalState.DRAFT, note=""))
+                draft = {"request_id": basis.run_id, "state": ApprovalState.DRAFT, "note": ""}
+                connection.execute(insert(approvals).values(draft))
                 connection.execute(
                     insert(publications).values(
                         **run,

@@ -232,7 +232,8 @@ def _with_tables(
     if there := [file for file in files if file.exists() and not replaces]:
         raise Refused.coded(
             "file_there",
-            "the file {file} exists, and only --replace replaces it.",
+            "the file {file} exists already.",
+            then="replace it: [replace=True]",
             file=str(there[0]),
         )
     with ExitStack() as stack:

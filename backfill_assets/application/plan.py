@@ -54,8 +54,8 @@ from backfill_assets.report.planned import (
     left_out_documents,
     open_set_that_does_the_same,
 )
+from backfill_assets.report.read_before import read_before
 from backfill_assets.report.releases import brought_along, goes_back, references_for_gates
-from backfill_assets.report.stale import read_before
 from backfill_assets.restatements.plan import members_of, write_set
 from backfill_assets.restatements.plan import plan_set as plan_restatement
 from backfill_assets.restatements.references import Chooser, with_references

@@ -25,7 +25,6 @@ from backfill_assets.ledger.states import EVER_PUBLISHED, GATED, VISIBLE, Reques
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.sets import is_set
-from backfill_assets.publication import table_acts
 from backfill_assets.publication.authority import approve, approvers_read, grounds_to_leave
 from backfill_assets.publication.obstacles import Publishing, not_stopped, obstacles, outdated, require_none
 from backfill_assets.publication.publish import rollback_run
@@ -138,12 +137,17 @@ class Act(Request[ActDocument]):
 
     def publish(self, acting: Acting) -> ActDocument:
         """Does what was asked for: readers are shown the other version from here on."""
-        table_acts.carry_out(self.ws, self.name, by=acting.by)
+        # Imported where readers are shown another table: most requests need none of what compares versions.
+        from backfill_assets.publication.table_acts import carry_out
+
+        carry_out(self.ws, self.name, by=acting.by)
         return self.document()
 
     def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> ActDocument:
         """Shows readers the table again that they were shown before a cut-over."""
-        table_acts.undo(self.ws, self.name, by=acting.by, reason=reason)
+        from backfill_assets.publication.table_acts import undo
+
+        undo(self.ws, self.name, by=acting.by, reason=reason)
         return self.document()
 
 

@@ -14,6 +14,9 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.report.page import Table, table
+
+_MOST_FILES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,3 +69,27 @@ def captured_in(tx: ReadTransaction, source: SourceTable, days: DayRange) -> tup
         for each in tx.captures.files(source.name)
         if each.first_at is not None and each.last_at is not None and each.first_at < end and each.last_at >= start
     )
+
+
+def captured_table(captured: Sequence[CapturedSource]) -> Table:
+    """A table of the captures of sources: how far they are, and from when on the retention may remove what is behind
+    them."""
+    rows = [
+        (*last, each.records, each.captured_until, ago, each.expires_at)
+        for each in captured
+        for last in [(each.last.source, each.last.name, each.last.capture_id)]
+        for ago in [None if each.lag_seconds is None else str(timedelta(seconds=round(each.lag_seconds)))]
+    ]
+    heads = ["source", "captured from", "capture", "records", "until", "lag", "expires"]
+    return table(heads, rows, numbers=["records"], whole=["capture"])
+
+
+def captured_files_table(files: Sequence[CapturedFile]) -> Table:
+    """A table of captured files with their positions."""
+    rows = [
+        (each.capture_id, each.partition, each.range_from, each.range_to, each.records, each.first_at, each.last_at)
+        for each in files
+    ]
+    heads = ["capture", "partition", "from", "to (not included)", "records", "first record", "last record"]
+    numbers = ["from", "to (not included)", "records"]
+    return table(heads, rows, numbers=numbers, whole=["capture"], most=_MOST_FILES)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from backfill_assets.capture.landed_files import Family, landing_files
@@ -19,30 +18,25 @@ from backfill_assets.landing.extract import Withdrawn
 from backfill_assets.landing.imports import reads_otherwise
 from backfill_assets.landing.names import meant_by
 from backfill_assets.landing.record_rules import FUTURE
-from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.imports import ImportCounts, ImportRecord
 from backfill_assets.ledger.records import EventRecord, RunRecord
-from backfill_assets.ledger.states import COUNTING, ImportState
+from backfill_assets.ledger.states import COUNTING
 from backfill_assets.planning.next_steps import loads, read_rejected_anew
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of, describe_ranges
-from backfill_assets.report.captured_so_far import CapturedSource
+from backfill_assets.report.captured_so_far import captured_files_table
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import freeze_document, frozen_line
+from backfill_assets.report.imports import import_state, imports_table
 from backfill_assets.report.not_known import (
     NotKnownDocument,
-    RejectedRecords,
     not_known_line,
-    rejected_line,
     some_rejected,
 )
 from backfill_assets.report.page import (
-    Items,
     Note,
     Page,
-    Section,
     Table,
     Tone,
-    Toned,
     facts,
     next_steps,
     page,
@@ -52,12 +46,10 @@ from backfill_assets.report.page import (
     words,
 )
 from backfill_assets.report.report import RunReport
-from backfill_assets.report.runs import state_of
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
     from backfill_assets.report.locate import LocatedImport, LocatedPeriod, NotKnownKey
-    from backfill_assets.report.stale import ReadBefore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -280,7 +272,6 @@ def questioned_gaps(ws: Workspace, source: str) -> tuple[DayRange, ...]:
 # Landed files: what became of their records, where the records of a period are, and what an extract would
 # withdraw.
 
-_COUNTS = ("landed", "accepted", "duplicate", "superseded", "rejected")
 _MOST_DAYS = 20
 
 
@@ -359,21 +350,11 @@ def _rejected(
     yield f"  all of them, with their reasons, are in the Delta table {quarantine}"
 
 
-def rejected_section(found: Sequence[RejectedRecords]) -> Section | None:
-    """The section on rejected records that are missing from the source days which a run builds or reads."""
-    return section("Rejected records of the files behind these days", Items(items=tuple(map(rejected_line, found))))
-
-
 def _unknown(some: Sequence[NotKnownKey]) -> Iterator[str]:
     if some:
         yield "keys of these days that are not known, because a newer record of each was rejected, for example:"
     for each in some:
         yield f"  {_key(each.key)}, last known on {each.day}; since {each.import_id}, record {each.row}: {each.reason}"
-
-
-def not_known_section(found: Sequence[NotKnownDocument]) -> Section | None:
-    """The keys that are not known."""
-    return section("Keys that are not known", Items(items=tuple(map(not_known_line, found))))
 
 
 def _extract(landed: LandReport) -> Iterator[str]:
@@ -415,56 +396,6 @@ def _dates(of: LandReport | ExtractPreview | LocatedPeriod) -> str:
     return "dates" if of.has_dates else "UTC dates"
 
 
-def imports_table(imports: Sequence[ImportRecord]) -> Table:
-    """Landed files, and why statements were made and landings stopped."""
-    has_notes = any(each.note for each in imports)
-    rows = [
-        (
-            each.import_id,
-            each.name,
-            import_state(each),
-            *(getattr(each.counts, name) for name in _COUNTS),
-            *([each.note] if has_notes else []),
-        )
-        for each in imports
-    ]
-    heads = ["import", "file", "state", *_COUNTS, *(["note"] if has_notes else [])]
-    return table(heads, rows, numbers=_COUNTS, whole=["import", "state"])
-
-
-def captured_table(captured: Sequence[CapturedSource]) -> Table:
-    """A table of the captures of sources: how far they are, and from when on the retention may remove what is behind
-    them."""
-    rows = [
-        (*last, each.records, each.captured_until, ago, each.expires_at)
-        for each in captured
-        for last in [(each.last.source, each.last.name, each.last.capture_id)]
-        for ago in [None if each.lag_seconds is None else str(timedelta(seconds=round(each.lag_seconds)))]
-    ]
-    heads = ["source", "captured from", "capture", "records", "until", "lag", "expires"]
-    return table(heads, rows, numbers=["records"], whole=["capture"])
-
-
-def _captured_files(files: Sequence[CapturedFile]) -> Table:
-    rows = [
-        (each.capture_id, each.partition, each.range_from, each.range_to, each.records, each.first_at, each.last_at)
-        for each in files
-    ]
-    heads = ["capture", "partition", "from", "to (not included)", "records", "first record", "last record"]
-    numbers = ["from", "to (not included)", "records"]
-    return table(heads, rows, numbers=numbers, whole=["capture"], most=_MOST_DAYS)
-
-
-def import_state(record: ImportRecord) -> Toned:
-    """The state of a landed file; of one without records, or with rejected ones only, that it has no days to build."""
-    if record.state is ImportState.LANDED and not record.counts.landed and record.family != Family.STATEMENT:
-        return Toned(value="NO RECORDS", tone=Tone.ATTENTION)
-    is_refused = record.counts.landed and record.counts.rejected == record.counts.landed
-    if record.state is ImportState.LANDED and is_refused:
-        return Toned(value="NOTHING ACCEPTED", tone=Tone.ATTENTION)
-    return state_of(record.state)
-
-
 def nothing_to_load_page(found: NothingToLoad) -> Page:
     """The page of a load that had nothing to build."""
     said = f"no day of {found.source} is missing between its first and its last event; nothing was changed"
@@ -486,15 +417,6 @@ def again_page(preview: AgainPreview) -> Page:
         else Note(text="every file was read as its source is declared now", tone=Tone.GOOD),
         next_steps(*preview.next_steps),
     )
-
-
-def read_before_notes(read_before: Sequence[ReadBefore]) -> Iterator[Note]:
-    """Notes that files were read by earlier declarations."""
-    for each in read_before:
-        many, some = count_of(len(each.imports), "landed file"), ", ".join(each.imports[:_MOST_DAYS])
-        more = " and more" if len(each.imports) > _MOST_DAYS else ""
-        text = f"{many} of {each.source} was read by an earlier declaration: {some}{more}"
-        yield Note(text=text if len(each.imports) == 1 else text.replace(" was ", " were ", 1), tone=Tone.ATTENTION)
 
 
 def extract_page(preview: ExtractPreview) -> Page:
@@ -572,7 +494,7 @@ def period_page(period: LocatedPeriod) -> Page:
             for said in _rejected(each.record, each.rejected, period.quarantine)
         ),
         *(Note(text=said) for said in _unknown(period.unknown)),
-        section("captured positions with records of this time", _captured_files(period.captured)),
+        section("captured positions with records of this time", captured_files_table(period.captured)),
         section("published partitions that depend on these days", resting)
         or Note(text="no published partition depends on these days"),
         Note(text=not_loaded) if period.not_loaded else None,

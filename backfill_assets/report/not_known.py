@@ -21,6 +21,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.documents import INLINE
+from backfill_assets.report.page import Items, Section, section
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -191,3 +192,13 @@ def not_known_line(document: NotKnownDocument) -> NextStep:
     """A line on keys that are not known, with the command that names them."""
     said = not_known_words(document.found)
     return step(f"{said}. To see which: ", document.look) if document.look else step(said)
+
+
+def rejected_section(found: Sequence[RejectedRecords]) -> Section | None:
+    """The section on rejected records that are missing from the source days which a run builds or reads."""
+    return section("Rejected records of the files behind these days", Items(items=tuple(map(rejected_line, found))))
+
+
+def not_known_section(found: Sequence[NotKnownDocument]) -> Section | None:
+    """The keys that are not known."""
+    return section("Keys that are not known", Items(items=tuple(map(not_known_line, found))))

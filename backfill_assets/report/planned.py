@@ -28,8 +28,7 @@ from backfill_assets.report.alternatives import Alternative
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.follow import frozen_section
 from backfill_assets.report.frozen import FreezeDocument
-from backfill_assets.report.landed import not_known_section, read_before_notes, rejected_section
-from backfill_assets.report.not_known import NotKnownDocument, RejectedRecords
+from backfill_assets.report.not_known import NotKnownDocument, RejectedRecords, not_known_section, rejected_section
 from backfill_assets.report.page import (
     Items,
     Note,
@@ -48,9 +47,9 @@ from backfill_assets.report.page import (
     table,
     words,
 )
+from backfill_assets.report.read_before import ReadBefore, read_before_notes
 from backfill_assets.report.releases import BroughtAlong, LaterRelease
 from backfill_assets.report.runs import mode_text, run_ids
-from backfill_assets.report.stale import ReadBefore
 from backfill_assets.report.values import cost_words, mebibytes
 from backfill_assets.report.words.changes import WORDS
 from backfill_assets.report.words.plans import (

@@ -12,8 +12,7 @@ from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.landed import not_known_section
-from backfill_assets.report.not_known import NotKnownDocument
+from backfill_assets.report.not_known import NotKnownDocument, not_known_section
 from backfill_assets.report.page import Note, Page, Table, Value, facts, next_steps, page, section, table
 
 _KINDS: Mapping[str, str] = {Family.KAFKA: "topic", Family.KINESIS: "stream"}

@@ -6,18 +6,15 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.next_steps import Act, Invocation, do
-from backfill_assets.domain import SourceTable
-from backfill_assets.landing.imports import read_otherwise
-from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.core.next_steps import Invocation
 from backfill_assets.planning.impact import lacks
 from backfill_assets.planning.next_steps import joined, loads, plan_stale, plans
 from backfill_assets.planning.partitions import DayRange, Days, Partitions, count_of, describe
 from backfill_assets.planning.reasons import Cause, Reason
 from backfill_assets.report.gates_since import NotMeasured, not_measured_words
-from backfill_assets.report.landed import not_known_section, read_before_notes
-from backfill_assets.report.not_known import NotKnownDocument
+from backfill_assets.report.not_known import NotKnownDocument, not_known_section
 from backfill_assets.report.page import Block, Note, Page, Section, Tone, facts, next_steps, page, section, table, words
+from backfill_assets.report.read_before import ReadBefore, read_before_notes
 from backfill_assets.report.runs import problem_notes
 from backfill_assets.report.words.plans import added_doubles_words, inexact_words
 from backfill_assets.report.words.staleness import stale_words, taken_back_words
@@ -230,28 +227,3 @@ def _checked(found: CheckedTable) -> Block:
         next_steps(following),
     )
     return found_out or Note(text=title, tone=Tone.STRONG)
-
-
-# Landed files that were read by an earlier declaration of their source, and how they are read anew.
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReadBefore:
-    """Landed files of a source whose records were read by an earlier declaration."""
-
-    source: str  #: The source table.
-    imports: tuple[str, ...]  #: The files.
-
-    @property
-    def again(self) -> Invocation:
-        """The command that shows what they would give as their source is declared now."""
-        return do(Act.LAND, self.source.rpartition(".")[2], again_as_declared=True, dry_run=True)
-
-
-def read_before(tx: ReadTransaction, sources: Sequence[SourceTable]) -> tuple[ReadBefore, ...]:
-    """The files of some sources that were read by an earlier declaration; of those of earlier releases it is not known.
-
-    Cost: one row per landed file.
-    """
-    found = {each.name: [r.import_id for r in read_otherwise(tx, each) if r.reading is not None] for each in sources}
-    return tuple(ReadBefore(source=source, imports=tuple(imports)) for source, imports in found.items() if imports)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
-from backfill_assets.candidates.compare_versions import expected_differences, outdated, shared_columns
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.next_steps import NAME, WHY, Act, NextStep, approve, cancel, do, publish, step, undo
 from backfill_assets.ledger.records import TableAct
@@ -179,6 +178,9 @@ def _next(versions: Sequence[VersionStatus]) -> NextStep | None:
 
 
 def _version(ws: Workspace, tx: ReadTransaction, table: str, shown: str) -> VersionStatus:
+    # Imported where versions are compared: acts are listed by status, which starts without what reads rows.
+    from backfill_assets.candidates.compare_versions import expected_differences, outdated, shared_columns
+
     declared, other = ws.domain.derived_table(table), ws.domain.derived_table(shown)
     grain, is_shown = declared.partition.grain, table == shown
     due, gone = (set[date](), set[date]()) if is_shown else outdated(tx, declared, other)
@@ -221,6 +223,7 @@ _UNDONE = "readers of {name} are shown {from_table} again"
 
 def resolved_page(found: ResolvedTable) -> Page:
     """Where readers find a table."""
+
     return page(
         found.name,
         facts(

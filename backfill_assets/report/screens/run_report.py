@@ -16,8 +16,8 @@ from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report.alternatives import together
 from backfill_assets.report.code import code_section, references_section
 from backfill_assets.report.cost import CostDocument
-from backfill_assets.report.landed import not_known_section, rejected_section
 from backfill_assets.report.measured import GateSummary, MovesOfSome, PartitionMoves
+from backfill_assets.report.not_known import not_known_section, rejected_section
 from backfill_assets.report.page import (
     Block,
     Code,

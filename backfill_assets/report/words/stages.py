@@ -10,7 +10,6 @@ from backfill_assets.ledger.errors import loosened_words
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.policy import Policy
-from backfill_assets.planning.reads import MoreDays
 from backfill_assets.planning.stages import (
     Agree,
     Compute,
@@ -27,8 +26,7 @@ from backfill_assets.planning.windows import AnyWindow, Months, SinceFirstDay
 from backfill_assets.publication.errors import members
 from backfill_assets.report.words.changes import WORDS
 from backfill_assets.report.words.plans import duration_words
-
-NOTHING_THERE = "no input partition before or after it is accepted, so there is nothing to compare with"
+from backfill_assets.report.words.verdicts import NOTHING_THERE, more_days_words
 
 
 def stage_words(stage: Stage) -> str:
@@ -98,19 +96,6 @@ def proof_words(stage: Prove) -> str:
     if beside := compared_by(stage.between_chunks):
         longer.append(f"{describe(stage.grain, beside)}, once more with the chunks beside them")
     return "; ".join(longer) or NOTHING_THERE
-
-
-def more_days_words(more: Sequence[MoreDays]) -> str:
-    """The words for the number of additional days that are read, input by input where they differ; empty where there
-    are none."""
-    if len({(each.back, each.ahead) for each in more}) == 1:
-        return _sides(more[0])
-    return ", and ".join(f"{_sides(each)} of {each.argument}" for each in more if _sides(each))
-
-
-def _sides(more: MoreDays) -> str:
-    sides = ((more.back, "back"), (more.ahead, "ahead"))
-    return " and ".join(f"{count_of(days, 'more day')} {side}" for days, side in sides if days)
 
 
 def window_words(window: AnyWindow) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, assert_never
 
@@ -10,8 +10,23 @@ from backfill_assets.gates.judge import Verdict, exceeds
 from backfill_assets.ledger.findings import FAR, FAR_GROUPS, Finding, GateResult
 from backfill_assets.planning.partitions import Grain, count_of, days_between, describe
 from backfill_assets.planning.reads import MoreDays
-from backfill_assets.report.words.stages import NOTHING_THERE, more_days_words
 from backfill_assets.report.words.staleness import taken_back_words
+
+NOTHING_THERE = "no input partition before or after it is accepted, so there is nothing to compare with"
+
+
+def more_days_words(more: Sequence[MoreDays]) -> str:
+    """The words for the number of additional days that are read, input by input where they differ; empty where there
+    are none."""
+    if len({(each.back, each.ahead) for each in more}) == 1:
+        return _sides(more[0])
+    return ", and ".join(f"{_sides(each)} of {each.argument}" for each in more if _sides(each))
+
+
+def _sides(more: MoreDays) -> str:
+    sides = ((more.back, "back"), (more.ahead, "ahead"))
+    return " and ".join(f"{count_of(days, 'more day')} {side}" for days, side in sides if days)
+
 
 _MOST_RANGES = 20
 UNUSABLE = "the proof of the window is not usable"

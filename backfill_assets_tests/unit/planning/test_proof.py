@@ -26,8 +26,8 @@ from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_of
 from backfill_assets.planning.stages import Prove, Recomputation, computing, measuring
 from backfill_assets.planning.state import AcceptedPartition
 from backfill_assets.planning.windows import AnyWindow, Window
-from backfill_assets.report.words.stages import more_days_words, stage_words
-from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets.report.words.stages import stage_words
+from backfill_assets.report.words.verdicts import more_days_words, verdict_words
 from backfill_assets_tests.unit.planning.test_estimates import claim_of
 from backfill_assets_tests.unit.planning.test_manifest import MANIFEST
 
