@@ -30,12 +30,12 @@ from long_history import FIRST, NOW, Length, files_of, fill
 
 from backfill_assets.application import look
 from backfill_assets.application.follow import plan_follow_ups, unfinished
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.settings import Settings
 from backfill_assets.desk.app import create_app
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication import publish as publishing
 from backfill_assets.workspace import Workspace

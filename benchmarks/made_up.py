@@ -15,6 +15,8 @@ from typing import Any
 
 from sqlalchemy import insert
 
+from backfill_assets.calendar.partitions import DayRange, Grain
+from backfill_assets.calendar.windows import Window
 from backfill_assets.core.identity import DataFile, FileSet, sha256_text
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.ledger.records import Action
@@ -25,10 +27,8 @@ from backfill_assets.ledger.versions import month_of
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest import Manifest, configuration_of
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition
-from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import USUAL_POLICY
 from backfill_assets.planning.state import Basis, BasisInput
-from backfill_assets.planning.windows import Window
 
 FIRST = date(2014, 1, 1)
 NOW = datetime(2027, 1, 1, tzinfo=UTC)

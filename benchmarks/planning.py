@@ -19,13 +19,13 @@ from figures import Figure
 from made_up import CODE, DIGEST_OF_CHANGED, NOW, OTHER_CODE, Size, World, filled_ledger, made_up
 from sqlalchemy import update
 
+from backfill_assets.calendar.partitions import DayRange, count_of
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.ledger.schema import partition_versions
 from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest import configuration_of
 from backfill_assets.planning.manifest_parts import Limits
-from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.planning.policy import USUAL_POLICY
 from backfill_assets.planning.request import PlanRequest, Terms, propose
 from backfill_assets.planning.state import Basis

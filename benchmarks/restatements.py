@@ -11,10 +11,10 @@ from small_world import SILVER, World, output
 
 from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import Part
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.candidates import evaluate
 from backfill_assets.domain import TransformContext
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.clock import system_clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 

@@ -12,7 +12,7 @@ from figures import Watch
 from restatements import bare
 from small_world import FIRST_DAY, SILVER, workspace
 
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.calendar.partitions import DayRange
 
 
 @dg.asset(partitions_def=dg.DailyPartitionsDefinition(start_date=FIRST_DAY.isoformat(), end_date="2026-01-01"))

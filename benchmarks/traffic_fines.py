@@ -17,10 +17,10 @@ import by_hand
 from figures import Figure, Watch
 from restatements import bare, compared, governed, planned
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.clock import system_clock
 from backfill_assets.core.settings import EXAMPLE_REFERENCE, Settings
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 

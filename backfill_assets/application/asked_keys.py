@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.calendar.partitions import days_named, partitions_over
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.domain import Table
 from backfill_assets.planning.asked_keys import MOST_KEYS, AskedKeys
-from backfill_assets.planning.partitions import days_named, partitions_over
 from backfill_assets.report.errors import CannotUse
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace

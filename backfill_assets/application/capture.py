@@ -18,6 +18,7 @@ from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.statements import require_another
 from backfill_assets.application.streams import opened_stream
+from backfill_assets.calendar.partitions import DayRange, count_of
 from backfill_assets.capture.errors import NotCaptured
 from backfill_assets.capture.landed_files import Format, LandedFile
 from backfill_assets.capture.stream_files import StreamCapture, capture_piece
@@ -46,7 +47,6 @@ from backfill_assets.landing.land import land_files
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord, reached_by
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.publication.authority import asked_demand, demand_to_ask, require_may_approve
 from backfill_assets.report.captured import CapturePlan, CaptureReport, capture_plan
 from backfill_assets.report.landed import LandReport, StatedExtract

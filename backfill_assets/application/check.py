@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from backfill_assets.application.recorder import Acting
-from backfill_assets.planning.partitions import Days
+from backfill_assets.calendar.partitions import Days
 from backfill_assets.report.errors import NotOneOf
 from backfill_assets.upkeep.check import RowsCheck, check_rows
 from backfill_assets.workspace import Workspace

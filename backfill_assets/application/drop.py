@@ -11,6 +11,7 @@ from backfill_assets.application.land import build, land, landed_report
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.sensor_work import remember
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.capture.files.drop_folder import DroppedFile, units
 from backfill_assets.capture.files.drop_places import DropPlace, SftpPlace, drop_place, dropped
 from backfill_assets.core.errors import BackfillError, Refused
@@ -22,7 +23,6 @@ from backfill_assets.landing.attempt import Landed
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.events import FILE_FETCHED
 from backfill_assets.ledger.outbox import GivenUp
-from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.errors import NotGiven
 from backfill_assets.report.landed import LandReport
 from backfill_assets.workspace import Workspace

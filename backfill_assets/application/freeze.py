@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from backfill_assets.calendar.partitions import DayRange, describe, partitions_over
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.core.next_steps import NAME, Act, NextStep, do, step
 from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.freezes import Freeze
-from backfill_assets.planning.partitions import DayRange, describe, partitions_over
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.frozen import FreezeDocument, Unfrozen, freeze_document, freezes, frozen_line
 from backfill_assets.workspace import Workspace

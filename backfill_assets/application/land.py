@@ -15,6 +15,7 @@ from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.requests import Run
 from backfill_assets.application.resolve_outcome import resolve_outcomes_at
+from backfill_assets.calendar.partitions import DayRange, Days
 from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.next_steps import Act, NextStep, do, step
@@ -30,7 +31,6 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import land_files as land_in_order
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.planning.errors import OutsideDays
-from backfill_assets.planning.partitions import DayRange, Days
 from backfill_assets.report.landed import (
     LandReport,
     NothingToLoad,

@@ -18,6 +18,7 @@ from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.sensor_work import remember
 from backfill_assets.application.terms import present_terms
+from backfill_assets.calendar.partitions import DayRange, days_of, describe
 from backfill_assets.core.errors import BackfillError, NotApproved
 from backfill_assets.core.people import LIVE, Sensor
 from backfill_assets.domain import DerivedTable, SourceTable, Table
@@ -31,7 +32,6 @@ from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.impact import complete_partitions, lacking, lacks
 from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Mode
-from backfill_assets.planning.partitions import DayRange, days_of, describe
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
 from backfill_assets.publication.authority import demands_of
 from backfill_assets.publication.covered import is_built_since

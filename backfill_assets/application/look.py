@@ -13,9 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from backfill_assets.calendar.partitions import DayRange, Days, partition_text, partitions_over
 from backfill_assets.core.errors import is_full_disk
 from backfill_assets.ledger.publications import PublicationFilter
-from backfill_assets.planning.partitions import DayRange, Days, partition_text, partitions_over
 from backfill_assets.report.errors import CannotUse, Malformed, NotYet, WordWithoutValue
 from backfill_assets.workspace import Workspace
 

@@ -11,6 +11,7 @@ from backfill_assets.application.asked_keys import asked_keys, keys_by_table
 from backfill_assets.application.parts import stages
 from backfill_assets.application.repair import AsRecorded, Repair, lost_versions, repair_of
 from backfill_assets.application.terms import gate_code, present_terms, terms_of
+from backfill_assets.calendar.partitions import Partitions, days_in, days_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import FileSet, fields_of
 from backfill_assets.core.people import require_person
@@ -29,7 +30,6 @@ from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, NOT_BY_KIND, Kind, Mode
-from backfill_assets.planning.partitions import Partitions, days_in, days_of
 from backfill_assets.planning.request import (
     Plan,
     PlanRequest,

@@ -8,6 +8,7 @@ from datetime import date
 
 from backfill_assets.application.repair import lost_versions
 from backfill_assets.application.terms import load_terms
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import SourceTable
@@ -21,7 +22,6 @@ from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.kinds.load import LOAD
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import A_PERSON, WHAT_LANDED, Kind, Mode
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.request import PlanRequest, manifest_of, superseded
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.transforms.schemas import business_schema, changes_for_readers, former_columns_of

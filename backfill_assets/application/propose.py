@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from datetime import date
 
 from backfill_assets.application.terms import present_terms
+from backfill_assets.calendar.partitions import Days, Grain, compress, count_of, days_in, days_of, describe
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.landing.days import days_filled_before
@@ -14,7 +15,6 @@ from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import impact, never_built
 from backfill_assets.planning.next_steps import joined, loads, plan_stale
-from backfill_assets.planning.partitions import Days, Grain, compress, count_of, days_in, days_of, describe
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.publication.proposals import situation

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from backfill_assets.application.recorder import Acting
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Problem, Refused
 from backfill_assets.core.lease import this_process
@@ -18,7 +19,6 @@ from backfill_assets.ledger.leases import whole_of
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder, SetRecord
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.errors import NotEnded
 from backfill_assets.publication.publish import publish_run

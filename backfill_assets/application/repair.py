@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
+from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.lake.tables import altered_files
 from backfill_assets.ledger.records import PartitionVersion, RunRecord
@@ -19,7 +20,6 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import SeveralVersions
 from backfill_assets.planning.manifest import node_of
 from backfill_assets.planning.manifest_parts import PinnedPartition, PinnedReference
-from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.reads import reads_of
 from backfill_assets.planning.request import PlanRequest, output_of
 from backfill_assets.planning.state import AcceptedPartition

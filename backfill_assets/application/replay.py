@@ -13,6 +13,8 @@ from datetime import date, datetime
 from typing import assert_never
 
 from backfill_assets.application.recorder import Acting
+from backfill_assets.calendar.local_days import LocalDays
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.kafka.declaration import KafkaReplay, KafkaTopic
 from backfill_assets.capture.kinesis.declaration import KinesisReplay, KinesisStream
@@ -48,8 +50,6 @@ from backfill_assets.ledger.records import PartKind, ReplayRecord
 from backfill_assets.ledger.replays import replay_taken_over
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.planning.errors import NoSuchName
-from backfill_assets.planning.local_days import LocalDays
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication.authority import require_may_approve
 from backfill_assets.report.not_known import not_known_document
 from backfill_assets.report.replayed import (

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.resolve_outcome import resolve_outcomes, rollback_under_way, undone
+from backfill_assets.calendar.partitions import describe
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
@@ -23,7 +24,6 @@ from backfill_assets.ledger.records import Action, PublicationRecord, ReplayReco
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import EVER_PUBLISHED, GATED, VISIBLE, RequestKind, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.authority import approve, approvers_read, grounds_to_leave
 from backfill_assets.publication.obstacles import Publishing, not_stopped, obstacles, outdated, require_none

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from backfill_assets.application.look import seen_at
 from backfill_assets.application.plan import plan
+from backfill_assets.calendar.partitions import DayRange, days_of, moment_named
 from backfill_assets.candidates.compare_versions import compare_with_shown
 from backfill_assets.core.errors import BackfillError, UnknownName
 from backfill_assets.ledger.table_acts import ComparedDay
-from backfill_assets.planning.partitions import DayRange, days_of, moment_named
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.publication import table_acts
 from backfill_assets.publication.errors import NothingReadersSee

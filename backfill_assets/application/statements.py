@@ -7,6 +7,7 @@ from pathlib import Path
 
 from backfill_assets.application.land import landed_report, landing, offered
 from backfill_assets.application.recorder import Acting
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.next_steps import ANOTHER_PERSON, Option, step
@@ -15,7 +16,6 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.landing.extract import Extract, land_extract, preview
 from backfill_assets.landing.statements import restore as restore_keys
 from backfill_assets.landing.statements import withdraw as withdraw_key
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.landed import ExtractPreview, LandReport, StatedExtract
 from backfill_assets.workspace import Workspace
 

@@ -16,11 +16,11 @@ from datetime import date
 from typing import Any
 
 from backfill_assets.application.parts import Part
+from backfill_assets.calendar.partitions import DayRange, days_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import JSON
 from backfill_assets.core.wording import visible
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import DayRange, days_of
 from backfill_assets.planning.stages import Compute, Stage
 from backfill_assets.workspace import Workspace
 

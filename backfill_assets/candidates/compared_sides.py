@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 
+from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.candidates.compare import ComparedFiles
 from backfill_assets.candidates.errors import RowsRemoved
 from backfill_assets.core.identity import contract_of
@@ -18,7 +19,6 @@ from backfill_assets.domain import Table
 from backfill_assets.lake.tables import missing_files
 from backfill_assets.ledger.records import LOST, OTHER_COLUMNS, CandidatePartition, PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import Partitions
 from backfill_assets.workspace import Workspace
 
 

@@ -10,6 +10,7 @@ from functools import partial
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from backfill_assets.calendar.partitions import partition_of
 from backfill_assets.candidates.inputs import PinnedFiles, files_read, pinned_files
 from backfill_assets.candidates.merging import MergedRows
 from backfill_assets.candidates.piloting import PilotedRows
@@ -30,7 +31,6 @@ from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.kinds.replace import Replace
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest, node_of
 from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedInput
-from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.reads import Reads, output_days, reads_of
 from backfill_assets.planning.stages import continuing
 from backfill_assets.transforms.apply import CHECK, apply_transform, called_transform, calls_python, with_lineage

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
+from backfill_assets.calendar.partitions import OfPartitions
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import (
     BackfillError,
@@ -19,7 +20,6 @@ from backfill_assets.core.next_steps import Advice
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.about import OfManifest
 from backfill_assets.planning.next_steps import fix_and_plan_again
-from backfill_assets.planning.partitions import OfPartitions
 
 
 @sentence

@@ -16,6 +16,7 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame
 
+from backfill_assets.calendar.partitions import count_of, describe
 from backfill_assets.candidates.asked_rows import rows_asked_for
 from backfill_assets.candidates.compare import ComparedFiles, compare_partitions, sample_partitions
 from backfill_assets.candidates.compute import (
@@ -81,7 +82,6 @@ from backfill_assets.planning.kinds.replace import Replace
 from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.own_past import starts_from
-from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.reads import reads_of
 from backfill_assets.planning.stages import Measure, Prove, computing
 from backfill_assets.transforms.schemas import business_schema, former_columns_of, other_columns, stored_schema

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import partial
 
+from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.candidates.errors import InputRemoved, MergedWithEarlier, StagedAgain
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.identity import FileSet, document_digest
@@ -13,7 +14,6 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest, node_of
 from backfill_assets.planning.manifest_parts import Kind, PinnedInput, PinnedPartition
-from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.reads import Reads
 
 PinnedFiles = Mapping[str, Mapping[date, FileSet]]

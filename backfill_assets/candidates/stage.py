@@ -18,6 +18,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from backfill_assets.calendar.partitions import Grain, count_of, describe
 from backfill_assets.candidates.compute import (
     State,
     derived_rows,
@@ -59,7 +60,6 @@ from backfill_assets.ledger.states import ChunkState, RunState, may_follow
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.stages import Compute
 from backfill_assets.transforms.apply import constant_columns
 from backfill_assets.transforms.schemas import (

@@ -17,11 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from backfill_assets import __version__
-from backfill_assets.cli.groups import CommandGroup
-from backfill_assets.core.errors import BackfillError, InvalidRange
-from backfill_assets.core.next_steps import Act, NextStep, do, step
-from backfill_assets.core.wording import fault_of
-from backfill_assets.planning.partitions import (
+from backfill_assets.calendar.partitions import (
     DayRange,
     Days,
     MalformedDays,
@@ -32,6 +28,10 @@ from backfill_assets.planning.partitions import (
     instant_named,
     moment_named,
 )
+from backfill_assets.cli.groups import CommandGroup
+from backfill_assets.core.errors import BackfillError, InvalidRange
+from backfill_assets.core.next_steps import Act, NextStep, do, step
+from backfill_assets.core.wording import fault_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.errors import Malformed, NotGiven

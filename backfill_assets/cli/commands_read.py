@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from backfill_assets.calendar.partitions import DayRange, count_of
 from backfill_assets.cli.answers import (
     OF_ONE_PARTITION,
     OF_PARTITIONS,
@@ -43,7 +44,6 @@ from backfill_assets.cli.answers import (
     texts,
 )
 from backfill_assets.cli.session import acting_name, opened, person_or_account, surroundings
-from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.report.errors import NotGiven, NotTogether
 
 # The commands that look and change nothing: answers, the desk for people, metrics and exports for machines.

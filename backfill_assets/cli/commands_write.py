@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.cli.answers import (
     OF_THE_SOURCE,
     By,
@@ -30,7 +31,6 @@ from backfill_assets.cli.answers import (
     text,
 )
 from backfill_assets.cli.session import acting_name, given_reason, opened, person, person_or_account
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.errors import NotGiven, NotTogether
 
 # The commands that carry out what was planned, and undo it.

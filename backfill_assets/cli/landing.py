@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from backfill_assets.calendar.partitions import days_between
 from backfill_assets.cli.answers import (
     OF_THE_SOURCE,
     Answer,
@@ -31,7 +32,6 @@ from backfill_assets.cli.answers import (
     texts,
 )
 from backfill_assets.cli.session import given_reason, opened, person
-from backfill_assets.planning.partitions import days_between
 from backfill_assets.report.errors import NotGiven, NotTogether
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.core.about import Because, OfTable
 from backfill_assets.core.errors import MissingInput, NotApproved, Refused, Retryable, sentence
-from backfill_assets.planning.partitions import Partitions
 
 
 @sentence

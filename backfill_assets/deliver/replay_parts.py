@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, partitions_over
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.capture.streams import SCAN
 from backfill_assets.core.errors import Refused
@@ -23,7 +24,6 @@ from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.records import Action, PartitionVersion, PartKind, ReplayPart
 from backfill_assets.ledger.states import COUNTING, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, partitions_over
 from backfill_assets.workspace import Workspace
 
 Parts = tuple[ReplayPart, ...]

@@ -20,10 +20,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from backfill_assets.application import look
 from backfill_assets.application.metrics import CONTENT_TYPE, metrics_text
 from backfill_assets.application.report import report_html, report_page
+from backfill_assets.calendar.partitions import days_named, moment_named
 from backfill_assets.core.errors import BackfillError, Retryable
 from backfill_assets.core.wording import visible
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.planning.partitions import days_named, moment_named
 from backfill_assets.report.calendar import Colouring, calendar, calendar_page
 from backfill_assets.report.errors import Malformed, NotOneOf
 from backfill_assets.report.event_counts import EventCounts

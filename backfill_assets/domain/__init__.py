@@ -8,6 +8,8 @@ not examined by commands that only look.
 
 from __future__ import annotations
 
+from backfill_assets.calendar.partitions import DayRange, Grain
+from backfill_assets.calendar.windows import Months, Window
 from backfill_assets.capture.debezium import Debezium
 from backfill_assets.capture.http.declaration import (
     Basic,
@@ -91,10 +93,8 @@ from backfill_assets.planning.kinds.any_change import DeclaredChange
 from backfill_assets.planning.kinds.append import append
 from backfill_assets.planning.kinds.merge import merge
 from backfill_assets.planning.kinds.replace import replace, versioned
-from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.sets import phases
-from backfill_assets.planning.windows import Months, Window
 
 __all__ = [
     "DEBEZIUM_COLUMNS",

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.declarations import SHORT_NAME, Declared, Partitioning, require_columns, wrong
 from backfill_assets.domain.gates import Moved, Usual, columns_in, require_kind
-from backfill_assets.planning.partitions import Grain
 
 ROWS = "rows"
 """The measure that every breakdown has: how many rows there are."""

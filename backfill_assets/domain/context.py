@@ -9,8 +9,8 @@ from decimal import Decimal
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.partitions import DayRange, Grain
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

@@ -25,6 +25,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from backfill_assets.calendar.partitions import Grain
+from backfill_assets.calendar.windows import AnyWindow, Months, Window
 from backfill_assets.capture.kafka.declaration import KafkaReplay
 from backfill_assets.capture.kinesis.declaration import KinesisReplay
 from backfill_assets.core.columns import LINEAGE, in_sql
@@ -50,10 +52,8 @@ from backfill_assets.planning.kinds.any_change import DeclaredChange
 from backfill_assets.planning.kinds.append import Append
 from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.kinds.replace import REPLACE, Replace
-from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.sets import AskedPhases
-from backfill_assets.planning.windows import AnyWindow, Months, Window
 
 # Column types and names: what a contract allows, and for everything else the reason and the way out.
 #

@@ -15,6 +15,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any, Protocol
 
+from backfill_assets.calendar.partitions import DayRange, Days, Grain
+from backfill_assets.calendar.windows import SAME_DAYS
 from backfill_assets.core.declaring import declared, meant, shown
 from backfill_assets.core.errors import BackfillError, InvalidDeclaration
 from backfill_assets.domain.breakdown import check_measures
@@ -28,9 +30,7 @@ from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.kinds.load import LOAD
 from backfill_assets.planning.kinds.replace import VersionOf
-from backfill_assets.planning.partitions import DayRange, Days, Grain
 from backfill_assets.planning.policy import APPROVERS
-from backfill_assets.planning.windows import SAME_DAYS
 
 
 class ReferenceValue(Protocol):

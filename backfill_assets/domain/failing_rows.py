@@ -24,9 +24,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from backfill_assets.calendar.windows import SAME_DAYS, AnyWindow
 from backfill_assets.core.declaring import declared, meant, place_of_declaration, shown
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.planning.windows import SAME_DAYS, AnyWindow
 
 CANDIDATE, ACCEPTED, AROUND, CONTEXT = "candidate", "accepted", "around", "ctx"
 EXPECTED, FOUND = "expected", "found"

@@ -12,10 +12,10 @@ from unicodedata import normalize
 
 from pyspark.sql.types import BooleanType, NumericType, StructType
 
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.core.declaring import declared, place_of_declaration
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.failing_rows import Failing
-from backfill_assets.planning.partitions import count_of
 
 _PLAIN = re.compile(r"[a-z][a-z0-9_]*")
 _NEEDS_QUOTES = re.compile(r'[,"]|^$')

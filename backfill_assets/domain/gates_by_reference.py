@@ -36,6 +36,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from backfill_assets.calendar.partitions import Grain, partition_of
 from backfill_assets.core.columns import in_sql
 from backfill_assets.core.declaring import declared
 from backfill_assets.core.errors import InvalidDeclaration
@@ -43,7 +44,6 @@ from backfill_assets.core.identity import document_digest
 from backfill_assets.domain.context import GateContext
 from backfill_assets.domain.failing_rows import CANDIDATE, CONTEXT, EXPECTED, FOUND, Failing, Needs, Over
 from backfill_assets.domain.gates import each_once, name_for
-from backfill_assets.planning.partitions import Grain, partition_of
 
 # Amounts: numbers that are added up and compared in decimals, without losing one of their digits.
 

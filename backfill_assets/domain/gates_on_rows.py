@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as Ordered
 from pyspark.sql import functions as F
 
+from backfill_assets.calendar.windows import AnyWindow, Window
 from backfill_assets.core.columns import in_sql
 from backfill_assets.core.declaring import declared
 from backfill_assets.core.errors import InvalidDeclaration
@@ -35,7 +36,6 @@ from backfill_assets.domain.failing_rows import (
 )
 from backfill_assets.domain.gates import each_once, name_for
 from backfill_assets.domain.gates_by_reference import added_up_as, amount_of, bounds, plain, with_others, without_amount
-from backfill_assets.planning.windows import AnyWindow, Window
 
 # Gates on keys: whether all that have to be there are there. Each is a `Failing` of this project.
 #

@@ -11,6 +11,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark.sql.types import DataType, DateType, LongType, StringType, StructField, StructType, TimestampType
 
+from backfill_assets.calendar.local_days import FIRST_TO_BEGIN, LocalDays
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.capture.debezium import COMMIT, Debezium
 from backfill_assets.capture.http.declaration import HttpApi
 from backfill_assets.capture.kafka.declaration import KafkaTopic
@@ -68,8 +70,6 @@ from backfill_assets.domain.source_files import (
     parts_of,
     written_in,
 )
-from backfill_assets.planning.local_days import FIRST_TO_BEGIN, LocalDays
-from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, Policy
 
 

@@ -12,6 +12,8 @@ from typing import Any, Literal, get_args
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, DateType, StructField, StructType
 
+from backfill_assets.calendar.partitions import Grain, SnapshotInterval
+from backfill_assets.calendar.windows import SAME_DAYS, AnyWindow, SinceFirstDay, Window
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import Breakdown, Tolerance, check_breakdown, check_tolerance
 from backfill_assets.domain.declarations import (
@@ -48,10 +50,8 @@ from backfill_assets.planning.kinds.any_change import DeclaredChange
 from backfill_assets.planning.kinds.append import Append
 from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.kinds.replace import REPLACE, Replace, VersionOf, versioned
-from backfill_assets.planning.partitions import Grain, SnapshotInterval
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.sets import AskedPhases
-from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, SinceFirstDay, Window
 
 References = Mapping[str, Any]
 DeclaredWindow = AnyWindow | Callable[[References], AnyWindow]

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 
+from backfill_assets.calendar.partitions import DayRange, Grain, compress
+from backfill_assets.calendar.windows import AnyWindow
 from backfill_assets.gates.moves import StateMove
 from backfill_assets.ledger.findings import PartitionCell, SampledRow
-from backfill_assets.planning.partitions import DayRange, Grain, compress
 from backfill_assets.planning.reads import MoreDays
-from backfill_assets.planning.windows import AnyWindow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,11 +17,11 @@ from decimal import Context, Decimal
 from statistics import median
 from typing import Any
 
+from backfill_assets.calendar.partitions import next_partition
 from backfill_assets.domain import Grain, Usual
 from backfill_assets.domain.breakdown import ROWS
 from backfill_assets.gates.judge import Verdict, finite_or_nan
 from backfill_assets.ledger.findings import FAR, FAR_GROUPS, NEEDS_COMMENT, Finding, PartitionCell, UsualPoint
-from backfill_assets.planning.partitions import next_partition
 
 MOST_SHOWN = 12
 """Of how many groups all numbers are kept."""

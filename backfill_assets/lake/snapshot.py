@@ -13,12 +13,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import FileSet
 from backfill_assets.core.places import for_spark
 from backfill_assets.lake.errors import PartitionUnreadable
 from backfill_assets.lake.tables import Lake, altered_files, missing_files
-from backfill_assets.planning.partitions import count_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

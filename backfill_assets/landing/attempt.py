@@ -24,6 +24,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused, RecordsMissing
 from backfill_assets.capture.files.file_capture import Expected
 from backfill_assets.capture.landed_files import Capture, Family, FileKind, LandedFile, LandingPlace, landing_place
@@ -62,7 +63,6 @@ from backfill_assets.ledger.leases import turn_of
 from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
-from backfill_assets.planning.partitions import count_of
 
 # Turn: under which one process at a time lands files of a source, and fails imports whose process has stopped.
 #

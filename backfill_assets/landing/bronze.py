@@ -11,6 +11,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from backfill_assets.calendar.partitions import Grain, compress
 from backfill_assets.capture.landed_files import Family, landing_files, landing_place
 from backfill_assets.core.places import for_spark
 from backfill_assets.core.settings import Settings
@@ -44,7 +45,6 @@ from backfill_assets.landing.key_versions import (
 from backfill_assets.landing.probe import Probe
 from backfill_assets.landing.record_rules import REASON, Bounds, happened_at
 from backfill_assets.ledger.imports import ImportRecord
-from backfill_assets.planning.partitions import Grain, compress
 
 # Raw records: the records of landed files, read and judged again from the bytes that landed.
 #

@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from backfill_assets.calendar.local_days import newest_date
+from backfill_assets.calendar.partitions import ONE_DAY, DayRange, Grain, Partitions, compress, plausible_gaps
 from backfill_assets.core.errors import Refused
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.errors import NotEmpty, NothingLanded, RejectedOf, RejectedThere
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.states import COUNTING, EVER_VISIBLE, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.local_days import newest_date
-from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, Partitions, compress, plausible_gaps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

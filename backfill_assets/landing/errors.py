@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.calendar.partitions import Grain, OfPartitions, Partitions, compress, count_of
 from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfTable
 from backfill_assets.core.errors import sentence
 from backfill_assets.core.next_steps import NAME, Act, Advice, NextStep, do, step
 from backfill_assets.planning.next_steps import joined, land_or_declare_empty, loads, read_rejected_anew
-from backfill_assets.planning.partitions import Grain, OfPartitions, Partitions, compress, count_of
 
 _MOST_FILES = 3
 """So many files are named in a sentence."""

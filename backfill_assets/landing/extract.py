@@ -16,6 +16,7 @@ from itertools import count
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, count_of
 from backfill_assets.capture.errors import Fault, FileRefused
 from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.capture.landed_files import Capture, FileKind
@@ -74,7 +75,6 @@ from backfill_assets.landing.statements import (
 )
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.states import COUNTING
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

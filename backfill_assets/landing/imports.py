@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql.types import StructField, StructType
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, count_of
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.identity import document_digest
 from backfill_assets.core.next_steps import NAME, Act, NextStep, do, step
@@ -25,7 +26,6 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import KeysUnknown
 from backfill_assets.planning.next_steps import joined, loads, plan_again
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of
 
 # How the records of a landed file are read, as one text that an import keeps, and which are read otherwise now.
 #

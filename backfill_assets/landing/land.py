@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import date, datetime
 from itertools import islice
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.errors import Fault, FileRefused, NotAsCaptured
 from backfill_assets.capture.landed_files import Capture, Family, LandedFile
 from backfill_assets.capture.stream_files import StreamCapture
@@ -34,7 +35,6 @@ from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import DayRange
 
 # Landing again: landed files are read anew, as their source is declared now, and counted in their place.
 #

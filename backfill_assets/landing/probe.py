@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import DataType, NumericType, TimestampType
 
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.capture.debezium import Messages
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.files.packed import NotWhole, open_packed
@@ -59,7 +60,6 @@ from backfill_assets.landing.reading import NESTED, reading_of
 from backfill_assets.landing.record_rules import required_of_a_file
 from backfill_assets.landing.times import can_be_time, number_of
 from backfill_assets.landing.values import can_become
-from backfill_assets.planning.partitions import count_of
 
 _CHUNK_BYTES = 1 << 20
 _BYTES_OF_A_TASK = 1 << 20

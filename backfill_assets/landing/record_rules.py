@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType, DateType, StringType, StructField, TimestampNTZType, TimestampType
 
+from backfill_assets.calendar.local_days import LAST_PLANNED, newest_date
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.declarations import holds
 from backfill_assets.domain.operations import OPERATION, STATES
@@ -35,7 +36,6 @@ from backfill_assets.landing.reading import (
 from backfill_assets.landing.reading import raw as _raw
 from backfill_assets.landing.times import is_shown_twice, shown_twice
 from backfill_assets.landing.values import complaint, is_blank, typed
-from backfill_assets.planning.local_days import LAST_PLANNED, newest_date
 
 # Repeated hours: which of two a time without an offset is that clocks of a zone show twice.
 #

@@ -19,6 +19,7 @@ from typing import Any
 
 from sqlalchemy import and_, select
 
+from backfill_assets.calendar.windows import AnyWindow, parse_window
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.core.people import POLICY
@@ -37,7 +38,6 @@ from backfill_assets.ledger.versions import VersionReads, found_equal
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.state import UNKNOWN_DIGEST, Basis, BasisInput
-from backfill_assets.planning.windows import AnyWindow, parse_window
 
 StandsFor = dict[str, list[date]]
 """Accepted partitions of a table, by the run that stands for them."""

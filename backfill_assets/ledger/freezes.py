@@ -12,6 +12,7 @@ from datetime import date, datetime
 
 from sqlalchemy import insert, select, update
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, days_of, partitions_over
 from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.core.people import require_person
 from backfill_assets.ledger import errors
@@ -23,7 +24,6 @@ from backfill_assets.ledger.schema import freezes, manifests, runs, set_members
 from backfill_assets.ledger.states import FINISHED
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, days_of, partitions_over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

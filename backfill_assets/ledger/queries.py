@@ -13,6 +13,7 @@ from typing import Any, TypeVar, cast
 from sqlalchemy import Column, ColumnElement, Connection, Row, Select, func, select
 from sqlalchemy.sql import Executable
 
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.capture.streams import Resolved
 from backfill_assets.core.errors import BackfillError, IllegalTransition
 from backfill_assets.core.identity import EMPTY_FILE_SET, LogEvidence, plain, sha256_text
@@ -39,7 +40,6 @@ from backfill_assets.ledger.records import (
 )
 from backfill_assets.ledger.states import ApprovalState
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.sets import SetManifest
 

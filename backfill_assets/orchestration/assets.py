@@ -8,6 +8,7 @@ from dagster import AssetKey, AssetSelection, Definitions, define_asset_job, in_
 from backfill_assets.application import look
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.report import report_markdown
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import NotApproved
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import Act, do
@@ -49,7 +50,6 @@ from backfill_assets.orchestration.runs import (
     say_why,
 )
 from backfill_assets.planning.graph import Graph
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens.review import review_of

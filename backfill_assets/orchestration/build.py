@@ -13,6 +13,7 @@ from operator import or_
 
 from dagster import AssetSelection, Definitions
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.settings import Settings, require_settings
 from backfill_assets.domain import Domain
@@ -34,7 +35,6 @@ from backfill_assets.orchestration.sensors import (
     propose_sensor,
     sensor_of,
 )
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 
 ASSETS = reduce(or_, (AssetSelection.tag(PART, part) for part in PARTS))

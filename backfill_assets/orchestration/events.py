@@ -14,6 +14,7 @@ from typing import Any
 
 import dagster as dg
 
+from backfill_assets.calendar.partitions import Grain, Partitions, count_of, describe
 from backfill_assets.core.errors import NotApproved
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import sha256_text
@@ -34,7 +35,6 @@ from backfill_assets.orchestration.metadata import REPORT, Links, Numbers, names
 from backfill_assets.orchestration.next_steps import explained_in_dagster, linked
 from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import Grain, Partitions, count_of, describe
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.gates_since import check_of, fails_gates
 from backfill_assets.report.measured import changed_columns, outcome_of

@@ -22,13 +22,13 @@ from dagster import (
     asset_check,
 )
 
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.core.next_steps import Act, do
 from backfill_assets.domain import DerivedTable
 from backfill_assets.orchestration.event_log import BATCH, BatchedEventLog, batches, one_commit
 from backfill_assets.orchestration.events import targets
 from backfill_assets.orchestration.partitions import OfferedDays, key_of, published_key, table_partitions
 from backfill_assets.orchestration.resources import SESSION, session_of
-from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.fresh import Freshness, freshness
 from backfill_assets.workspace import Workspace

@@ -14,6 +14,7 @@ from dagster import AssetKey, DagsterInstance, Failure
 from backfill_assets.application.execute import Executed, execute
 from backfill_assets.application.parts import Part
 from backfill_assets.application.requests import Run
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.lease import this_process
 from backfill_assets.core.progress import Listener, no_listener
@@ -24,7 +25,6 @@ from backfill_assets.orchestration.event_log import gathering
 from backfill_assets.orchestration.resources import Perform, Session
 from backfill_assets.orchestration.tags import end_abandoned_runs
 from backfill_assets.planning.manifest import has_gaps
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 
 MAX_RETRIES = "dagster/max_retries"

@@ -37,6 +37,7 @@ from backfill_assets.application.check import check
 from backfill_assets.application.follow import step_after_change
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.requests import restatement_of
+from backfill_assets.calendar.partitions import DayRange, ReversedRange, days_in
 from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import DerivedTable, Table
@@ -59,7 +60,6 @@ from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.orchestration.runs import refusals_as_failures, say_why
 from backfill_assets.planning.chosen_references import asked_references
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import DayRange, ReversedRange, days_in
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of

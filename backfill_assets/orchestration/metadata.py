@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import dagster as dg
 
+from backfill_assets.calendar.windows import AnyWindow
 from backfill_assets.core.next_steps import Act, do
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import DerivedTable, SourceTable, Table
@@ -22,7 +23,6 @@ from backfill_assets.ledger.records import CandidatePartition, PublicationRecord
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.sets import is_set
-from backfill_assets.planning.windows import AnyWindow
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.measured import RowDiff, partition_moves

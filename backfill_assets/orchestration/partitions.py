@@ -15,10 +15,10 @@ from typing import TypedDict
 
 import dagster as dg
 
+from backfill_assets.calendar.partitions import ONE_DAY, DayRange, Grain, days_of, partition_of, partitions_over
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.planning.graph import TableInput
-from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, days_of, partition_of, partitions_over
 from backfill_assets.workspace import Workspace
 
 KEY_FORMAT = "%Y-%m-%d"

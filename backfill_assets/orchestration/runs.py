@@ -22,6 +22,7 @@ from backfill_assets.application.plan import plan
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.requests import Run
 from backfill_assets.application.upkeep import find_run
+from backfill_assets.calendar.partitions import Partitions, days_in, days_listed, days_of, describe
 from backfill_assets.core.errors import BackfillError, Refused, Retryable
 from backfill_assets.core.people import FOLLOWER, require_person
 from backfill_assets.domain import DerivedTable, SourceTable, Table
@@ -33,7 +34,6 @@ from backfill_assets.orchestration.next_steps import explained_in_dagster, linke
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest import has_gaps
 from backfill_assets.planning.manifest_parts import NOT_BY_KIND, CauseKind, Kind
-from backfill_assets.planning.partitions import Partitions, days_in, days_listed, days_of, describe
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.errors import NoRunYet, NotAsPlanned, NotGiven, NotOneOf, NotTogether
 from backfill_assets.workspace import Workspace

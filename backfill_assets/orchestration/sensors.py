@@ -40,6 +40,7 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.requests import restatement_of
 from backfill_assets.application.sensor_work import approved, remember, stopped, stuck_text
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.capture.files.drop_folder import DroppedFile
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.people import FOLLOWER, PUBLISHER, Sensor
@@ -56,7 +57,6 @@ from backfill_assets.orchestration.recorder import acting_in, show_accepted
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.orchestration.runs import refusals_as_failures
 from backfill_assets.orchestration.tags import MOST_ATTEMPTS, Attempts, attempts_of, end_abandoned_runs, is_under_way
-from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.fresh import freshness
 from backfill_assets.report.proposals import propose_lines

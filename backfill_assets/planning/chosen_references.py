@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.calendar.partitions import Grain, Partitions
 from backfill_assets.planning import errors
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
-from backfill_assets.planning.partitions import Grain, Partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

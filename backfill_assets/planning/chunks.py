@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import accumulate, takewhile
 
+from backfill_assets.calendar.partitions import Grain, next_partition
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import Grain, next_partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

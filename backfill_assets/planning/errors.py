@@ -10,11 +10,7 @@ from dataclasses import field
 from datetime import date
 from difflib import get_close_matches
 
-from backfill_assets.core.about import Because, OfRun, OfTable
-from backfill_assets.core.errors import InvalidRange, MissingInput, Refused, UnknownName, sentence
-from backfill_assets.core.next_steps import NAME, WHY, Act, Advice, Invocation, NextStep, Option, do, step
-from backfill_assets.planning.next_steps import how_to_fill, joined, plans
-from backfill_assets.planning.partitions import (
+from backfill_assets.calendar.partitions import (
     DayRange,
     Days,
     OfPartitions,
@@ -25,6 +21,10 @@ from backfill_assets.planning.partitions import (
     days_in,
     partition_text,
 )
+from backfill_assets.core.about import Because, OfRun, OfTable
+from backfill_assets.core.errors import InvalidRange, MissingInput, Refused, UnknownName, sentence
+from backfill_assets.core.next_steps import NAME, WHY, Act, Advice, Invocation, NextStep, Option, do, step
+from backfill_assets.planning.next_steps import how_to_fill, joined, plans
 
 
 def earlier_first_day(day: date, *, or_later: bool = True) -> str:

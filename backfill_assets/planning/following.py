@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.calendar.partitions import DayRange, TablePartitions, days_of, describe
 from backfill_assets.core.grouped import grouped
 from backfill_assets.planning.graph import Graph
-from backfill_assets.planning.partitions import DayRange, TablePartitions, days_of, describe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,8 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.planning.errors import NoSnapshot, NoSuchName, OutsideDays
-from backfill_assets.planning.kinds.any_change import AnyChange
-from backfill_assets.planning.kinds.replace import REPLACE
-from backfill_assets.planning.local_days import LAST_PLANNED
-from backfill_assets.planning.partitions import (
+from backfill_assets.calendar.local_days import LAST_PLANNED
+from backfill_assets.calendar.partitions import (
     ONE_DAY,
     DayRange,
     Days,
@@ -33,7 +29,11 @@ from backfill_assets.planning.partitions import (
     partitions_over,
     spans_of,
 )
-from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, SinceFirstDay
+from backfill_assets.calendar.windows import SAME_DAYS, AnyWindow, SinceFirstDay
+from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.planning.errors import NoSnapshot, NoSuchName, OutsideDays
+from backfill_assets.planning.kinds.any_change import AnyChange
+from backfill_assets.planning.kinds.replace import REPLACE
 
 if TYPE_CHECKING:
     from backfill_assets.planning.manifest_parts import Limits

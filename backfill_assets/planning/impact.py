@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import date
 from functools import partial
 
+from backfill_assets.calendar.partitions import DayRange, Days, Grain, TablePartitions, days_of, describe, partition_of
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.partitions import DayRange, Days, Grain, TablePartitions, days_of, describe, partition_of
 from backfill_assets.planning.state import ClaimReader
 
 Accepted = Callable[[str, Sequence[date]], AbstractSet[date]] | Mapping[str, AbstractSet[date]]

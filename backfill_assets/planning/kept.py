@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 
+from backfill_assets.calendar.partitions import Grain, days_of
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.planning.partitions import Grain, days_of
 
 EXPIRE = "keep"
 """The safeguard that permits snapshots to expire."""

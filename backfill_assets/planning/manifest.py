@@ -13,6 +13,8 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
+from backfill_assets.calendar.partitions import Grain, Partitions
+from backfill_assets.calendar.windows import parse_window
 from backfill_assets.core.columns import EVIDENCE_OF_RUN, PUBLISHED_AT, RUN_ID, ColumnChange
 from backfill_assets.core.identity import canonical_json, document_digest, plain, sha256_text
 from backfill_assets.core.tariff import Cost
@@ -39,12 +41,10 @@ from backfill_assets.planning.manifest_parts import (
     SettledSnapshot,
     semantics_of,
 )
-from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.planning.reasons import Reason
 from backfill_assets.planning.safeguards import AgreedTerms, Safeguard, gate_digests
-from backfill_assets.planning.windows import parse_window
 
 FORMAT = 1
 """The shape of the document; no other one is read."""

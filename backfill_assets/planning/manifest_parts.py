@@ -8,9 +8,9 @@ from datetime import date
 from enum import StrEnum
 from typing import Any
 
+from backfill_assets.calendar.windows import AnyWindow, parse_window
 from backfill_assets.core.tariff import Cost
 from backfill_assets.planning.reads import MoreDays
-from backfill_assets.planning.windows import AnyWindow, parse_window
 
 
 class Kind(StrEnum):

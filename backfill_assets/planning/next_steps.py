@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 
+from backfill_assets.calendar.partitions import Days, Grain, Partitions, compress, days_in
 from backfill_assets.core.next_steps import (
     NAME,
     THEN,
@@ -20,7 +21,6 @@ from backfill_assets.core.next_steps import (
     step,
 )
 from backfill_assets.planning.kinds.expire import Expire
-from backfill_assets.planning.partitions import Days, Grain, Partitions, compress, days_in
 
 if TYPE_CHECKING:
     from backfill_assets.planning.manifest import Manifest

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import date
 from itertools import pairwise
 
+from backfill_assets.calendar.partitions import Grain, days_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedReference
-from backfill_assets.planning.partitions import Grain, days_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from itertools import takewhile
 
+from backfill_assets.calendar.partitions import DayRange, days_of
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, Proof
-from backfill_assets.planning.partitions import DayRange, days_of
 from backfill_assets.planning.reads import MoreDays, Reads, output_days, reads_of
 from backfill_assets.planning.state import ClaimReader
 

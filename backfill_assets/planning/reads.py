@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
+from backfill_assets.calendar.partitions import DayRange, Grain, TablePartitions, days_of
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.partitions import DayRange, Grain, TablePartitions, days_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,9 +8,9 @@ from datetime import date
 from enum import StrEnum
 from typing import Any
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, compress
 from backfill_assets.core.grouped import grouped
 from backfill_assets.planning.manifest_parts import ReferenceSemantics
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, compress
 
 
 class Cause(StrEnum):

@@ -16,6 +16,18 @@ from functools import partial
 from itertools import accumulate, pairwise
 from math import ceil
 
+from backfill_assets.calendar.partitions import (
+    DayRange,
+    Days,
+    Grain,
+    Partitions,
+    TablePartitions,
+    days_of,
+    partition_of,
+    partitions_of_spans,
+    spans_of,
+)
+from backfill_assets.calendar.windows import SAME_DAYS, AnyWindow
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning.asked_keys import AskedKeys
@@ -40,20 +52,8 @@ from backfill_assets.planning.manifest_parts import (
     SettledSnapshot,
 )
 from backfill_assets.planning.own_past import NO_PAST, SnapshotHistory, StartingPoint, begins_with, end_of, settled_in
-from backfill_assets.planning.partitions import (
-    DayRange,
-    Days,
-    Grain,
-    Partitions,
-    TablePartitions,
-    days_of,
-    partition_of,
-    partitions_of_spans,
-    spans_of,
-)
 from backfill_assets.planning.proof import ProofTerms, plan_proof
 from backfill_assets.planning.state import AcceptedPartition, Expired, StateReader
-from backfill_assets.planning.windows import SAME_DAYS, AnyWindow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

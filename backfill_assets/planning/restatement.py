@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 
+from backfill_assets.calendar.partitions import DayRange, Days, MalformedDays, TablePartitions, days_between
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.impact import Rebuild
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import DayRange, Days, MalformedDays, TablePartitions, days_between
 from backfill_assets.planning.request import NO_LIMITS_ASKED, AskedLimits, Plan
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets.planning.stages import Stage

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
+from backfill_assets.calendar.partitions import Grain, TablePartitions
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind, Proof
 from backfill_assets.planning.own_past import end_of, starts_from
-from backfill_assets.planning.partitions import Grain, TablePartitions
 from backfill_assets.planning.policy import A_PERSON, Demand
 from backfill_assets.planning.proof import longer_reads, pinned_by, windows_touch
 from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_after, reads_of, reads_together

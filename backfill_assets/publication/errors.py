@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
+from backfill_assets.calendar.partitions import OfPartitions, Partitions, TablePartitions, count_of
 from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfPublication, OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
@@ -17,7 +18,6 @@ from backfill_assets.planning.about import OfManifest
 from backfill_assets.planning.impact import each_once
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.next_steps import fix_and_plan_again, measured_again, plan_again
-from backfill_assets.planning.partitions import OfPartitions, Partitions, TablePartitions, count_of
 
 Groups = tuple[tuple[str, ...], ...]
 """An approver has to be a member of one group in each of these."""

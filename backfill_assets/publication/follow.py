@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.calendar.partitions import partition_of
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import BackfillError, Refused, Retryable
 from backfill_assets.domain import SourceTable
@@ -22,7 +23,6 @@ from backfill_assets.planning.following import FollowUp, RequestedPartitions, fo
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.impact import complete_partitions
 from backfill_assets.planning.manifest_parts import CauseKind, RunCause
-from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.request import PlanRequest, Terms, propose, require_inputs
 from backfill_assets.publication.proposals import automatic_days
 from backfill_assets.staleness.find import computed_from_other_inputs, own_past, with_changes

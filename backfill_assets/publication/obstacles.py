@@ -20,6 +20,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Generic, TypeVar
 
+from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.candidates.errors import StagedAgain
 from backfill_assets.candidates.inputs import require_merged_with_present, require_read_as_staged
 from backfill_assets.core.errors import BackfillError, Refused
@@ -38,7 +39,6 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, KeysUnknown, Kind, Mode, PinnedInput
-from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.policy import Demand
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.errors import (

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from backfill_assets.calendar.partitions import TablePartitions
 from backfill_assets.core.errors import TargetChanged
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.partitions import TablePartitions
 from backfill_assets.planning.state import Basis
 from backfill_assets.publication.errors import BeingPublished, DependentChangedSince, WouldLeaveOrphans
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.candidates.compare_versions import expected_differences, outdated
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.crash_points import Point
@@ -20,7 +21,6 @@ from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.reasons import only_of_code
 from backfill_assets.publication.authority import (
     asked_demand,

@@ -8,6 +8,7 @@ from datetime import date
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from backfill_assets.calendar.partitions import DayRange, Partitions, TablePartitions, compress, days_in, days_of
 from backfill_assets.core.errors import InvalidReference, MissingInput
 from backfill_assets.core.next_steps import KEY, NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.core.tariff import Cost
@@ -17,7 +18,6 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.next_steps import plan_stale
-from backfill_assets.planning.partitions import DayRange, Partitions, TablePartitions, compress, days_in, days_of
 from backfill_assets.planning.reasons import Cause, only_of_code
 from backfill_assets.publication.authority import tolerance_met
 from backfill_assets.report.releases import BroughtAlong

@@ -9,12 +9,12 @@ from enum import StrEnum
 
 from markupsafe import Markup
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, count_of, partitions_over
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.provenance import DerivedProvenance
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of, partitions_over
 from backfill_assets.report.html import Linked
 from backfill_assets.report.page import (
     Chart,

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.capture.streams import Resolution, Resolved, Span
 from backfill_assets.core.next_steps import approve
 from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
-from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.landed import LandReport, landed_page
 from backfill_assets.report.page import Block, Note, Page, Tone, facts, next_steps, page, section, table

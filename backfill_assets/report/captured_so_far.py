@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.streams import SCAN
 from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.page import Table, table
 
 _MOST_FILES = 20

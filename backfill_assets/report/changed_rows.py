@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, count_of
 from backfill_assets.candidates.changed_rows import EVERY, ComparedGroup, Wanted, compared_groups, shape_of_rows
 from backfill_assets.candidates.compared_sides import ComparedSides, WhyNotCompared
 from backfill_assets.core.errors import BackfillError
@@ -13,7 +14,6 @@ from backfill_assets.core.next_steps import Act, Invocation, do
 from backfill_assets.gates.by_values import ADDED, CHANGED, DIFFERENT, EQUAL, REMOVED
 from backfill_assets.lake.row_values import text_rows_of
 from backfill_assets.ledger.findings import Values
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of
 from backfill_assets.planning.sets import is_set
 from backfill_assets.report.errors import NotOneOf
 from backfill_assets.report.page import (

@@ -10,6 +10,7 @@ from datetime import date
 from itertools import takewhile
 from typing import Any
 
+from backfill_assets.calendar.partitions import Partitions, count_of
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import canonical_json
@@ -18,7 +19,6 @@ from backfill_assets.domain import DerivedTable
 from backfill_assets.files.port import Files
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.planning.partitions import Partitions, count_of
 from backfill_assets.report.errors import CannotUse
 from backfill_assets.report.page import (
     Block,

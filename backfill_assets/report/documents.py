@@ -12,9 +12,9 @@ from math import isfinite
 from operator import attrgetter
 from typing import Any
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.next_steps import Invocation, NextStep
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.report.command_line import words_of
 
 INLINE = {"inline": True}

@@ -11,12 +11,12 @@ from dataclasses import field
 from datetime import datetime
 from difflib import get_close_matches
 
+from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import Interrupted, InvalidRange, MissingInput, Refused, sentence
 from backfill_assets.core.next_steps import NextStep
 from backfill_assets.core.wording import word_of_a_shell
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.words.states import MEANING
 
 

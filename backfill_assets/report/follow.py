@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, assert_never
 
+from backfill_assets.calendar.partitions import Partitions, TablePartitions, count_of
 from backfill_assets.capture.sftp.declaration import is_address
 from backfill_assets.core.errors import BackfillError, Problem
 from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, cancel, do, step
@@ -14,7 +15,6 @@ from backfill_assets.ledger.outbox import StuckWork
 from backfill_assets.ledger.records import PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.following import RequestedPartitions
-from backfill_assets.planning.partitions import Partitions, TablePartitions, count_of
 from backfill_assets.publication.stuck import is_publication
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import FreezeDocument, Unfrozen, frozen_line, frozen_words

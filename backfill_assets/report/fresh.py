@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.calendar.partitions import days_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import document_digest
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import days_of
 from backfill_assets.planning.reasons import Reason
 from backfill_assets.report.words.staleness import stale_words
 from backfill_assets.staleness.find import stale_within

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import UNPUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.errors import ComesAfter, Frozen, KeysNotKnown, ReadBeforeKnown
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.not_known import waits_to_know

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from backfill_assets.calendar.partitions import DayRange, Days, Partitions, count_of, days_of
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import Act, Invocation, NextStep, do
 from backfill_assets.domain import Failing, Table
 from backfill_assets.gates.agreed import asked_of_accepted
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.next_steps import restated
-from backfill_assets.planning.partitions import DayRange, Days, Partitions, count_of, days_of
 from backfill_assets.workspace import Workspace
 
 

@@ -8,6 +8,15 @@ from dataclasses import dataclass, field
 from datetime import date
 from itertools import zip_longest
 
+from backfill_assets.calendar.partitions import (
+    Grain,
+    Partitions,
+    count_of,
+    days_named,
+    partition_of,
+    partition_text,
+    partitions_over,
+)
 from backfill_assets.core.columns import RUN_ID
 from backfill_assets.core.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.core.next_steps import NextStep
@@ -24,15 +33,6 @@ from backfill_assets.planning.errors import NeverPublished
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest import lineage as lineage_of
 from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.planning.partitions import (
-    Grain,
-    Partitions,
-    count_of,
-    days_named,
-    partition_of,
-    partition_text,
-    partitions_over,
-)
 from backfill_assets.planning.reasons import Reason
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.errors import Malformed, NotGiven, NotOfKey, WordWithoutValue

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, count_of, describe_ranges
 from backfill_assets.capture.landed_files import Family, landing_files
 from backfill_assets.core.next_steps import NAME, WHY, Act, NextStep, Option, do, step
 from backfill_assets.core.wording import visible
@@ -22,7 +23,6 @@ from backfill_assets.ledger.imports import ImportCounts, ImportRecord
 from backfill_assets.ledger.records import EventRecord, RunRecord
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.planning.next_steps import loads, read_rejected_anew
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of, describe_ranges
 from backfill_assets.report.captured_so_far import captured_files_table
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import freeze_document, frozen_line

@@ -11,6 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import date
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import Act, Invocation, NextStep, do, step
 from backfill_assets.domain import PostgresTable, SourceTable
@@ -26,7 +27,6 @@ from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.next_steps import joined, loads
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.state import Basis
 from backfill_assets.report.captured_so_far import captured_in
 from backfill_assets.report.documents import INLINE

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date
 
+from backfill_assets.calendar.partitions import Grain, Partitions, count_of
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import WarmUpProof
 from backfill_assets.gates.moves import RowDiff as RowDiff  # a part of documents, which other rooms know from here
@@ -15,7 +16,6 @@ from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.records import LOST, CandidatePartition
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm
-from backfill_assets.planning.partitions import Grain, Partitions, count_of
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.words.verdicts import scope_of_proof, verdict_words
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import Act, Invocation, NextStep, do, step
 from backfill_assets.domain import SourceTable
@@ -19,7 +20,6 @@ from backfill_assets.landing.imports import NotKnown, not_known
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.page import Items, Section, section
 from backfill_assets.workspace import Workspace

@@ -15,9 +15,9 @@ from enum import StrEnum
 
 from markupsafe import Markup
 
+from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.core.next_steps import Invocation, NextStep
 from backfill_assets.core.wording import visible
-from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.charts import Plot
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 
+from backfill_assets.calendar.partitions import Partitions, TablePartitions, count_of, describe
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.next_steps import Act, NextStep, approve, cancel, do, read_first, step
 from backfill_assets.core.tariff import Cost, Tariff
@@ -20,7 +21,6 @@ from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Limits, Mode, PinnedReference
-from backfill_assets.planning.partitions import Partitions, TablePartitions, count_of, describe
 from backfill_assets.planning.request import Plan, PlannedInput
 from backfill_assets.planning.restatement import LeftOut, PlannedSet
 from backfill_assets.planning.stages import Agree, Prove, Stage

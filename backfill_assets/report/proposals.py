@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import assert_never
 
+from backfill_assets.calendar.partitions import Grain, TablePartitions, count_of, describe
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import Act, NextStep, approve, cancel, do, publish, step
 from backfill_assets.core.tariff import Cost
@@ -14,7 +15,6 @@ from backfill_assets.core.wording import visible
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.next_steps import joined, loads
-from backfill_assets.planning.partitions import Grain, TablePartitions, count_of, describe
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.publication.proposals import BLOCKED, Situation
 from backfill_assets.report.documents import INLINE

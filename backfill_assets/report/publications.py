@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
+from backfill_assets.calendar.partitions import DayRange, Grain, count_of, days_of, partition_text, partitions_over
 from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action, EventRecord, PublicationHeader
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import DayRange, Grain, count_of, days_of, partition_text, partitions_over
 from backfill_assets.planning.reasons import ChangedReference
 from backfill_assets.report.charts import Form, Mark, Plot
 from backfill_assets.report.documents import INLINE

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.core.next_steps import Act, Invocation, do
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.imports import read_otherwise
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.page import Note, Tone
 
 _MOST_IMPORTS = 20

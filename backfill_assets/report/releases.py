@@ -14,6 +14,7 @@ from datetime import date
 from operator import itemgetter
 from typing import TypeAlias
 
+from backfill_assets.calendar.partitions import Grain, Partitions, TablePartitions, days_of
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, do
@@ -26,7 +27,6 @@ from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, PinnedReference
-from backfill_assets.planning.partitions import Grain, Partitions, TablePartitions, days_of
 from backfill_assets.planning.reasons import ChangedReference
 from backfill_assets.workspace import Workspace
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
+from backfill_assets.calendar.partitions import Partitions, compress
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import NAME, WHY, Act, NextStep, do, publish, step
 from backfill_assets.planning.next_steps import joined, loads, restated
-from backfill_assets.planning.partitions import Partitions, compress
 from backfill_assets.upkeep.damage import Amiss, Damage, Lost
 
 if TYPE_CHECKING:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time
 
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.core.next_steps import approve, close_replay
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.not_known import NotKnownDocument, not_known_section
 from backfill_assets.report.page import Note, Page, Table, Value, facts, next_steps, page, section, table
 

@@ -8,6 +8,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import Any
 
+from backfill_assets.calendar.partitions import Partitions, TablePartitions
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.session_settings import Versions, staged_versions
 from backfill_assets.domain import Breakdown, DerivedTable
@@ -28,7 +29,6 @@ from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Kind, Mode, PinnedReference
-from backfill_assets.planning.partitions import Partitions, TablePartitions
 from backfill_assets.planning.reasons import ChangedReference
 from backfill_assets.planning.stages import Agree, Stage, stages_of
 from backfill_assets.publication.authority import demand_of, open_comments

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.ledger.records import EventRecord, RunHeader, SetRecord
 from backfill_assets.ledger.runs import RunFilter
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.views import View
-from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.runs import WithdrawnApproval, not_approved, withdrawn_approvals
 from backfill_assets.workspace import Workspace

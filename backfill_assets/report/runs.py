@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from backfill_assets.calendar.partitions import Grain, Partitions, count_of
 from backfill_assets.core.errors import Interrupted, Problem
 from backfill_assets.core.next_steps import NAME, Act, NextStep, do, read_first, step
 from backfill_assets.core.people import POLICY
@@ -23,7 +24,6 @@ from backfill_assets.ledger.states import (
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
-from backfill_assets.planning.partitions import Grain, Partitions, count_of
 from backfill_assets.planning.reasons import ChangedReference
 from backfill_assets.publication.obstacles import FOR_ADVICE, Ends, Publishing, obstacles, outdated
 from backfill_assets.publication.verdict import brings_back_what_was_recorded

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from unicodedata import east_asian_width
 
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.core.next_steps import NAME, Act, NextStep, do, step
 from backfill_assets.core.wording import (
     WIDTH,
@@ -25,7 +26,6 @@ from backfill_assets.core.wording import (
     word_of_a_shell,
 )
 from backfill_assets.domain.source_files import Form
-from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.errors import CannotUse
 from backfill_assets.sniff.proposal import Doubt, DoubtKind, Looked, Proposal, ProposedColumn
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import TypeVar
 
+from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.core.errors import Problem, Problems, UnknownName
 from backfill_assets.core.lease import Lease
 from backfill_assets.core.next_steps import Act, NextStep, do, step
@@ -19,7 +20,6 @@ from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, OPEN_SETS, OPEN_STATES, ChunkState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
-from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.stuck import still_stuck
 from backfill_assets.report.captured_so_far import CapturedSource, captured_sources, captured_table
 from backfill_assets.report.follow import (

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import TypeAlias
 
+from backfill_assets.calendar.partitions import Partitions, count_of, partition_of, partition_text
 from backfill_assets.core.columns import RUN_ID
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.identity import FileSet
@@ -20,7 +21,6 @@ from backfill_assets.ledger.records import PartitionVersion, Period
 from backfill_assets.ledger.states import VersionState
 from backfill_assets.ledger.table_acts import ShownPeriod
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import Partitions, count_of, partition_of, partition_text
 from backfill_assets.planning.reasons import Reason
 from backfill_assets.report.errors import NothingThen
 from backfill_assets.report.fresh import reasons_of

@@ -10,6 +10,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from itertools import islice
 
+from backfill_assets.calendar.partitions import partition_text
 from backfill_assets.capture.landed_files import Family, landing_files
 from backfill_assets.core.next_steps import Act, Invocation, do
 from backfill_assets.domain import SourceTable
@@ -24,7 +25,6 @@ from backfill_assets.ledger.records import Action, PartitionVersion, Period, Pub
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
-from backfill_assets.planning.partitions import partition_text
 from backfill_assets.report.history import approver_of
 from backfill_assets.report.landed_behind import Made
 from backfill_assets.workspace import Workspace

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.core.next_steps import step
-from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.page import (
     Block,

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Context, Decimal, InvalidOperation, localcontext
 
+from backfill_assets.calendar.partitions import Grain, count_of, partition_text
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import Breakdown
 from backfill_assets.domain.breakdown import ROWS
 from backfill_assets.ledger.findings import BreakdownCell, GateResult, UsualPoint, Values
-from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report.charts import Form, Mark, Plot, drawable
 from backfill_assets.report.page import Block, Chart, Note, Section, Tone, Toned, Value, section, table
 from backfill_assets.report.values import key_text

@@ -7,10 +7,10 @@ from datetime import date, datetime
 from decimal import Decimal, localcontext
 from typing import assert_never
 
+from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.core.next_steps import Invocation, NextStep
 from backfill_assets.core.tariff import Cost, core_seconds, digits_of
 from backfill_assets.core.wording import visible
-from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.page import Code, Moved, Ref, Toned, Value, Words
 

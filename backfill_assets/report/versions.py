@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
+from backfill_assets.calendar.partitions import Partitions, count_of
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.next_steps import NAME, WHY, Act, NextStep, approve, cancel, do, publish, step, undo
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.states import ActState
 from backfill_assets.ledger.table_acts import ActRecord, ComparedDay, ComparedPartition, ShownPeriod
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import Partitions, count_of
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.page import (
     Code,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from itertools import chain
 
+from backfill_assets.calendar.partitions import Partitions, days_between, days_in, days_of, partitions_over
 from backfill_assets.candidates.errors import MergedWithEarlier
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.next_steps import (
@@ -47,7 +48,6 @@ from backfill_assets.planning.next_steps import (
     plan_again,
     plan_anew,
 )
-from backfill_assets.planning.partitions import Partitions, days_between, days_in, days_of, partitions_over
 from backfill_assets.publication.authority import open_comments
 from backfill_assets.publication.covered import is_built_since, is_covered_since
 from backfill_assets.publication.drafts import is_current

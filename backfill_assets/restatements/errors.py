@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from backfill_assets.calendar.partitions import Partitions, TablePartitions, count_of
 from backfill_assets.core import errors
 from backfill_assets.core.about import OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
@@ -9,7 +10,6 @@ from backfill_assets.core.next_steps import Act, Advice, NextStep, Option, do, s
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.impact import each_once
 from backfill_assets.planning.next_steps import joined, loads
-from backfill_assets.planning.partitions import Partitions, TablePartitions, count_of
 from backfill_assets.planning.restatement import LeftOut
 from backfill_assets.publication.errors import SetIs
 from backfill_assets.restatements.left_out import how_to_include, why_left_out

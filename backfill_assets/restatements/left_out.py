@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import assert_never
 
+from backfill_assets.calendar.partitions import DayRange, Grain, compress
 from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, Option, do, step
 from backfill_assets.planning.impact import lacks
 from backfill_assets.planning.next_steps import how_to_fill, joined, plan_stale, plans
-from backfill_assets.planning.partitions import DayRange, Grain, compress
 from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
 
 _WHY: Mapping[WhyLeftOut, str] = {

@@ -12,13 +12,13 @@ from datetime import date, datetime
 from functools import partial
 from types import MappingProxyType
 
+from backfill_assets.calendar.partitions import DayRange, days_of
 from backfill_assets.landing.days import rejecting
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.planning.asked_keys import AskedKeys
 from backfill_assets.planning.chosen_references import require_used
 from backfill_assets.planning.impact import KEEP_NOTHING, Rebuild, impact, never_built
-from backfill_assets.planning.partitions import DayRange, days_of
 from backfill_assets.planning.policy import every
 from backfill_assets.planning.proposals import Area
 from backfill_assets.planning.request import (

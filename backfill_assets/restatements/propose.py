@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
+from backfill_assets.calendar.partitions import DayRange, Grain, compress, describe
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.wording import visible
 from backfill_assets.lake.row_values import rows_by_import
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
-from backfill_assets.planning.partitions import DayRange, Grain, compress, describe
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import ProposedBecause

@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import date
 
+from backfill_assets.calendar.partitions import Days, Partitions, TablePartitions, days_of
 from backfill_assets.core.errors import Refused
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import (
@@ -24,7 +25,6 @@ from backfill_assets.planning.impact import (
     reads_expired,
     unbuilt,
 )
-from backfill_assets.planning.partitions import Days, Partitions, TablePartitions, days_of
 from backfill_assets.planning.reasons import Cause, only_of_code
 from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut, asked_of
 from backfill_assets.restatements.errors import NotLoaded, OnlyPart

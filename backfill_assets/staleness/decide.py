@@ -12,14 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from backfill_assets.core.grouped import grouped
-from backfill_assets.core.identity import document_digest
-from backfill_assets.planning.graph import Graph, TableInput, TableNode
-from backfill_assets.planning.impact import complete, lacking
-from backfill_assets.planning.kinds.any_change import parse_change
-from backfill_assets.planning.kinds.change import CHANGE
-from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.planning.partitions import (
+from backfill_assets.calendar.partitions import (
     DayRange,
     Grain,
     TablePartitions,
@@ -27,9 +20,16 @@ from backfill_assets.planning.partitions import (
     days_of,
     partition_of,
 )
+from backfill_assets.calendar.windows import SinceFirstDay, Window, parse_window
+from backfill_assets.core.grouped import grouped
+from backfill_assets.core.identity import document_digest
+from backfill_assets.planning.graph import Graph, TableInput, TableNode
+from backfill_assets.planning.impact import complete, lacking
+from backfill_assets.planning.kinds.any_change import parse_change
+from backfill_assets.planning.kinds.change import CHANGE
+from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.reasons import Cause, Reason, in_order
 from backfill_assets.planning.state import Basis, BasisInput
-from backfill_assets.planning.windows import SinceFirstDay, Window, parse_window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import Any
 
+from backfill_assets.calendar.partitions import Days, Grain, Partitions, compress, days_in, days_of
 from backfill_assets.core.errors import InvalidReference, MissingInput
 from backfill_assets.core.session_settings import session_digest
 from backfill_assets.domain import DayRange, DerivedTable, Domain, SourceTable, Table, Window
@@ -37,7 +38,6 @@ from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.manifest import Manifest, configuration_of
 from backfill_assets.planning.manifest_parts import KeysUnknown, PinnedReference
 from backfill_assets.planning.own_past import NO_PAST, SnapshotHistory, begins_with
-from backfill_assets.planning.partitions import Days, Grain, Partitions, compress, days_in, days_of
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.reasons import Cause, ChangedReference, Reason, together
 from backfill_assets.planning.request import Plan

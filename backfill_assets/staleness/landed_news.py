@@ -10,13 +10,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.calendar.partitions import Grain, Partitions
 from backfill_assets.core.grouped import grouped
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.ledger.imports import ImportDay, ImportRecord, KeyCounts
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
-from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.sets import ChangedByFile
 from backfill_assets.planning.state import Basis

@@ -18,13 +18,13 @@ from pyspark.sql import functions as F
 
 from backfill_assets.application.recover import recover
 from backfill_assets.application.replay import ReplayAsked, plan_replay
+from backfill_assets.calendar.partitions import days_of
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.deliver.errors import NotReplayable
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import days_of
 from backfill_assets.testing.effects import watched
 from backfill_assets.testing.kit import Days, DomainKit, in_days, listed, partitions_in
 from backfill_assets.testing.values import Rows, differing

@@ -19,6 +19,7 @@ from backfill_assets.application.plan import plan
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.statements import complete_extract, land_as_extract
+from backfill_assets.calendar.partitions import days_between
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.clock import Clock, system_clock
 from backfill_assets.core.errors import InvalidDeclaration
@@ -31,7 +32,6 @@ from backfill_assets.lake.checksums import partition_checksums
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion, PublicationRecord, RunRecord
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.partitions import days_between
 from backfill_assets.planning.reads import output_days, reads_of
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.publication.authority import approve

@@ -25,6 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StructType
 
 import backfill_assets
+from backfill_assets.calendar.partitions import Grain, partitions_over
 from backfill_assets.core.columns import differing_columns, in_sql
 from backfill_assets.core.declaring import place_of_declaration
 from backfill_assets.core.errors import BackfillError, ContractBroken, is_full_disk
@@ -36,7 +37,6 @@ from backfill_assets.domain import DerivedTable, Failing, GateContext, Release, 
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.domain.failing_rows import ACCEPTED, AROUND, CANDIDATE, CONTEXT, EXPECTED, FOUND, Frames, query_of
 from backfill_assets.planning.manifest import Manifest, lineage
-from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.transforms.definitions import Sources
 from backfill_assets.transforms.dependencies import Keys
 from backfill_assets.transforms.schemas import stored_schema

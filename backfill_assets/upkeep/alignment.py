@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from enum import StrEnum
 
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.candidates.evaluate import validation_rows
 from backfill_assets.core.columns import LINEAGE, RUN_ID
 from backfill_assets.core.errors import BackfillError, Refused, Retryable
@@ -36,7 +37,6 @@ from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import lineage, lineage_digest, row_of_run
-from backfill_assets.planning.partitions import count_of
 from backfill_assets.publication.authority import grounds_to_set, reads_approvers
 from backfill_assets.transforms.schemas import former_columns, stored_schema
 from backfill_assets.upkeep.audit_checks import (

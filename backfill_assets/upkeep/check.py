@@ -13,6 +13,7 @@ from functools import partial
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from backfill_assets.calendar.partitions import Partitions, count_of, partition_of
 from backfill_assets.candidates.compare import ComparedFiles, compare_partitions, groups_of
 from backfill_assets.candidates.compute import cannot_compute, pinned_inputs
 from backfill_assets.candidates.evaluate import validation_rows
@@ -42,7 +43,6 @@ from backfill_assets.ledger.findings import FailingKey, Finding, GateResult
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import InexactSum
-from backfill_assets.planning.partitions import Partitions, count_of, partition_of
 from backfill_assets.transforms.apply import CHECK, plan_of
 from backfill_assets.transforms.schemas import business_schema, former_columns_of, require_follows
 from backfill_assets.transforms.ties import AddedDoubles

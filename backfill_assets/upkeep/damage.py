@@ -7,7 +7,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Self
 
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.calendar.partitions import Grain
 
 
 class Lost(StrEnum):

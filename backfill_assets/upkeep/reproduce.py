@@ -24,6 +24,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from backfill_assets.calendar.partitions import Partitions, count_of, describe
 from backfill_assets.candidates.compute import derived_rows, require_same_code, source_rows, table_built
 from backfill_assets.candidates.inputs import PinnedFiles, pinned_files
 from backfill_assets.candidates.rows import rows_of
@@ -54,7 +55,6 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest, node_of
-from backfill_assets.planning.partitions import Partitions, count_of, describe
 from backfill_assets.planning.proof import windows_touch
 from backfill_assets.planning.reads import reads_of
 from backfill_assets.transforms.apply import broken_in_worker

@@ -20,6 +20,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.report import report_html
+from backfill_assets.calendar.partitions import DayRange, Grain, partitions_over
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, Window
 from backfill_assets.examples.enforcement_sla import DOMAIN as ENFORCEMENT
@@ -29,7 +30,6 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.imports import ImportCounts
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest

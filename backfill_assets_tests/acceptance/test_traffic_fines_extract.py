@@ -22,9 +22,9 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.statements import complete_extract, land_as_extract
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.upkeep.audit import audit

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import RowExpression, monthly
 from backfill_assets.examples.enforcement_sla import DOMAIN as ENFORCEMENT
@@ -29,7 +30,6 @@ from backfill_assets.examples.enforcement_sla.sources import case_events
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.upkeep.audit import audit

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, partitions_over
 from backfill_assets.core.next_steps import Act, do
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.pilot import Pilot
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, partitions_over
 from backfill_assets.report.calendar import Calendar, Colouring, TableCalendar, calendar_page
 from backfill_assets.report.code import ChangedValue, CodeChange, CodeDifference
 from backfill_assets.report.html import Linked, html_file

@@ -30,6 +30,7 @@ from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.requests import restatement_of
 from backfill_assets.application.sensor_work import approved
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.people import PUBLISHER
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import DerivedTable, Domain, Gate, Policy, days, warm_up_proof
@@ -37,7 +38,6 @@ from backfill_assets.ledger.records import Action, RunRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import CauseKind
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.state import AcceptedPartition
 from backfill_assets.workspace import Workspace

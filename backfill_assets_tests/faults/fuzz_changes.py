@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import Settings
@@ -24,7 +25,6 @@ from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.statements import restore, withdraw
 from backfill_assets.ledger.imports import ImportRecord, KeyCounts
 from backfill_assets.ledger.states import COUNTING
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.domains.orders import orders
 from backfill_assets_tests.faults.changes_by_hand import Book, Taken, on_days
 from backfill_assets_tests.faults.corpus_changes import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from datetime import date
 
 from backfill_assets.application.plan import plan_expiry
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published
 from backfill_assets_tests.support import operations

@@ -11,9 +11,9 @@ from dataclasses import replace
 from datetime import date
 
 from backfill_assets.application import shadow
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.domain import DeclaredChange, append, merge
 from backfill_assets.ledger.states import ActState, RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.publication import table_acts
 from backfill_assets.publication.authority import approve

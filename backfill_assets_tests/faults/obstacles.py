@@ -22,10 +22,10 @@ from pathlib import Path
 
 from backfill_assets.application.freeze import freeze
 from backfill_assets.application.sensor_work import approved
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.next_steps import Act, Invocation, NextStep
 from backfill_assets.ledger.states import OPEN_STATES, ApprovalState, RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.publication.authority import reads_approvers
 from backfill_assets.publication.obstacles import Ends, Obstacle, Publishing, obstacles

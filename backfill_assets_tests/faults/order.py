@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from backfill_assets.calendar.partitions import describe
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
-from backfill_assets.planning.partitions import describe
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.log import digest_of, read_log
 from backfill_assets_tests.support import operations

@@ -25,6 +25,7 @@ from backfill_assets.application.plan import plan_expiry, plan_phases
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.requests import request_of, restatement_of
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import LeavesOrphans
 from backfill_assets.domain import Domain, RetentionRule, Table, expression
 from backfill_assets.ledger.records import PartitionVersion
@@ -37,7 +38,6 @@ from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.orchestration.recorder import DagsterRecorder
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.tags import partition_range
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.publication.authority import approve

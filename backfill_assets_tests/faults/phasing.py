@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import date
 
 from backfill_assets.application.plan import plan_phases
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.ledger.states import ApprovalState, SetState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.workspace import Workspace

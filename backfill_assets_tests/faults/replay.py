@@ -24,11 +24,11 @@ from typing import Any
 from dagster import DagsterEvent, DagsterEventType, DagsterInstance, DagsterRun, DagsterRunStatus
 
 from backfill_assets.application.recover import recover
+from backfill_assets.calendar.partitions import DayRange, Grain, partition_of
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
-from backfill_assets.planning.partitions import DayRange, Grain, partition_of
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.by_hand import Hand

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from backfill_assets.application.check import check
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.crash_points import Point
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import ApprovalState, ImportState, RunState, SetState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.workspace import Workspace

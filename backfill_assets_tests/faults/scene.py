@@ -29,6 +29,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import Refused
@@ -43,7 +44,6 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import A_PERSON, WHAT_LANDED, GateTerm, Kind, Mode
-from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.workspace import Workspace

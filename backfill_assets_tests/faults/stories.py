@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets_tests.faults.paper import Paper, without_spark
 from backfill_assets_tests.faults.teller import (

@@ -8,11 +8,11 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import Refused
 from backfill_assets.landing.extract import Extract
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import COUNTING, ImportState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published
 from backfill_assets_tests.support import operations

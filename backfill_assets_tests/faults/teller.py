@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import BackfillError, LeavesOrphans, NotApproved, Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.workspace import Workspace

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from backfill_assets.calendar.local_days import LocalDays
 from backfill_assets.capture.http.client import HttpSecrets
 from backfill_assets.capture.http.declaration import HttpApi, PageNumber, TimeWindow
 from backfill_assets.capture.http.stream import HttpStream
 from backfill_assets.capture.streams import Captured, Pace, Period, Span
-from backfill_assets.planning.local_days import LocalDays
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 WINDOW = TimeWindow(start="from", end="to", of="at")

@@ -19,11 +19,11 @@ from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 
+from backfill_assets.calendar.partitions import DayRange, Partitions
+from backfill_assets.calendar.windows import AnyWindow
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.next_steps import Invocation, NextStep
 from backfill_assets.core.settings import PROJECT_ROOT
-from backfill_assets.planning.partitions import DayRange, Partitions
-from backfill_assets.planning.windows import AnyWindow
 from backfill_assets.report.documents import IN_PLACE, SHOWN, name_of, names_in_json
 from backfill_assets_tests.support.field_comments import comments_of
 

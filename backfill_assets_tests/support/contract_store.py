@@ -10,11 +10,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.domain import Domain
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.imports import ImportRecord
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.workspace import Workspace

@@ -19,6 +19,7 @@ from dagster import (
     materialize,
 )
 
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.domain import Gate, NotNull
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.orchestration.events import ended_checks, gate_events, gate_specs, materialized
@@ -26,7 +27,6 @@ from backfill_assets.orchestration.launch import SILENT
 from backfill_assets.orchestration.metadata import Numbers
 from backfill_assets.orchestration.partitions import OfferedDays, partitions_definition, relied_upon
 from backfill_assets.orchestration.tags import partition_range
-from backfill_assets.planning.partitions import Grain
 
 RUN_ID = "sums-20200101-0a1b2c"
 FIRST = date(2020, 1, 1)

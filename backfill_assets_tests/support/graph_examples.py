@@ -13,9 +13,9 @@ from functools import cache
 
 from hypothesis import strategies as st
 
+from backfill_assets.calendar.partitions import DayRange, Grain, days_of, next_partition, partition_of
+from backfill_assets.calendar.windows import AnyWindow, Months, Window
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.partitions import DayRange, Grain, days_of, next_partition, partition_of
-from backfill_assets.planning.windows import AnyWindow, Months, Window
 
 SPAN = DayRange.inclusive(date(2024, 1, 1), date(2024, 5, 31))
 """The days that tables have here."""

@@ -11,6 +11,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import AddsOnly, DeclaredChange, DerivedTable, Domain, Merged
@@ -18,7 +19,6 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import MetaData, text
 
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.capture.streams import Resolution, Resolved
 from backfill_assets.core.clock import system_clock
@@ -34,7 +35,6 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition
-from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets_tests.conftest import NOON
 

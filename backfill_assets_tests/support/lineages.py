@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.domain.tables import Lineage
 from backfill_assets.lake.append import lineage_rows
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.shop import RECENT, Shop
 

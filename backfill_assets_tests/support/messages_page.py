@@ -23,9 +23,9 @@ from string import Formatter
 from typing import Any
 
 import backfill_assets
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.settings import PROJECT_ROOT
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.report.command_line import words_of
 
 PAGE = PROJECT_ROOT / "docs" / "reference" / "messages.md"
@@ -39,6 +39,7 @@ ROOMS: Mapping[str, str] = {
     "landing": "Landing",
     "files": "Files and object stores",
     "lake": "Tables",
+    "calendar": "Days and partitions",
     "planning": "Plans",
     "transforms": "Functions and references",
     "candidates": "Staging",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.ledger.states import SetState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.shop import SALES, Shop, open_shop, sale, ticking_clock

@@ -11,11 +11,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.words.verdicts import verdict_words

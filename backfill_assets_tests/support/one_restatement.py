@@ -15,11 +15,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.clock import system_clock
 from backfill_assets.core.identity import plain
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace

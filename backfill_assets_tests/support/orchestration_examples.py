@@ -16,6 +16,7 @@ from backfill_assets.application.follow import follow
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.crash_points import carry_on
 from backfill_assets.core.settings import Settings
@@ -27,7 +28,6 @@ from backfill_assets.orchestration.launch import SILENT, DagsterOutcome, run_in_
 from backfill_assets.orchestration.recorder import DagsterRecorder
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.tags import partition_range
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.follow import FollowReport, RecoveryReport
 from backfill_assets.workspace import Workspace

@@ -14,13 +14,13 @@ from itertools import count
 
 from hypothesis import strategies as st
 
+from backfill_assets.calendar.partitions import DayRange, Grain, compress, days_of
+from backfill_assets.calendar.windows import Window
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import Rebuild
 from backfill_assets.planning.manifest import configuration_of
 from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.planning.partitions import DayRange, Grain, compress, days_of
 from backfill_assets.planning.state import Basis, BasisInput
-from backfill_assets.planning.windows import Window
 from backfill_assets.staleness.decide import CurrentState, ReferenceDiff, Staleness, find_stale
 from backfill_assets_tests.support.graph_examples import SPAN, accepted_partitions, every_partition, graphs, inputs_of
 

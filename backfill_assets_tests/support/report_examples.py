@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
+from backfill_assets.calendar.partitions import Grain, Partitions
 from backfill_assets.core.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.core.tariff import Cost
 from backfill_assets.ledger.findings import FailingKey, SampledRow
 from backfill_assets.ledger.records import Action, PublicationHeader, SetRecord
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
-from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.policy import A_PERSON
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets.planning.stages import Agree

@@ -18,6 +18,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, Ranges
+from backfill_assets.calendar.windows import AnyWindow, Window
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.next_steps import Act, Invocation, NextStep, do, step
@@ -30,8 +32,6 @@ from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.kinds.replace import REPLACE
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, Ranges
-from backfill_assets.planning.windows import AnyWindow, Window
 from backfill_assets.report.errors import RunInterrupted
 from backfill_assets.upkeep.damage import Amiss, Damage, Lost
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.records import PublicationRecord
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.testing import DomainKit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.examples.enforcement_sla.references import Clock, Jurisdiction, JurisdictionCalendar, SlaPolicy
-from backfill_assets.planning.partitions import DayRange
 
 DAY = timedelta(days=1)
 

@@ -11,8 +11,8 @@ from deltalake import DeltaTable
 from backfill_assets.application import shadow
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.domain import DerivedTable, Domain, Policy
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication import table_acts
 from backfill_assets.publication.authority import approve
 from backfill_assets.report.versions import ResolvedTable

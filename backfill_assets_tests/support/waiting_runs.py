@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.domain import Domain, Policy
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains.example import recent_sales, sales

@@ -75,16 +75,16 @@ def test_a_library_stays_in_its_room(library: str, rooms: tuple[str, ...]) -> No
     assert any(library in top_level(imports_of(path)) for name, path in modules() if name.startswith(rooms))
 
 
-def test_planning_knows_no_engine() -> None:
+def test_calendar_and_planning_know_no_engine() -> None:
     engines = {"pyspark", "deltalake", "dagster", "sqlalchemy", "pandas", "pyarrow"}
-    knowing = [
-        name for name, path in modules() if name.startswith("planning/") and engines & top_level(imports_of(path))
-    ]
+    pure = ("calendar/", "planning/")
+    knowing = [name for name, path in modules() if name.startswith(pure) and engines & top_level(imports_of(path))]
     assert knowing == []
 
 
 FLOORS = (
     ("core",),
+    ("calendar",),
     ("files", "planning"),
     ("capture",),
     ("domain", "lake", "ledger"),

@@ -93,7 +93,7 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/application/test_broken_tables.py"
         "::test_a_publication_of_a_damaged_table_stays_open_and_everything_else_is_recovered",
     ),
-    "21": ("unit/planning/test_windows.py::test_the_plan_and_its_stages_read_exactly_the_window_of_each_input",),
+    "21": ("unit/calendar/test_windows.py::test_the_plan_and_its_stages_read_exactly_the_window_of_each_input",),
     "22": (
         "integration/orchestration/test_colours.py"
         "::test_after_every_step_every_partition_is_green_where_it_is_accepted_and_none_is_red",

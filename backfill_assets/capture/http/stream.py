@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from backfill_assets.calendar.local_days import LocalDays
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.errors import (
     AnswerHoldsSecret,
     BadAnswer,
@@ -64,8 +66,6 @@ from backfill_assets.capture.streams import (
 )
 from backfill_assets.core.identity import canonical_json
 from backfill_assets.core.wording import visible
-from backfill_assets.planning.local_days import LocalDays
-from backfill_assets.planning.partitions import DayRange
 
 _LEVEL = 6
 _START, _END = "start", "end"

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from backfill_assets.calendar.local_days import UTC_DAYS, LocalDays
 from backfill_assets.capture.errors import (
     CannotBeCaptured,
     ChangesUnreadable,
@@ -29,7 +30,6 @@ from backfill_assets.capture.errors import (
 from backfill_assets.capture.lake_tables.declaration import COMMITTED, VERSION, LakeTable
 from backfill_assets.capture.lake_tables.versions import ROWS, Newest, TableStream, all_there
 from backfill_assets.capture.streams import Operated, Span
-from backfill_assets.planning.local_days import UTC_DAYS, LocalDays
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from backfill_assets.calendar.local_days import UTC_DAYS, LocalDays
 from backfill_assets.capture.errors import CannotBeCaptured, NoStream, ReadFailed, StreamDenied, VersionGone
 from backfill_assets.capture.lake_tables.declaration import IcebergTable
 from backfill_assets.capture.lake_tables.versions import OF_STATE, ROWS, Newest, TableStream, all_there
 from backfill_assets.capture.streams import Operated
 from backfill_assets.core.errors import PackageMissing
-from backfill_assets.planning.local_days import UTC_DAYS, LocalDays
 
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table

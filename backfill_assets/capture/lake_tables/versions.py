@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from backfill_assets.calendar.local_days import LocalDays
 from backfill_assets.capture.errors import CannotBeCaptured, CreatedAgain, NoPeriod, VersionGone
 from backfill_assets.capture.lake_tables.declaration import COMMITTED, VERSION
 from backfill_assets.capture.landed_files import Family, FileKind, Format
@@ -42,7 +43,6 @@ from backfill_assets.capture.streams import (
     new_scan,
 )
 from backfill_assets.core.errors import PackageMissing
-from backfill_assets.planning.local_days import LocalDays
 
 _BEGIN = "0"
 OF_STATE = "-of-"

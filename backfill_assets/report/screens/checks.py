@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from backfill_assets.planning.partitions import Grain, Partitions, count_of, partition_text
+from backfill_assets.calendar.partitions import Grain, Partitions, count_of, partition_text
 from backfill_assets.report.page import Block, Note, Page, Tone, next_steps, page, section, table
 from backfill_assets.report.repairs import after_rows_check
 from backfill_assets.report.screens.shown_rows import keys_table

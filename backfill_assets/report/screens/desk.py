@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from urllib.parse import quote, urlencode
 
+from backfill_assets.calendar.partitions import count_of, partition_text
 from backfill_assets.core.next_steps import Act, NextStep, do
 from backfill_assets.ledger.records import EventRecord, SetRecord
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import count_of, partition_text
 from backfill_assets.report.page import (
     Block,
     Code,

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import date
 
+from backfill_assets.calendar.partitions import Grain, count_of, partition_text
 from backfill_assets.core.grouped import grouped
 from backfill_assets.gates.moves import RowDiff
-from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report.charts import Form, Mark, Plot, drawable
 from backfill_assets.report.measured import GateSummary, PartitionMoves, StateMove, total_moves
 from backfill_assets.report.page import Block, Chart, Note, Section, Table, Value, section, table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from backfill_assets.calendar.partitions import count_of
 from backfill_assets.core.next_steps import NextStep
 from backfill_assets.gates.moves import RowDiff
 from backfill_assets.ledger.errors import loosened_words
@@ -12,7 +13,6 @@ from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, RunState
 from backfill_assets.planning.expiry import stays
 from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Mode
-from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.policy import Demand
 from backfill_assets.planning.stages import Agree
 from backfill_assets.report.command_line import words_of

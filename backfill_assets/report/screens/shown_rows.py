@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from backfill_assets.calendar.partitions import Grain, count_of, partition_text
 from backfill_assets.core.grouped import grouped
 from backfill_assets.ledger.findings import FailingKey, SampledRow
-from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report.measured import PROOF
 from backfill_assets.report.page import Note, Section, Table, Tone, Toned, Value, section, table, words
 from backfill_assets.report.report import RunReport

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import assert_never
 
+from backfill_assets.calendar.partitions import TablePartitions, count_of
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import NextStep, step
@@ -26,7 +27,6 @@ from backfill_assets.planning.manifest_parts import (
     ReferenceSemantics,
     semantics_of,
 )
-from backfill_assets.planning.partitions import TablePartitions, count_of
 from backfill_assets.planning.reasons import together
 from backfill_assets.planning.safeguards import UNDETERMINED, Safeguard
 from backfill_assets.planning.sets import Phases

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import assert_never
 
+from backfill_assets.calendar.partitions import count_of, describe
+from backfill_assets.calendar.windows import AnyWindow, Months, SinceFirstDay
 from backfill_assets.ledger.errors import loosened_words
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.stages import (
     Agree,
@@ -22,7 +23,6 @@ from backfill_assets.planning.stages import (
     Swap,
     compared_by,
 )
-from backfill_assets.planning.windows import AnyWindow, Months, SinceFirstDay
 from backfill_assets.publication.errors import members
 from backfill_assets.report.words.changes import WORDS
 from backfill_assets.report.words.plans import duration_words

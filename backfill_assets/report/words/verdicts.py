@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, assert_never
 
+from backfill_assets.calendar.partitions import Grain, count_of, days_between, describe
 from backfill_assets.gates.judge import Verdict, exceeds
 from backfill_assets.ledger.findings import FAR, FAR_GROUPS, Finding, GateResult
-from backfill_assets.planning.partitions import Grain, count_of, days_between, describe
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.report.words.staleness import taken_back_words
 

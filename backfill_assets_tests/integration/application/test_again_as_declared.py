@@ -15,9 +15,9 @@ from backfill_assets.application.land_again import land_again, preview_again
 from backfill_assets.application.look import stale
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.statements import land_as_extract
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.domain import Csv
 from backfill_assets.landing.extract import Extract
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import status

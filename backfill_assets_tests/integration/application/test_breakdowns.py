@@ -21,6 +21,7 @@ from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.report import report_html, report_markdown
 from backfill_assets.application.requests import restatement_of
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.candidates import evaluate
 from backfill_assets.core.errors import ContractBroken, NotApproved
 from backfill_assets.core.identity import canonical_json, plain
@@ -36,7 +37,6 @@ from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Findin
 from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.manifest_parts import GateTerm
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.report import Level, RunReport, run_report
 from backfill_assets.report.screens.review import review_of

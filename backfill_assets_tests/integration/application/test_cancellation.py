@@ -10,6 +10,7 @@ from datetime import timedelta
 import pytest
 from rich.console import Console
 
+from backfill_assets.calendar.partitions import ONE_DAY, DayRange
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused, TakenOver
 from backfill_assets.core.progress import Progress
@@ -17,7 +18,6 @@ from backfill_assets.ledger.records import VerifiedPartition
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
-from backfill_assets.planning.partitions import ONE_DAY, DayRange
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.report.report import Level, run_report
 from backfill_assets.report.screens.review import review_of

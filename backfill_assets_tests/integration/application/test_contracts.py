@@ -30,12 +30,12 @@ from sqlalchemy import text
 
 from backfill_assets.application.plan import described_plan
 from backfill_assets.application.propose import propose
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import DerivedTable, Domain, Release, TransformContext, lifts
 from backfill_assets.ledger.connection import connect_engine
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.command_line import explained

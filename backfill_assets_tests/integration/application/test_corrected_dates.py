@@ -19,11 +19,11 @@ from backfill_assets.application.look import stale
 from backfill_assets.application.plan import described, plan, plan_set
 from backfill_assets.application.propose import step_after_reading
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.calendar.partitions import DayRange, days_in
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain
 from backfill_assets.landing.errors import NothingLanded, RejectedThere
 from backfill_assets.planning.errors import IncompleteWindows
-from backfill_assets.planning.partitions import DayRange, days_in
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of

@@ -24,9 +24,9 @@ from backfill_assets.application.land import land_files, load
 from backfill_assets.application.land_again import land_again, preview_again
 from backfill_assets.application.look import stale
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.domain import Csv, SourceTable
 from backfill_assets.lake.errors import OtherColumns
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.command_line import words_of
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.example import DOMAIN, recent_sales, sales

@@ -15,12 +15,12 @@ from backfill_assets.application import propose as proposals
 from backfill_assets.application import statements
 from backfill_assets.application.land import land_files
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.settings import Settings
 from backfill_assets.deliver.outgoing import HeldRows
 from backfill_assets.deliver.replay_parts import parts_of_table
 from backfill_assets.landing.extract import Extract
 from backfill_assets.orchestration.partitions import offered_days
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.landed import LandReport
 from backfill_assets.report.locate import locate

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 
 from backfill_assets.application.diff import diff_of, diff_of_states
 from backfill_assets.application.plan import plan_phases
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.candidates import changed_rows
 from backfill_assets.candidates.changed_rows import EVERY, Wanted
 from backfill_assets.candidates.compare import ComparedFiles
@@ -27,7 +28,6 @@ from backfill_assets.desk.app import create_app
 from backfill_assets.ledger.errors import NotStaged
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.report.changed_rows import TableDiff, first_rows, page_of_rows

@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.drop import land_dropped, waiting
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.files.drop_folder import DroppedFile
 from backfill_assets.capture.files.drop_places import DropPrefix, drop_place, dropped
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.places import StoreAccess, StoreUrl
 from backfill_assets.core.settings import Settings
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.testing import DomainKit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.s3_server import NoStore, Store, running_store

@@ -13,10 +13,10 @@ from datetime import date
 import pytest
 
 from backfill_assets.application.sensor_work import stopped
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import IllegalTransition, Refused
 from backfill_assets.lake.swap import fence, swap
 from backfill_assets.ledger.states import PublicationState, RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication.publish import swap_order_of
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON

@@ -19,9 +19,9 @@ from pyspark.sql import types as t
 
 from backfill_assets.application.land import land_files
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.domain import Domain, SourceTable, TransformContext, daily, derived_table, expression
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.landed import landed_page
 from backfill_assets.report.page import Note
 from backfill_assets.upkeep.audit import audit

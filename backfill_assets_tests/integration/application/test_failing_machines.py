@@ -12,11 +12,11 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import BackfillError, ContractBroken, MissingInput, OutcomeUnknown
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.ledger import connection
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations

@@ -15,11 +15,11 @@ from backfill_assets.application.follow import follow, unfinished
 from backfill_assets.application.freeze import freeze, unfreeze
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.sensor_work import approved
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import IllegalTransition, Refused, UnknownName
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunState, SetState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.follow import follow_page, waiting_words

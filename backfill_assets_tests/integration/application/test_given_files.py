@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.given_files import given_files
 from backfill_assets.application.land import offered
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused, NoFile
 from backfill_assets.capture.files import fetched_files
 from backfill_assets.capture.files.fetched_files import Address
@@ -35,7 +36,6 @@ from backfill_assets.landing.extract import Extract, preview
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import land_files
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.landing_examples import EVENTS, LANDED_AT, event, json_lines, landing_room
 from backfill_assets_tests.support.s3_server import NoStore, running_store
 from backfill_assets_tests.support.sftp_server import PASSWORD as SFTP_PASSWORD

@@ -18,6 +18,7 @@ from backfill_assets.application.parts import Part
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.sensor_work import clear
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import NotApproved, Refused
 from backfill_assets.core.next_steps import NextStep
 from backfill_assets.core.people import Sensor
@@ -29,7 +30,6 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.sensors import live_schedule
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.follow import stuck_words

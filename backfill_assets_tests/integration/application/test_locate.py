@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner
 
 from backfill_assets.application.capture import Asked
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions
 from backfill_assets.core.errors import Refused, UnknownName
 from backfill_assets.deliver.replay_parts import parts_of_table
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.main import app
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.locate import LocatedPeriod, locate
 from backfill_assets.report.screens import page_of

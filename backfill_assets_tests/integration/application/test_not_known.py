@@ -10,10 +10,10 @@ import pytest
 
 from backfill_assets.application import look
 from backfill_assets.application.plan import described_plan
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import KeysUnknown
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.errors import KeysNotKnown, ReadBeforeKnown
 from backfill_assets.report.locate import locate

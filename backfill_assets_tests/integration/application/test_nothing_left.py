@@ -8,9 +8,9 @@ from datetime import date
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import Refused
 from backfill_assets.landing.extract import Extract
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.upkeep.check import check
 from backfill_assets_tests.support import operations

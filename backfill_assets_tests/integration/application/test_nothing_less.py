@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.main import app
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support.ledgers import copy_home
 from backfill_assets_tests.support.month import TOTALS

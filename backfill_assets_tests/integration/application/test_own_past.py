@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.crash_points import Point
 from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace

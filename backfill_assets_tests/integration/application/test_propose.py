@@ -21,6 +21,7 @@ from backfill_assets.application.look import status
 from backfill_assets.application.plan import described_set_plan
 from backfill_assets.application.propose import step_after_landing
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused
 from backfill_assets.domain import days
@@ -31,7 +32,6 @@ from backfill_assets.main import app
 from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets.orchestration.sensors import propose_sensor
 from backfill_assets.planning.manifest_parts import CauseKind
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.html import html_file

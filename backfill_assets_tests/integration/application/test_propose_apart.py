@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
 from backfill_assets.application.propose import propose, step_after_landing
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, SourceTable, TransformContext, derived_table
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.proposals import NewProposal
 from backfill_assets.transforms.schemas import stored_schema

@@ -18,6 +18,8 @@ from backfill_assets.application.plan import described_plan, described_set_plan
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.requests import RestatementSet, Run
+from backfill_assets.calendar.partitions import DayRange
+from backfill_assets.calendar.windows import Window
 from backfill_assets.core.errors import MissingInput, Refused, UnknownName
 from backfill_assets.domain import days, merge
 from backfill_assets.ledger.states import RunState
@@ -26,11 +28,9 @@ from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferen
 from backfill_assets.planning.errors import SeveralVersions
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Mode, ReferenceSemantics, semantics_of
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import Plan
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
-from backfill_assets.planning.windows import Window
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.history import partition_history
 from backfill_assets.report.planned import SetPlan

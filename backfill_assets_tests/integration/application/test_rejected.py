@@ -7,8 +7,8 @@ from datetime import date
 import pytest
 
 from backfill_assets.application.plan import described_plan
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.locate import locate
 from backfill_assets.report.markdown import markdown_page

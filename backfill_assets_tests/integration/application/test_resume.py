@@ -17,6 +17,7 @@ from decimal import Decimal
 import pytest
 
 from backfill_assets.application.requests import Run
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import ContractBroken, IllegalTransition, TakenOver
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.core.settings import Settings
@@ -24,7 +25,6 @@ from backfill_assets.core.tariff import ProcessorClock
 from backfill_assets.lake.checksums import joined
 from backfill_assets.ledger.candidates import CandidateReads
 from backfill_assets.ledger.states import ChunkState, RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.report import run_report

@@ -20,13 +20,13 @@ from pyspark.sql import SparkSession
 from backfill_assets.application import shadow
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import GateFailed
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import Domain
 from backfill_assets.examples.enforcement_sla import DOMAIN
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.table_acts import ComparedDay
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication import table_acts
 from backfill_assets.publication.authority import approve

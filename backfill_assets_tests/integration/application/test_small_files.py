@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import TransformContext
 from backfill_assets.planning.manifest_parts import Kind
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations

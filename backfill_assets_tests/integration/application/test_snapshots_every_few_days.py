@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 from backfill_assets.application.live import live
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.people import LIVE
 from backfill_assets.domain import Policy
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.launch import run_in_process
 from backfill_assets.planning.errors import NoSnapshot, OutsideDays
 from backfill_assets.planning.impact import unbuilt
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.restatement import SetRequest
 from backfill_assets.report.calendar import calendar

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.landing.extract import Extract
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.integration.application.test_restated_by_an_extract import files_of

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from backfill_assets.application import look
+from backfill_assets.calendar.partitions import DayRange, instant_named, moment_named
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import InvalidRange, MissingInput, Refused
 from backfill_assets.core.settings import Settings
-from backfill_assets.planning.partitions import DayRange, instant_named, moment_named
 from backfill_assets.report.history import row_history, row_page
 from backfill_assets.report.html import html_file
 from backfill_assets.report.trace import MOST_ROWS, Trace, trace_page

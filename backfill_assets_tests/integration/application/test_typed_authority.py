@@ -14,11 +14,11 @@ from dagster import AssetKey, DagsterInvalidConfigError, JobDefinition
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from backfill_assets.calendar.partitions import Grain, partitions_over
 from backfill_assets.main import app
 from backfill_assets.orchestration.launch import SILENT
 from backfill_assets.orchestration.resources import PYSPARK
 from backfill_assets.orchestration.tags import partition_range
-from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.ledgers import copy_home

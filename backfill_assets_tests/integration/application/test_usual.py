@@ -12,13 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.report import report_html
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.errors import NotApproved, TargetChanged
 from backfill_assets.domain import Breakdown, DerivedTable, Domain, Policy, days, moved, rows, usual
 from backfill_assets.domain.gates import Then
 from backfill_assets.ledger.findings import FAR, Finding, GateResult
 from backfill_assets.ledger.states import ApprovalState, RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.report import Level, run_report
 from backfill_assets.report.screens.review import review_of
 from backfill_assets.report.status import status

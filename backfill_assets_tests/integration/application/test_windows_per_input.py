@@ -9,9 +9,9 @@ from datetime import UTC, date, datetime
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest

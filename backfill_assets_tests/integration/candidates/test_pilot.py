@@ -17,6 +17,7 @@ from rich.console import Console
 
 from backfill_assets.application.diff import diff_of
 from backfill_assets.application.plan import described_plan, described_set_plan, plan_phases
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.candidates.changed_rows import EVERY
 from backfill_assets.candidates.errors import MergedWithEarlier
 from backfill_assets.candidates.piloting import PilotedRows
@@ -27,7 +28,6 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.report.command_line import explained

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.candidates.compute import State, derived_rows
 from backfill_assets.candidates.inputs import PinnedFiles
 from backfill_assets.core.errors import ContractBroken, IllegalTransition
@@ -18,7 +19,6 @@ from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.planning.stages import Agree, Compute, Prove, computing

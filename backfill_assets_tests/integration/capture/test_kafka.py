@@ -24,6 +24,7 @@ from backfill_assets.application import look
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.requests import request_of
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.errors import CreatedAgain, NoGroup, OtherTopic, RangeExpired, RecordsMissing, StreamAway
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.capture.stream_files import StreamCapture
@@ -31,7 +32,6 @@ from backfill_assets.capture.streams import Pace
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.desk.app import create_app
 from backfill_assets.ledger.errors import Ended, NeedsAnother
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.policy import Policy
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.locate import locate

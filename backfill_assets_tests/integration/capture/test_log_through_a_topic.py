@@ -21,13 +21,13 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.capture import Asked, capture, plan_capture
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, KafkaTopic
 from backfill_assets.examples.enforcement_sla import DOMAIN as ENFORCEMENT
 from backfill_assets.examples.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.examples.enforcement_sla.sources import case_events
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.acceptance import test_traffic_fines as fines

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from backfill_assets.application import look
 from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.application.requests import restatement_of
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.cli.console import PlainConsole
 from backfill_assets.cli.terminal import show
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.screens import page_of
 from backfill_assets.testing import DomainKit

@@ -9,6 +9,7 @@ from datetime import date
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.core.settings import EXAMPLE_REFERENCE
 from backfill_assets.domain import GateContext, TransformContext
 from backfill_assets.examples.enforcement_sla import DOMAIN
@@ -19,7 +20,6 @@ from backfill_assets.examples.enforcement_sla.sla_breaches import sla_breach_mon
 from backfill_assets.examples.enforcement_sla.sla_clocks import SLA_STATES, case_sla_daily
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.transforms.references import load_references
 
 PUBLISHED = DayRange.inclusive(date(2024, 12, 1), date(2025, 6, 30))

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.settings import EXAMPLE_REFERENCE, PROJECT_ROOT, Settings
 from backfill_assets.core.spark import open_spark
 from backfill_assets.domain import TransformContext
@@ -22,7 +23,6 @@ from backfill_assets.examples.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.lake.checksums import partition_checksums
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.testing.kit import SHORT_LIVED
 from backfill_assets.transforms.references import load_references

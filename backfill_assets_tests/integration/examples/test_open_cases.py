@@ -12,12 +12,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.settings import EXAMPLE_REFERENCE
 from backfill_assets.domain import RowExpression
 from backfill_assets.examples.enforcement_sla import DOMAIN
 from backfill_assets.examples.enforcement_sla.case_histories import generate_events
 from backfill_assets.examples.enforcement_sla.open_cases import open_cases
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.testing import CHECKS, Check, DomainKit
 from backfill_assets.upkeep.audit import audit

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.examples.enforcement_sla.case_histories import generate_events
@@ -20,7 +21,6 @@ from backfill_assets.lake.checksums import partition_checksums
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.kinds.change import Scope
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.upkeep.audit import audit

@@ -14,6 +14,7 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain import RowExpression, TransformContext
 from backfill_assets.examples.enforcement_sla.references import (
@@ -26,7 +27,6 @@ from backfill_assets.examples.enforcement_sla.references import (
 from backfill_assets.examples.enforcement_sla.sla_breaches import sla_breach_monthly
 from backfill_assets.examples.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.searches import examples
 from backfill_assets_tests.support.sla_oracle import Event, SlaRow, expected_rows
 

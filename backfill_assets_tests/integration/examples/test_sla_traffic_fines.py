@@ -18,12 +18,12 @@ import yaml
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.domain import TransformContext, Window
 from backfill_assets.examples.enforcement_sla import DOMAIN
 from backfill_assets.examples.enforcement_sla.sla_breaches import sla_breach_monthly
 from backfill_assets.examples.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.searches import is_thorough
 
 QUARTER = DayRange.inclusive(date(2006, 7, 1), date(2006, 9, 30))

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.requests import Run
+from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain import (
     Failing,
@@ -29,7 +30,6 @@ from backfill_assets.domain import (
 from backfill_assets.domain.gates_by_reference import KnownRows
 from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.history import partition_history
 from backfill_assets.report.html import html_file

@@ -7,8 +7,8 @@ from datetime import date
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.domain import GateContext, monotonic
-from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets_tests.domains.judged import DEFECTS, SECOND, failing_of
 from backfill_assets_tests.integration.gates.conftest import Opens
 

@@ -8,9 +8,9 @@ from datetime import date
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.domain import Failing, Gate, GateContext, complete, joins_once, reads, reconciles, references
 from backfill_assets.domain.errors import CodeBroken
-from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.upkeep.check import check
 from backfill_assets_tests.domains.judged import DAYS, DEFECTS, SECOND, customers, failing_of
 from backfill_assets_tests.integration.gates.conftest import Opens

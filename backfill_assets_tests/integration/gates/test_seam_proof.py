@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.core.settings import Settings
@@ -22,7 +23,6 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.findings import FailingKey, Finding, GateResult
 from backfill_assets.ledger.records import ChunkRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.workspace import Workspace

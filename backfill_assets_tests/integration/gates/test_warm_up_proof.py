@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, Window, warm_up_proof
@@ -20,7 +21,6 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.workspace import Workspace

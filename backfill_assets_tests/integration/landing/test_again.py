@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import AmbiguousOrder, BackfillError
 from backfill_assets.core.settings import Settings
@@ -19,7 +20,6 @@ from backfill_assets.landing.errors import NoneAccepted, NotReadAnew
 from backfill_assets.landing.extract import Extract
 from backfill_assets.landing.imports import OnDuplicate, read_otherwise
 from backfill_assets.landing.land import land_again
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.command_line import words_of
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support.landing_examples import LandingRoom, land_foreseen, landing_room

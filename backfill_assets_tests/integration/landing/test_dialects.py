@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.errors import BadFile
 from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.clock import Clock
@@ -21,7 +22,6 @@ from backfill_assets.landing.extract import Extract
 from backfill_assets.landing.imports import imports_for_days, read_otherwise, reading_digest
 from backfill_assets.landing.land import land_again
 from backfill_assets.landing.likely_forms import other_quotes
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.landing_examples import LandingRoom, land_foreseen, landing_room
 
 MARCH = date(2025, 3, 1)

@@ -17,6 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DecimalType, IntegerType, StructField, StructType
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.capture.landed_files import Checked, FileKind, Format, LandedFile, LandingPlace, landing_files
 from backfill_assets.core.clock import Clock
@@ -31,7 +32,6 @@ from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import land_files
 from backfill_assets.ledger.imports import ImportCounts, ImportRecord
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.landed import LandedImport, LandReport, landed_page
 from backfill_assets.report.page import Note
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT

@@ -16,12 +16,12 @@ from zoneinfo import ZoneInfo
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.days import unexplained_days
 from backfill_assets.landing.extract import Extract, LandedExtract, preview
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.landing_examples import (
     EVENTS,
     LANDED_AT,

@@ -12,12 +12,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DateType, StructField, StructType, TimestampNTZType, TimestampType
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.landing.extract import Effect, Extract, land_extract, preview
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.domains.orders import orders
 from backfill_assets_tests.support.landing_examples import (
     EVENTS,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain.operations import UnknownKeys
@@ -20,7 +21,6 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.statements import restore, withdraw
 from backfill_assets.ledger.imports import KeyCounts
 from backfill_assets.ledger.states import COUNTING
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.domains.orders import orders
 from backfill_assets_tests.support.landing_examples import (
     EVENTS,

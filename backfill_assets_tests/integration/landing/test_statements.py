@@ -9,6 +9,7 @@ from datetime import date, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.clock import Clock
@@ -21,7 +22,6 @@ from backfill_assets.landing.extract import Effect, Extract, LandedExtract, prev
 from backfill_assets.landing.statements import restore, withdraw
 from backfill_assets.ledger.imports import KeyCounts
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.landing_examples import (
     LANDED_AT,

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import InvalidDeclaration, Refused
@@ -21,7 +22,6 @@ from backfill_assets.domain import Operations, SourceTable, daily
 from backfill_assets.landing.extract import Extract, LandedExtract, land_extract
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.imports import ImportCounts, KeyCounts
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.landing_examples import LandingRoom, landing_room
 

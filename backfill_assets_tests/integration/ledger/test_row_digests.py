@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.capture.streams import Written
 from backfill_assets.core.clock import Clock
 from backfill_assets.ledger.checks import CheckedGate
@@ -23,7 +24,6 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.table_acts import ComparedPartition
 from backfill_assets.planning.manifest_parts import CauseKind, RunCause
-from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets_tests.conftest import NOON

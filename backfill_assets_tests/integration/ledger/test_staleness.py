@@ -8,6 +8,7 @@ from datetime import date
 
 import pytest
 
+from backfill_assets.calendar.windows import Window
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import canonical_json, sha256_text
 from backfill_assets.ledger.store import Ledger, LedgerState
@@ -15,7 +16,6 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, PinnedReference
 from backfill_assets.planning.state import UNKNOWN_DIGEST, AcceptedPartition, BasisInput
-from backfill_assets.planning.windows import Window
 from backfill_assets_tests.support.ledger_examples import (
     DAYS,
     TABLE,

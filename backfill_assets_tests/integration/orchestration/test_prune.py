@@ -16,6 +16,7 @@ from rich.console import Console
 
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.upkeep import vacuum
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.cli.terminal import view
 from backfill_assets.core.settings import Settings
 from backfill_assets.orchestration.launch import SILENT
@@ -23,7 +24,6 @@ from backfill_assets.orchestration.partitions import OfferedDays, partitions_def
 from backfill_assets.orchestration.recorder import dagster_recorder, prune, prune_history
 from backfill_assets.orchestration.storage import SqliteEventLog
 from backfill_assets.orchestration.tags import partition_range
-from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.upkeep import Pruned, VacuumDocument, vacuum_page
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.dagster_history import (

@@ -27,6 +27,7 @@ from dagster import (
     resource,
 )
 
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.orchestration import event_log
 from backfill_assets.orchestration.dagster_internals import SqliteEventLogStorage
@@ -35,7 +36,6 @@ from backfill_assets.orchestration.events import MOST_FAILED_ROWS
 from backfill_assets.orchestration.launch import SILENT
 from backfill_assets.orchestration.partitions import OfferedDays, partitions_definition
 from backfill_assets.orchestration.storage import SHOWN_PER_RUN, SqliteEventLog, open_instance
-from backfill_assets.planning.partitions import Grain
 from backfill_assets_tests.support.dagster_history import (
     GATED,
     PUBLISHED,

@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import IllegalTransition, Refused, TargetChanged
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.errors import AlreadyAccepted
 from backfill_assets.planning.kinds.replace import REPLACE
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.publication.errors import OnlyAdds

@@ -12,12 +12,12 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.requests import Run
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import IllegalTransition, InvalidReference, NotApproved, Refused
 from backfill_assets.domain import Policy, Reference
 from backfill_assets.files.port import Files
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.ledger.store import Ledger
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication import authority
 from backfill_assets.report.history import partition_history

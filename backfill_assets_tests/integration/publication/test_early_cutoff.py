@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import ArrayType, DateType, LongType, StructField, StructType
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import IllegalTransition, TargetChanged
 from backfill_assets.domain import DerivedTable, Domain, TransformContext, daily, derived_table
@@ -22,7 +23,6 @@ from backfill_assets.lake import checksums
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.recover import RecoveryEnd, end_publication
 from backfill_assets.report.report import run_report

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 
 from backfill_assets.application.requests import RestatementSet, Run
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import (
     BackfillError,
     ContractBroken,
@@ -26,7 +27,6 @@ from backfill_assets.core.errors import (
 from backfill_assets.domain import Release, TransformContext
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.next_steps import plan_again
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.report import run_report, set_report

@@ -22,12 +22,12 @@ from pyspark.sql import SparkSession
 from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import Part
 from backfill_assets.application.plan import plan_expiry
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import BackfillError, InputsMovedOn, TargetChanged
 from backfill_assets.landing.extract import Extract
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.errors import AlreadyAccepted, NothingExpires
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.modes import EVERY_MODE

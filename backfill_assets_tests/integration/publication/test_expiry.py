@@ -19,6 +19,7 @@ from backfill_assets.application.look import history
 from backfill_assets.application.parts import Part
 from backfill_assets.application.plan import described_plan, plan_expiry
 from backfill_assets.application.report import report_markdown
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import TargetChanged
 from backfill_assets.domain import DerivedTable, RetentionRule
@@ -33,7 +34,6 @@ from backfill_assets.orchestration.recorder import report_landed, show_accepted
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.errors import InputsExpired, KeepsEverySnapshot, NothingExpires
 from backfill_assets.planning.manifest_parts import Kind
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.publication.errors import ExpiresOthers, ReadByOpenRun

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.columns import EVIDENCE_OF_RUN, LINEAGE, LINEAGE_OF_RUN
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import UnreadableTable
@@ -22,7 +23,6 @@ from backfill_assets.lake.append import AppendedTable, append_run, lineage_rows
 from backfill_assets.lake.errors import LineageNotWritten
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import lineage
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.history import row_history
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.check import check

@@ -18,10 +18,10 @@ from backfill_assets.application.plan import plan_phases
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.requests import restatement_of
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import BackfillError, NotApproved
 from backfill_assets.domain import DerivedTable, Domain, Policy
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import AskedPhases, Phases

@@ -9,12 +9,12 @@ import pytest
 
 from backfill_assets.application.freeze import freeze
 from backfill_assets.application.sensor_work import approved
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import BackfillError, TargetChanged
 from backfill_assets.core.next_steps import Act, Invocation, NextStep
 from backfill_assets.ledger import errors as ledger
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.manifest_parts import Limits
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication import errors
 from backfill_assets.publication.obstacles import (
     OF_RUNS_OF_SETS,

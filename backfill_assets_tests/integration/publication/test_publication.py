@@ -12,6 +12,7 @@ from rich.console import Console
 from backfill_assets.application import look
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.requests import Run
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import (
     ContractBroken,
@@ -25,7 +26,6 @@ from backfill_assets.core.errors import (
 )
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.obstacles import Publishing, gated, obstacles, passed_gates, require_none
 from backfill_assets.report.history import partition_history, partition_page

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.land import land_files
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import (
     InputsMovedOn,
     MissingInput,
@@ -20,7 +21,6 @@ from backfill_assets.core.errors import (
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import ApprovalState
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.history import partition_history

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.application.plan import plan_table
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.candidates import evaluate
 from backfill_assets.domain import DerivedTable, Domain, phases
 from backfill_assets.ledger.errors import NeedsApproval, ReplacedFilesRemoved
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import Kind
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.publication import authority

@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from backfill_assets.application.requests import restatement_of
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.restatements.undo import rollback_set, rollback_with_dependents
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations

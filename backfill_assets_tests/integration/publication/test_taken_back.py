@@ -19,11 +19,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.extract import Extract
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.status import status
 from backfill_assets.report.words.verdicts import verdict_words

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.application.requests import restatement_of
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import NotApproved, Refused
 from backfill_assets.domain import Breakdown, Domain, tolerance
 from backfill_assets.ledger.findings import BreakdownCell, RowChanges
@@ -19,7 +20,6 @@ from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.next_steps import DECIDE
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut

@@ -15,6 +15,7 @@ from backfill_assets.application.freeze import freeze, unfreeze
 from backfill_assets.application.plan import plan_phases
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.requests import request_of
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import (
     GateFailed,
     IllegalTransition,
@@ -33,7 +34,6 @@ from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import ActState, RunState
 from backfill_assets.ledger.table_acts import ComparedDay
 from backfill_assets.planning.kinds.change import Scope
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import AskedPhases, Phases

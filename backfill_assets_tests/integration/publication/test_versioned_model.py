@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application import shadow
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import Refused
 from backfill_assets.ledger.states import ActState, RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication import table_acts
 from backfill_assets.publication.authority import approve
 from backfill_assets.upkeep.audit import audit

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from backfill_assets.application.requests import RestatementSet, Run
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.orchestration.launch import run_in_process
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.screens.review import review_of, review_of_set
 from backfill_assets.staleness.find import stale_partitions
 from backfill_assets.upkeep.audit import audit

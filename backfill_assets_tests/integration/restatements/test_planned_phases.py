@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 from backfill_assets.application.plan import plan_phases, plan_table
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.requests import RestatementSet
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import InvalidDeclaration, Refused
 from backfill_assets.domain import phases
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.main import app
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, WhyLeftOut
 from backfill_assets.planning.sets import AskedPhases, Phases

@@ -7,8 +7,8 @@ from io import StringIO
 from rich.console import Console
 
 from backfill_assets.application.plan import described_set_plan
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.cli.terminal import show
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.planned import SetPlan, set_plan_page

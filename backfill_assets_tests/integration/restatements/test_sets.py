@@ -10,6 +10,7 @@ import pytest
 from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.requests import restatement_of
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import (
     IllegalTransition,
     NotApproved,
@@ -19,7 +20,6 @@ from backfill_assets.core.progress import Progress
 from backfill_assets.domain import Policy
 from backfill_assets.ledger.records import PublicationIntent
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.planning.stages import Agree, Compute, Measure, Prove, Stage, Swap

@@ -16,6 +16,7 @@ from rich.console import Console
 
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.requests import restatement_of
+from backfill_assets.calendar.partitions import DayRange, describe
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import (
@@ -33,7 +34,6 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import DayRange, describe
 from backfill_assets.planning.restatement import PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.report.history import partition_history

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.application.plan import described, plan_table
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.requests import Run
+from backfill_assets.calendar.partitions import DayRange, Grain, days_in, describe, partitions_over
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.assets import candidate_key, validation_key
 from backfill_assets.orchestration.partitions import published_key
@@ -20,7 +21,6 @@ from backfill_assets.orchestration.recorder import dagster_recorder
 from backfill_assets.orchestration.storage import open_instance
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.manifest_parts import Kind
-from backfill_assets.planning.partitions import DayRange, Grain, days_in, describe, partitions_over
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import AskedPhases, Phases

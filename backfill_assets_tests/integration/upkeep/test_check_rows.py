@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from backfill_assets.application import look
 from backfill_assets.application.check import check
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import Refused
 from backfill_assets.domain import (
@@ -34,7 +35,6 @@ from backfill_assets.lake.append import validation_table
 from backfill_assets.ledger.checks import GATES_CHECKED
 from backfill_assets.ledger.findings import FailingKey
 from backfill_assets.main import app
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.gates_since import FailsGate, NotMeasured, fails_gates, not_measured
 from backfill_assets.report.html import html_file

@@ -19,6 +19,7 @@ from backfill_assets.application.land import load as load_days
 from backfill_assets.application.plan import described_plan
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.recover import recover
+from backfill_assets.calendar.partitions import DayRange, days_in
 from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.next_steps import Act, Invocation
@@ -28,7 +29,6 @@ from backfill_assets.landing import key_versions
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.manifest_parts import Kind
-from backfill_assets.planning.partitions import DayRange, days_in
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.errors import NotAgreed
 from backfill_assets.report.markdown import markdown_page

@@ -18,10 +18,10 @@ from pyspark.sql import SparkSession
 from backfill_assets.application.land import land_files
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.recover import recover
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.next_steps import Act, Invocation
 from backfill_assets.planning.manifest_parts import Kind
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.follow import RecoveredWork
 from backfill_assets.report.repairs import after_audit

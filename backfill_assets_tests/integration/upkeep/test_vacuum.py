@@ -12,6 +12,7 @@ from threading import Thread
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.deliver.replay_parts import parts_of_run
@@ -20,7 +21,6 @@ from backfill_assets.lake.tables import Lake, live_paths
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import ReplayState, RunState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.policy import Policy
 from backfill_assets.report.history import partition_history
 from backfill_assets.upkeep import vacuum as vacuum_module

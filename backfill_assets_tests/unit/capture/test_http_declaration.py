@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from backfill_assets import domain
+from backfill_assets.calendar.local_days import LocalDays
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.http.client import HttpSecrets
 from backfill_assets.capture.http.declaration import (
     Basic,
@@ -35,8 +37,6 @@ from backfill_assets.capture.streams import Captured, Period, Span
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.domain import SourceTable
-from backfill_assets.planning.local_days import LocalDays
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.domains import captured
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.calendar.local_days import LocalDays
 from backfill_assets.capture.errors import BadAnswer, NextPageLoop
 from backfill_assets.capture.http.client import Answer, HttpSecrets, Request
 from backfill_assets.capture.http.stream import HttpStream
 from backfill_assets.capture.streams import Pace, Period, Span
 from backfill_assets.domain import Cursor, HttpApi, IdRange, PageNumber, TimeWindow
-from backfill_assets.planning.local_days import LocalDays
 
 Parameters = Mapping[str, Any]
 Record = Mapping[str, Any]

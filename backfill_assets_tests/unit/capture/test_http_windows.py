@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.calendar.local_days import LocalDays
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.streams import Period
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import canonical_json
@@ -27,8 +29,6 @@ from backfill_assets.domain import (
     PageNumber,
     TimeWindow,
 )
-from backfill_assets.planning.local_days import LocalDays
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.any_api import (
     FIRST,
     WINDOW,

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.cli.answers import days_given
 from backfill_assets.core.errors import InvalidRange
 from backfill_assets.main import app
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import parse_because
 from backfill_assets_tests.support.advice import advised
 

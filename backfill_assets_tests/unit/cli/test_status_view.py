@@ -10,6 +10,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.ledger.records import TableAct
@@ -18,7 +19,6 @@ from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.planning.kinds.change import Scope
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.manifest_parts import Kind
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.policy import USUAL_POLICY
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.runs import RunSummary, SetMember, run_summary_page, set_facts

@@ -12,11 +12,11 @@ import pytest
 
 from backfill_assets.application.parts import Part
 from backfill_assets.application.work_log import WorkLog
+from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import JSON, Settings
 from backfill_assets.planning.chunks import Chunk
-from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.stages import Compute
 from backfill_assets.workspace import Workspace

@@ -21,12 +21,12 @@ from sqlalchemy.engine import Engine
 from starlette.applications import Starlette
 
 from backfill_assets.application import look
+from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.desk.app import create_app
 from backfill_assets.ledger.errors import Unavailable
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
-from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.report.errors import Malformed
 from backfill_assets.report.history import PartitionHistory
 from backfill_assets.report.html import html_file

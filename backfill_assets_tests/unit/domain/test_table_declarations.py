@@ -18,6 +18,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import InvalidDeclaration, UnknownName
 from backfill_assets.domain import (
     DeclaredChange,
@@ -39,7 +40,6 @@ from backfill_assets.domain import (
 )
 from backfill_assets.domain.declarations import check_conditions
 from backfill_assets.domain.domain import load_domain
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.domains.states import moves
 from backfill_assets_tests.domains.weeks import DOMAIN as WEEKS
 from backfill_assets_tests.domains.weeks import balances

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from backfill_assets.calendar.windows import SAME_DAYS
 from backfill_assets.domain import failing, reads
-from backfill_assets.planning.windows import SAME_DAYS
 from backfill_assets_tests.domains.example import recent_sales
 
 SQL = "SELECT * FROM candidate LEFT ANTI JOIN known USING (shop)"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.examples.enforcement_sla import DOMAIN
-from backfill_assets.planning.partitions import Grain
 
 
 def test_the_tables_are_declared_inputs_first_with_their_keys_and_partitions() -> None:

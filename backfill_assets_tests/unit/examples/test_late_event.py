@@ -6,13 +6,13 @@ import json
 import re
 from datetime import date, datetime
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.examples.enforcement_sla import DOMAIN
 from backfill_assets.examples.enforcement_sla.case_histories import generate_events
 from backfill_assets.examples.enforcement_sla.generator import DEFAULT_CASES, DEFAULT_SEED
 from backfill_assets.examples.enforcement_sla.references import JurisdictionCalendar, SlaPolicy
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.transforms.references import load_references
 from backfill_assets_tests.support.sla_oracle import Event, expected_rows
 

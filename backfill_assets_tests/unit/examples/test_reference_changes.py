@@ -13,6 +13,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.settings import EXAMPLE_REFERENCE
 from backfill_assets.examples.enforcement_sla import DOMAIN
 from backfill_assets.examples.enforcement_sla.reference_changes import (
@@ -30,7 +31,6 @@ from backfill_assets.examples.enforcement_sla.references import (
 )
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.staleness.decide import ReferenceDiff
 from backfill_assets.staleness.find import narrowing
 from backfill_assets.transforms.references import LoadedReference, archive, load_references

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.land import land_files as land_files_of
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.calendar.partitions import days_between
 from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.crash_points import carry_on
@@ -27,7 +28,6 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import land_files
 from backfill_assets.landing.statements import restore, withdraw
 from backfill_assets.ledger.store import Ledger
-from backfill_assets.planning.partitions import days_between
 from backfill_assets.report.command_line import explained
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.landing_examples import EVENTS, LANDED_AT

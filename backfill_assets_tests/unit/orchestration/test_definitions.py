@@ -12,6 +12,7 @@ import yaml
 from dagster import AssetKey, BackfillPolicy, Definitions, TimeWindowPartitionMapping
 from pyspark.sql.types import DateType, StructField, StructType
 
+from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.people import Sensor
@@ -30,7 +31,6 @@ from backfill_assets.orchestration.events import evaluations, summaries
 from backfill_assets.orchestration.metadata import REPORT, report_link
 from backfill_assets.orchestration.partitions import ENDED_AFTER, OfferedDays, offered_days, relied_upon
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains import captured_lake

@@ -13,12 +13,12 @@ import pytest
 import yaml
 from dagster import DagsterInvalidConfigError, DagsterRun, Definitions, validate_run_config
 
+from backfill_assets.calendar.partitions import days_in, days_named
 from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WHY, Act, Invocation, comment, do, step, undo
 from backfill_assets.core.settings import EXAMPLE_REFERENCE, Settings
 from backfill_assets.orchestration.build import definitions_of
 from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of, place_of
 from backfill_assets.orchestration.next_steps import in_dagster, launchpad_of, linked
-from backfill_assets.planning.partitions import days_in, days_named
 from backfill_assets_tests.support.orchestration_examples import environment
 
 RUN = "case_sla_daily-20250501-0a"

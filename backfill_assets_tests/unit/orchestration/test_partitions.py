@@ -12,6 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import DateType, StructField, StructType
 
+from backfill_assets.calendar.local_days import LAST_PLANNED
+from backfill_assets.calendar.partitions import DayRange, Grain, partition_of
+from backfill_assets.calendar.windows import AnyWindow, Months, Window
 from backfill_assets.domain import Domain, daily, derived_table, reads, reads_self, seconds
 from backfill_assets.orchestration.partitions import (
     GAPS_AHEAD,
@@ -23,9 +26,6 @@ from backfill_assets.orchestration.partitions import (
 )
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import impact
-from backfill_assets.planning.local_days import LAST_PLANNED
-from backfill_assets.planning.partitions import DayRange, Grain, partition_of
-from backfill_assets.planning.windows import AnyWindow, Months, Window
 from backfill_assets_tests.domains.states import moves
 from backfill_assets_tests.domains.weeks import balances
 from backfill_assets_tests.support.graph_examples import DAYS, graphs

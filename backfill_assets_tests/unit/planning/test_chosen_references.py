@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.core.errors import MissingInput, Refused
 from backfill_assets.planning.chosen_references import (
     THE_PRESENT,
@@ -19,7 +20,6 @@ from backfill_assets.planning.chosen_references import (
     require_used,
 )
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
-from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.words.plans import references_described
 from backfill_assets_tests.support.advice import advised
 

@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.calendar.partitions import DayRange, Grain, days_of, partitions_over
+from backfill_assets.calendar.windows import Window
 from backfill_assets.planning.estimates import Basis, EarlierRun, Pace
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.kinds.change import chunk_sizes
 from backfill_assets.planning.manifest_parts import Limits
-from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
 from backfill_assets.planning.policy import USUAL_POLICY
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import (
@@ -29,7 +30,6 @@ from backfill_assets.planning.request import (
     propose,
 )
 from backfill_assets.planning.state import AcceptedPartition, Expired
-from backfill_assets.planning.windows import Window
 
 FIRST = date(2012, 1, 1)
 AS_OF = datetime(2030, 1, 15, tzinfo=UTC)

@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.planning.partitions import DayRange, Grain, compress, plausible_gaps
+from backfill_assets.calendar.partitions import DayRange, Grain, compress, plausible_gaps
 
 FIRST = date(2026, 1, 1)
 

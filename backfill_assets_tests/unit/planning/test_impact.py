@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.calendar.partitions import DayRange, Grain, TablePartitions, partition_of
+from backfill_assets.calendar.windows import SinceFirstDay, Window
 from backfill_assets.core.errors import UnknownName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import Rebuild, complete_partitions, each_once, impact, never_built, unbuilt
 from backfill_assets.planning.kinds.merge import Merge
-from backfill_assets.planning.partitions import DayRange, Grain, TablePartitions, partition_of
-from backfill_assets.planning.windows import SinceFirstDay, Window
 from backfill_assets_tests.support.graph_examples import (
     DAYS,
     accepted_partitions,

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import DataFile, FileSet, canonical_json, document_digest
 from backfill_assets.core.tariff import Tariff
@@ -35,7 +36,6 @@ from backfill_assets.planning.manifest_parts import (
     RunCause,
     semantics_of,
 )
-from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, USUAL_POLICY
 from backfill_assets.planning.reasons import Cause, Reason
 

@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import date
 
+from backfill_assets.calendar.partitions import DayRange, Grain
+from backfill_assets.calendar.windows import SAME_DAYS, AnyWindow, SinceFirstDay, Window
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest import Manifest, configuration_of
 from backfill_assets.planning.manifest_parts import PinnedInput
-from backfill_assets.planning.partitions import DayRange, Grain
-from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, SinceFirstDay, Window
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.releases import beside

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.ledger.bases import without_pins
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition, Proof
-from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import USUAL_POLICY
 from backfill_assets.planning.reads import MoreDays
 

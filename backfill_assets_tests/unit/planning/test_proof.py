@@ -13,6 +13,8 @@ from datetime import date, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from backfill_assets.calendar.partitions import ONE_DAY, DayRange, Grain
+from backfill_assets.calendar.windows import AnyWindow, Window
 from backfill_assets.gates.judge import warm_up_verdict
 from backfill_assets.gates.measured import Measured, Proven
 from backfill_assets.ledger.findings import Finding, SampledRow
@@ -20,12 +22,10 @@ from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest import Manifest, configuration_of
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, Proof
-from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
 from backfill_assets.planning.proof import ProofTerms, longer_reads, pinned_by, plan_proof
 from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_of
 from backfill_assets.planning.stages import Prove, Recomputation, computing, measuring
 from backfill_assets.planning.state import AcceptedPartition
-from backfill_assets.planning.windows import AnyWindow, Window
 from backfill_assets.report.words.stages import stage_words
 from backfill_assets.report.words.verdicts import more_days_words, verdict_words
 from backfill_assets_tests.unit.planning.test_estimates import claim_of

@@ -11,6 +11,7 @@ from typing import get_args
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.any_change import AnyChange
 from backfill_assets.planning.kinds.append import append
@@ -22,7 +23,6 @@ from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.kinds.replace import versioned
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedInput, PinnedPartition
-from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets_tests.support.ledger_examples import a_manifest
 from backfill_assets_tests.support.recorded import left_over

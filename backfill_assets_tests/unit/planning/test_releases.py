@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from backfill_assets.planning.partitions import Grain, Partitions
+from backfill_assets.calendar.partitions import Grain, Partitions
 from backfill_assets.report.releases import LaterRelease, later_than
 
 DAYS = [date(2026, 1, day) for day in range(1, 5)]

@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from backfill_assets.calendar.partitions import ONE_DAY, DayRange, Grain
+from backfill_assets.calendar.windows import Window
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode
-from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
 from backfill_assets.planning.policy import Demand
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.reasons import Cause, Reason
@@ -34,7 +35,6 @@ from backfill_assets.planning.stages import (
     publishing,
     stages_of,
 )
-from backfill_assets.planning.windows import Window
 from backfill_assets.report.page import Page
 from backfill_assets.report.planned import PlanDocument, SetPlan, left_out_documents, plan_page, set_plan_page
 from backfill_assets.report.words.stages import stage_words

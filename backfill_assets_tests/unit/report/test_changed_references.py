@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.core.next_steps import decline
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.planning.manifest_parts import ReferenceSemantics
-from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.publications import PublicationDocument, published_page
 from backfill_assets.report.releases import references_moved_on

@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.report import charts
 from backfill_assets.report.charts import Form, Mark, Plot, drawings
 from backfill_assets.report.html import html_file, source

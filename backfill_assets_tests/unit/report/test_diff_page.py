@@ -6,7 +6,7 @@ import html
 import re
 from datetime import date
 
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions
 from backfill_assets.report.changed_rows import ChangedRow, DiffDocument, TableDiff, diff_page
 from backfill_assets.report.html import html_file
 

@@ -11,8 +11,8 @@ from typing import get_type_hints
 
 import pytest
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, TablePartitions
 from backfill_assets.core.next_steps import Act, NextStep, do, step
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, TablePartitions
 from backfill_assets.planning.sets import ChangedByFile
 from backfill_assets.report.documents import INLINE, SHOWN, as_json, name_of
 

@@ -6,6 +6,7 @@ from datetime import date, timedelta
 
 import pytest
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions
 from backfill_assets.landing.imports import NotKnown
 from backfill_assets.ledger.errors import NotCancellable
 from backfill_assets.ledger.states import RunState, SetState
@@ -20,7 +21,6 @@ from backfill_assets.planning.next_steps import (
     measured_again,
     plan_again,
 )
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.upkeep.errors import ReproducedOtherwise
 from backfill_assets_tests.support.advice import advised, worded
 from backfill_assets_tests.support.ledger_examples import a_manifest

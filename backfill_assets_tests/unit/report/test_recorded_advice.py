@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from backfill_assets.calendar.partitions import DayRange, Grain, Partitions
 from backfill_assets.core.errors import BackfillError, InvalidDeclaration
 from backfill_assets.landing.errors import NothingLanded, NotReadAnew, StoppedAmongFiles
 from backfill_assets.planning.errors import IncompleteWindows, OutsideDays
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.messages_page import coded, errors, title_of
 from backfill_assets_tests.support.recorded import left_over

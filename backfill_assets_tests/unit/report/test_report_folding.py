@@ -8,9 +8,9 @@ from io import StringIO
 
 from rich.console import Console
 
+from backfill_assets.calendar.partitions import Grain, Partitions
 from backfill_assets.cli.terminal import show
 from backfill_assets.ledger.findings import SampledRow
-from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.html import glossary, html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.measured import (

@@ -13,6 +13,7 @@ from itertools import pairwise
 import pytest
 from rich.console import Console
 
+from backfill_assets.calendar.partitions import Grain, Partitions, TablePartitions
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.next_steps import NAME, WHY, Act, decline, do, step, undo
 from backfill_assets.ledger.findings import BreakdownCell, FailingKey, Finding, GateResult
@@ -20,7 +21,6 @@ from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
 from backfill_assets.planning.next_steps import fix_and_plan_again
-from backfill_assets.planning.partitions import Grain, Partitions, TablePartitions
 from backfill_assets.report.code import CodeChange
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.history import TableHistory, history_page

@@ -7,10 +7,10 @@ from datetime import date
 
 import pytest
 
+from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.next_steps import Act, do, read_first, step
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reasons import Cause, Reason
 from backfill_assets.planning.sets import Phases
 from backfill_assets.report.markdown import markdown_page

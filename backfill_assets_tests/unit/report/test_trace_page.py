@@ -8,10 +8,10 @@ from io import StringIO
 
 from rich.console import Console
 
+from backfill_assets.calendar.partitions import Grain, Partitions
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.next_steps import Act, do, step, undo
 from backfill_assets.ledger.records import Period
-from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.trace import ContributingRows, Trace, TracedRow, trace_page
 from backfill_assets.report.trace_causes import CauseOfNumber, TracedCause
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.calendar.partitions import Grain, TablePartitions
+from backfill_assets.calendar.windows import Months, Window
 from backfill_assets.gates.judge import Verdict
 from backfill_assets.gates.measured import MergedPartition
 from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import TRANSITIONS
 from backfill_assets.planning.estimates import Basis, Estimate
-from backfill_assets.planning.partitions import Grain, TablePartitions
 from backfill_assets.planning.policy import A_PERSON, Demand, Policy, Rule
 from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
 from backfill_assets.planning.stages import Agree
-from backfill_assets.planning.windows import Months, Window
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
 from backfill_assets.report.upkeep import LEFT_ALONE, WHY
 from backfill_assets.report.words.plans import basis_words

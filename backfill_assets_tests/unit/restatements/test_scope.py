@@ -12,10 +12,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from backfill_assets.calendar.partitions import DayRange, Days, Grain, days_in, days_of, partitions_over
 from backfill_assets.core.errors import Refused
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import Rebuild, impact
-from backfill_assets.planning.partitions import DayRange, Days, Grain, days_in, days_of, partitions_over
 from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut
 from backfill_assets.restatements.left_out import how_to_include, why_left_out
 from backfill_assets.restatements.scope import NOTHING_STALE, StaleOnes, left_out_of, require_whole, stale_ones

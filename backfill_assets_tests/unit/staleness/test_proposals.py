@@ -11,11 +11,11 @@ from itertools import combinations, count
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.calendar.partitions import Grain
 from backfill_assets.core.grouped import grouped
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import impact
-from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.proposals import (
     Area,
     Decision,

@@ -9,8 +9,8 @@ from datetime import date
 import pytest
 from rich.console import Console
 
+from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.cli.terminal import view
-from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.reasons import Cause, Reason
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.stale import stale_document, stale_page

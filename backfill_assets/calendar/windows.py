@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 
+from backfill_assets.calendar.partitions import DayRange, SnapshotInterval
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.planning.partitions import DayRange, SnapshotInterval
 
 
 class AnyWindow(ABC):

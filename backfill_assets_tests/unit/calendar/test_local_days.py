@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from backfill_assets.planning.local_days import LocalDays, newest_date
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.calendar.local_days import LocalDays, newest_date
+from backfill_assets.calendar.partitions import DayRange
 
 ONE_DAY = timedelta(days=1)
 ZONES = (

@@ -16,6 +16,8 @@ from dagster import partition_loading_context
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.calendar.partitions import ONE_DAY, DayRange, Grain, days_of, partition_of
+from backfill_assets.calendar.windows import Months, Window, parse_window
 from backfill_assets.candidates.inputs import window_digests
 from backfill_assets.core.errors import InvalidDeclaration, MissingInput
 from backfill_assets.orchestration.partitions import OfferedDays, key_of, partitions_definition, window_mapping
@@ -23,12 +25,10 @@ from backfill_assets.planning.graph import Graph, TableInput, TableNode, topolog
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest import configuration_of
 from backfill_assets.planning.manifest_parts import Limits
-from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, days_of, partition_of
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlannedInput, require_inputs
 from backfill_assets.planning.stages import computing
 from backfill_assets.planning.state import AcceptedPartition, Basis, BasisInput
-from backfill_assets.planning.windows import Months, Window, parse_window
 from backfill_assets.staleness.decide import CurrentState, find_stale
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.graph_examples import SPAN, WINDOWS, every_partition, inputs_of

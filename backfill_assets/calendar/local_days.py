@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
-from backfill_assets.planning.partitions import ONE_DAY, DayRange
+from backfill_assets.calendar.partitions import ONE_DAY, DayRange
 
 _TICK = timedelta(microseconds=1)
 FIRST_TO_BEGIN, _LAST_TO_END = timedelta(hours=14), timedelta(hours=12)

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.errors import InvalidRange
-from backfill_assets.planning.partitions import (
+from backfill_assets.calendar.partitions import (
     DayRange,
     Grain,
     compress,
@@ -25,6 +24,7 @@ from backfill_assets.planning.partitions import (
     partition_of,
     partitions_over,
 )
+from backfill_assets.core.errors import InvalidRange
 from backfill_assets_tests.support.advice import advised
 
 DAYS = st.dates(min_value=date(1999, 1, 1), max_value=date(2030, 12, 31))

@@ -1,0 +1,1 @@
+"""Calendar: days, partitions, windows and the days of a zone."""
