@@ -71,7 +71,7 @@ help:
 	@echo "make test     set up everything, then lint, types and tests (PYTEST_ARGS=... for pytest)"
 	@echo "              WORKERS=... for other than three processes, here and in the others"
 	@echo "make test-long  the tests that 'make test' leaves out because they take longer (backfill_assets_tests/support/long_tests.py;"
-	@echo "              PART=1/24 for the first of 24 parts; WITH=backfill_assets_tests/browser for those of pages as well)"
+	@echo "              PART=1/61 for the first of 61 parts; WITH=backfill_assets_tests/browser for those of pages as well)"
 	@echo "make test-sources  capture from, and replay to, real servers on loopback: killed, expired, fenced, and a log"
 	@echo "              (SIZE=full for the whole log of 561,470 events)"
 	@echo "make test-ui  drive Dagster and the desk in Chromium (PYTEST_ARGS=--write-images writes docs/images anew)"

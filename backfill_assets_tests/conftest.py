@@ -65,11 +65,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.disable_unused_snapshots = True
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Marks what `make test` leaves to `make test-long`, before `-m` chooses, and chooses a part of the modules."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+    """Marks what `make test` leaves to `make test-long`, before `-m` chooses, and takes a part of what is chosen."""
     long_tests.mark(items)
-    items[:] = long_tests.in_part(items, config.getoption("--part"))
+    yield
+    chosen = set(long_tests.in_part(items, config.getoption("--part")))
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = [item for item in items if item in chosen]
 
 
 def pytest_collection_finish() -> None:

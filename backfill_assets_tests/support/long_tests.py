@@ -1,13 +1,12 @@
 """Which tests does `make test` leave to `make test-long`, so that one can run it while thinking?
 
 Those marked as long, most members of families that show one promise from many sides, and most tests with a second
-database. Of every promise its central tests stay (`unit/test_long_tests.py`); `.ci/run` runs one of 24 parts of the
-others, by the day of the commit. Those in `browser` need Chromium, and are in every part that they are asked for with.
+database. Of every promise its central tests stay (`unit/test_long_tests.py`); `.ci/run` runs one of 61 parts of the
+others, by the hour of the commit. Those in `browser` need Chromium, and take turns where they are asked for.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
@@ -16,6 +15,9 @@ import pytest
 
 ROOT = PurePosixPath("backfill_assets_tests")
 PAGES = f"{ROOT}/browser/"
+TURNS_OF_PAGES = 4
+HAND = 6
+"""Tests of a module that are dealt to a part together."""
 
 STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "faults/test_crashes.py": {
@@ -239,8 +241,8 @@ def mark(items: Iterable[pytest.Item]) -> None:
 
 
 def in_part(items: Sequence[pytest.Item], part: str) -> list[pytest.Item]:
-    """The tests of one part, such as `2/3`: each dozen of a module is in one part, and in the same on every machine.
-    Those of pages are in every part.
+    """The tests of one part, such as `2/3`: each module is dealt out by the half dozen, so that parts are equally long.
+    Those of pages wait for a browser and for Dagster: their modules take turns by themselves, a quarter in each part.
 
     Raises:
         UsageError: There is no such part.
@@ -248,12 +250,23 @@ def in_part(items: Sequence[pytest.Item], part: str) -> list[pytest.Item]:
     number, _, parts = part.partition("/")
     if not (number.isdecimal() and parts.isdecimal() and 1 <= int(number) <= int(parts)):
         raise pytest.UsageError(f"--part is {part!r}, and has to be a part such as 2/3")
+    pages = sorted({_module(item) for item in items if _module(item).startswith(PAGES)})
+    turns = min(TURNS_OF_PAGES, int(parts))
     chosen: list[pytest.Item] = []
     before: Counter[str] = Counter()
+    hands = -1
     for item in items:
-        module = item.nodeid.partition("::")[0]
-        dozen = f"{module} {before[module] // 12}"
+        module = _module(item)
+        if module in pages:
+            if pages.index(module) % turns == (int(number) - 1) % turns:
+                chosen.append(item)
+            continue
+        hands += before[module] % HAND == 0
         before[module] += 1
-        if module.startswith(PAGES) or zlib.crc32(dozen.encode()) % int(parts) + 1 == int(number):
+        if hands % int(parts) == int(number) - 1:
             chosen.append(item)
     return chosen
+
+
+def _module(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]

@@ -258,13 +258,22 @@ def test_a_central_test_is_named_by_its_promise_and_stays(number: str, test: str
     assert functions_of(module)[name] is False
 
 
-def test_every_test_is_in_one_part_but_for_pages_and_no_part_has_a_whole_large_module() -> None:
-    names = [f"{module}.py::test[{n}]" for module in "abcdefgh" for n in range(100)]
-    items = [cast(pytest.Item, SimpleNamespace(nodeid=name)) for name in names]
-    parts = [[item.nodeid for item in in_part(items, f"{number}/4")] for number in range(1, 5)]
-    assert sorted(name for part in parts for name in part) == sorted(names)
-    assert all(len(part) < len(names) / 2 for part in parts)
-    page = cast(pytest.Item, SimpleNamespace(nodeid=f"{ROOT}/browser/test_story.py::test"))
-    assert all(page in in_part([page, *items], f"{number}/4") for number in range(1, 5))
+def test_every_test_is_in_one_part_and_parts_are_equally_long() -> None:
+    items = [an_item(f"{module}.py::test[{n}]") for module in "abcdefgh" for n in range(100)]
+    parts = [in_part(items, f"{number}/7") for number in range(1, 8)]
+    assert sorted(item.nodeid for part in parts for item in part) == sorted(item.nodeid for item in items)
+    assert max(map(len, parts)) - min(map(len, parts)) <= 6
     with pytest.raises(pytest.UsageError, match="--part is '5/4'"):
         in_part(items, "5/4")
+
+
+@pytest.mark.parametrize("parts", [1, 3, 61])
+def test_modules_of_pages_take_turns_that_are_shorter_than_all_parts(parts: int) -> None:
+    items = [an_item(f"{ROOT}/browser/test_{name}.py::test[{n}]") for name in "abcdef" for n in range(9)]
+    taken = [in_part(items, f"{number}/{parts}") for number in range(1, parts + 1)]
+    assert {item.nodeid for part in taken[:4] for item in part} == {item.nodeid for item in items}
+    assert all(len(part) < len(items) for part in taken) or parts == 1
+
+
+def an_item(nodeid: str) -> pytest.Item:
+    return cast(pytest.Item, SimpleNamespace(nodeid=nodeid))
