@@ -9,7 +9,7 @@ from backfill_assets.application.parts import Part, parts_left
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.terms import present_terms
 from backfill_assets.core.errors import BackfillError, NotApproved, Refused
-from backfill_assets.core.next_steps import Act, NextStep, do, step
+from backfill_assets.core.next_steps import Command, NextStep, do, step
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNFINISHED, VISIBLE, RunState
@@ -123,7 +123,7 @@ def step_after_change(ws: Workspace) -> NextStep | None:
         waits = True
     if not waits:
         return None
-    return step("what depends on it is computed again by the sensor of a running Dagster, or by: ", do(Act.FOLLOW))
+    return step("what depends on it is computed again by the sensor of a running Dagster, or by: ", do(Command.FOLLOW))
 
 
 def dismiss_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: str) -> FollowCancellation:

@@ -7,7 +7,7 @@ from datetime import datetime
 from backfill_assets.calendar.partitions import DayRange, describe, partitions_over
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import sha256_text
-from backfill_assets.core.next_steps import NAME, Act, NextStep, do, step
+from backfill_assets.core.next_steps import NAME, Command, NextStep, do, step
 from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.report.command_line import words_of
@@ -73,14 +73,14 @@ def _goes_on(ws: Workspace, ended: Freeze) -> NextStep | None:
         if not landed:
             return None
         days = describe(ended.grain, landed)
-        return step(do(Act.LOAD, table.short_name, by=NAME), f" builds what has landed of {days}")
+        return step(do(Command.LOAD, table.short_name, by=NAME), f" builds what has landed of {days}")
     try:
         waits = any(each.run.manifest.table == ended.table for each in unfinished(ws))
     except Refused:
         # It is not known which approval they take, for example because a reference is unreadable; `follow` reports why.
         waits = True
     if waits:
-        return step(do(Act.FOLLOW), " ends the follow-ups that waited, unless the sensor of a running Dagster does")
+        return step(do(Command.FOLLOW), " ends the follow-ups that waited, unless the sensor of a running Dagster does")
     return step_after_change(ws)
 
 

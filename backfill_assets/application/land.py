@@ -18,7 +18,7 @@ from backfill_assets.application.resolve_outcome import resolve_outcomes_at
 from backfill_assets.calendar.partitions import DayRange, Days
 from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.core.errors import BackfillError, InvalidRange
-from backfill_assets.core.next_steps import Act, NextStep, do, step
+from backfill_assets.core.next_steps import Command, NextStep, do, step
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
@@ -148,7 +148,7 @@ def landed_report(
             built = build(ws, run, acting)
             without_events = days_filled(ws, table, run)
             if built.is_blocked:
-                next_steps = (*next_steps, step(do(Act.REPORT, run.run_id)))
+                next_steps = (*next_steps, step(do(Command.REPORT, run.run_id)))
         next_steps = (*next_steps, *frozen_days(ws, table))
     imports = tuple(landed_import(ws, table, outcome) for outcome in landed)
     with ws.ledger.read() as tx:

@@ -9,7 +9,7 @@ from datetime import date
 from backfill_assets.application.terms import present_terms
 from backfill_assets.calendar.partitions import Days, Grain, compress, count_of, days_in, days_of, describe
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.next_steps import Act, NextStep, do, step
+from backfill_assets.core.next_steps import Command, NextStep, do, step
 from backfill_assets.landing.days import days_filled_before
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.planning.graph import Graph
@@ -52,12 +52,12 @@ def step_after_landing(ws: Workspace, source: str) -> NextStep | None:
             found = situation(ws, tx)
     except Refused:
         # What it changed cannot be determined, for example because a reference is unreadable; `propose` reports why.
-        return step(do(Act.PROPOSE))
+        return step(do(Command.PROPOSE))
     steps, decision = [], found.decision
     if has_some(decision.automatic):
-        steps.append(step(do(Act.FOLLOW), " restates what came within the lateness of the source"))
+        steps.append(step(do(Command.FOLLOW), " restates what came within the lateness of the source"))
     if any(map(has_some, (*decision.proposed, *map(found.days_of, decision.replaced)))):
-        steps.append(step(do(Act.PROPOSE), " plans the restatement of what was published before, for a person"))
+        steps.append(step(do(Command.PROPOSE), " plans the restatement of what was published before, for a person"))
     if not steps:
         return None
     first, *rest = steps

@@ -12,7 +12,7 @@ from backfill_assets.calendar.partitions import count_of
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Problem, Refused
 from backfill_assets.core.lease import this_process
-from backfill_assets.core.next_steps import NAME, WHY, Act, do, step, wait_or_take_over
+from backfill_assets.core.next_steps import NAME, WHY, Command, do, step, wait_or_take_over
 from backfill_assets.landing.attempt import clean_up_landing
 from backfill_assets.ledger.errors import TableBusy, UnderWay
 from backfill_assets.ledger.leases import whole_of
@@ -182,7 +182,7 @@ def _out_of_step(ws: Workspace, *, without: Collection[str]) -> Iterator[Recover
         if isinstance(found, BackfillError):
             yield _not_ended("table", name, name, found)
         elif found.behind is not Behind.OTHERS:
-            ways = step(way_out_words(found), do(Act.RECOVER, name, by=NAME, reason=WHY))
+            ways = step(way_out_words(found), do(Command.RECOVER, name, by=NAME, reason=WHY))
             unknown = () if found.behind is Behind.LAKE else _unknown_files(ws, name)
             also = f"; {unknown_files_words(unknown)}" if unknown else ""
             yield RecoveredWork(what="table", id=name, outcome=f"{words_of(found)}{also}", next_step=ways)
@@ -194,16 +194,16 @@ def _out_of_step(ws: Workspace, *, without: Collection[str]) -> Iterator[Recover
             yield _not_ended("source", source.name, source.name, error)
             continue
         if lost:
-            ways = step(FETCH_LANDED, do(Act.AUDIT), " names each")
+            ways = step(FETCH_LANDED, do(Command.AUDIT), " names each")
             yield RecoveredWork(what="source", id=source.name, outcome=lost_files_words(lost), next_step=ways)
 
 
 def _set_to_ledger(ws: Workspace, table: str, *, by: str, reason: str) -> RecoveredWork:
     done = set_to_ledger(ws, table, by=by, reason=reason)
-    outcome, following = set_words(done), step(set_words_next(done), do(Act.AUDIT))
+    outcome, following = set_words(done), step(set_words_next(done), do(Command.AUDIT))
     if unknown := _unknown_files(ws, table):
         outcome += f"; {unknown_files_words(unknown)}"
-        again = do(Act.LAND, table.partition(".")[2], *unknown, by=NAME)
+        again = do(Command.LAND, table.partition(".")[2], *unknown, by=NAME)
         following = step(LAND_AGAIN, again, "; then ", following)
     return RecoveredWork(what="table", id=table, outcome=outcome, next_step=following)
 
@@ -211,7 +211,7 @@ def _set_to_ledger(ws: Workspace, table: str, *, by: str, reason: str) -> Recove
 def _written_again(ws: Workspace, evidence: str) -> RecoveredWork:
     held = count_of(write_evidence_again(ws, evidence), "row")
     outcome = f"was written again from the ledger, with {held}"
-    return RecoveredWork(what="table", id=evidence, outcome=outcome, next_step=step(do(Act.AUDIT)))
+    return RecoveredWork(what="table", id=evidence, outcome=outcome, next_step=step(do(Command.AUDIT)))
 
 
 def _unknown_files(ws: Workspace, table: str) -> Sequence[str]:
@@ -241,7 +241,7 @@ def _ended(what: str, name: str, table: str, end: Callable[[], RecoveryOutcome])
 
 
 def _not_ended(what: str, name: str, table: str, error: BackfillError) -> RecoveredWork:
-    following = error.next_step or step(do(Act.RECOVER))
+    following = error.next_step or step(do(Command.RECOVER))
     outcome = f"could not be ended: {error.message}"
     problem = Problem(table=table, error=NotEnded(what=what, id=name, cause=error))
     return RecoveredWork(what=what, id=name, outcome=outcome, next_step=following, problem=problem)
@@ -281,5 +281,5 @@ def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: b
         # It continued meanwhile, so its process has not stopped.
         return RecoveredWork(what="run", id=run_id, outcome="is still under way")
     ws.reached(Point.RECOVER_CLOSED)
-    again = step("run it again: ", do(Act.RUN, run_id))
+    again = step("run it again: ", do(Command.RUN, run_id))
     return RecoveredWork(what="run", id=run_id, outcome=f"had stopped while {state}", next_step=again)

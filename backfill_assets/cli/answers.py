@@ -30,7 +30,7 @@ from backfill_assets.calendar.partitions import (
 )
 from backfill_assets.cli.groups import CommandGroup
 from backfill_assets.core.errors import BackfillError, InvalidRange
-from backfill_assets.core.next_steps import Act, NextStep, do, step
+from backfill_assets.core.next_steps import Command, NextStep, do, step
 from backfill_assets.core.wording import fault_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.documents import as_json
@@ -369,7 +369,7 @@ def answering(as_json: bool) -> Iterator[Answer]:
     except KeyboardInterrupt:
         sys.stderr.write(
             "\ninterrupted. next: the command again; "
-            f"{words_of(do(Act.STATUS))} shows whether something was left unfinished\n"
+            f"{words_of(do(Command.STATUS))} shows whether something was left unfinished\n"
         )
         raise typer.Exit(130) from None
 

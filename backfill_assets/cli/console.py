@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from backfill_assets.core.next_steps import Act, do
+from backfill_assets.core.next_steps import Command, do
 from backfill_assets.core.progress import Listener, Progress, hearing_waits
 from backfill_assets.core.wording import visible
 from backfill_assets.report.command_line import words_of
@@ -235,7 +235,7 @@ def quiet_spark(
             session = open_spark(settings)
         if not settings.spark_remote:
             took = f"Spark took {time.monotonic() - began:,.0f} s to start"
-            said = f"{took}: {words_of(do(Act.UP))} keeps it running for the next commands"
+            said = f"{took}: {words_of(do(Command.UP))} keeps it running for the next commands"
             print_aside(console, said)
         return session
 

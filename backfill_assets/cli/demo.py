@@ -30,7 +30,7 @@ import typer
 from backfill_assets.application.kafka_broker import fetched, running_broker
 from backfill_assets.cli.answers import Json, answering, app, number, print_json
 from backfill_assets.cli.session import opened
-from backfill_assets.core.next_steps import Act, do
+from backfill_assets.core.next_steps import Command, do
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.settings import EXAMPLE, EXAMPLE_REFERENCE, IS_CHECKOUT, default_home
 from backfill_assets.core.spark_server import free_port
@@ -341,7 +341,7 @@ def prepare_home(ws: Workspace, *, fresh: bool) -> None:
     for path in (home / name for name in _MADE_BY_A_DEMO):
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     home.mkdir(parents=True, exist_ok=True)
-    made = f"Everything here was made by `{words_of(do(Act.DEMO))}`, and the next one starts anew.\n"
+    made = f"Everything here was made by `{words_of(do(Command.DEMO))}`, and the next one starts anew.\n"
     (home / MARKER).write_text(made, encoding="utf-8")
     (home / DISPUTED).write_bytes((_folder() / DISPUTED).read_bytes())
     # Copied: of a home that somebody takes elsewhere nothing stays behind, and an edit in it changes no package.
@@ -398,7 +398,7 @@ def _told(ws: Workspace, source: Source, console: Console | None, topic: DemoTop
             raise typer.Exit(code or 1)
         with ws.ledger.read() as tx:
             names["FOLLOW_UP"] = next((run.run_id for run in tx.runs.records(limit=1)), "")
-        if words[1] == Act.PLAN:
+        if words[1] == Command.PLAN:
             names["RUN"] = names["FOLLOW_UP"]
         if console is None:
             yield DemoStep(command=typed.strip(), exit_code=code, answer=json.loads(answer))
@@ -420,13 +420,13 @@ def _typed(home: Path, source: Source) -> Iterator[str]:
     if not shutil.which("backfill"):
         named["PATH"] = f'{word_of_a_shell(str(Path(sys.argv[0]).parent.absolute()))}:"$PATH"'
     yield f"  export {' '.join(f'{name}={value}' for name, value in named.items())}"
-    yield f"  {words_of(do(Act.STATUS))}"
-    yield f"  {words_of(do(Act.DESK))}    shows tables, runs and publications in a browser"
+    yield f"  {words_of(do(Command.STATUS))}"
+    yield f"  {words_of(do(Command.DESK))}    shows tables, runs and publications in a browser"
     if IS_CHECKOUT and home == default_home():
         yield "  make dev    shows the same in Dagster"
     if source is Source.FILES:
         may = date(2025, 5, 1), date(2025, 5, 31)
         why = "deadlines were computed in UTC"
-        first = do(Act.PLAN, "silver.case_sla_daily", first=may[0], last=may[1], reason=why, by=ASKS)
+        first = do(Command.PLAN, "silver.case_sla_daily", first=may[0], last=may[1], reason=why, by=ASKS)
         yield f"Your first restatement, of a month that was left as it was:\n  {words_of(first)}"
-    yield f"A project of your own, which runs at once:\n  {words_of(do(Act.INIT, 'my_shop'))}"
+    yield f"A project of your own, which runs at once:\n  {words_of(do(Command.INIT, 'my_shop'))}"

@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.next_steps import Act
+from backfill_assets.core.next_steps import Command
 from backfill_assets.report.errors import WrongUsage
 
 # Values that are texts, flags, or have a parser of their own, and need no library that converts them.
@@ -57,56 +57,56 @@ else:
                 param._runtime_param = _Plain(described.parameter_info, described.annotation)
 
 
-GROUPS: Mapping[str, Mapping[Act, str]] = {
+GROUPS: Mapping[str, Mapping[Command, str]] = {
     "Plan and publish": {
-        Act.PLAN: "show inputs and partitions to replace, and write the manifest",
-        Act.RUN: "compute a planned run or set, and measure its gates",
-        Act.REPORT: "show a reviewer which rows change and which gates passed",
-        Act.DIFF: "list every row that a run changes, before and after",
-        Act.APPROVE: "approve exactly this manifest, as another person",
-        Act.PUBLISH: "make a run or set visible to readers, in one commit per table",
-        Act.ROLLBACK: "restore the files that a publication replaced",
-        Act.CANCEL: "cancel the unpublished part of a run or set, permanently",
-        Act.FREEZE: "hold automatic work on some days of a table",
-        Act.UNFREEZE: "end a freeze before its time",
-        Act.SHADOW: "run a version of a table beside it, and cut readers over",
-        Act.FOLLOW: "recompute the tables that depend on new publications",
-        Act.PROPOSE: "plan drafts for late and corrected data",
+        Command.PLAN: "show inputs and partitions to replace, and write the manifest",
+        Command.RUN: "compute a planned run or set, and measure its gates",
+        Command.REPORT: "show a reviewer which rows change and which gates passed",
+        Command.DIFF: "list every row that a run changes, before and after",
+        Command.APPROVE: "approve exactly this manifest, as another person",
+        Command.PUBLISH: "make a run or set visible to readers, in one commit per table",
+        Command.ROLLBACK: "restore the files that a publication replaced",
+        Command.CANCEL: "cancel the unpublished part of a run or set, permanently",
+        Command.FREEZE: "hold automatic work on some days of a table",
+        Command.UNFREEZE: "end a freeze before its time",
+        Command.SHADOW: "run a version of a table beside it, and cut readers over",
+        Command.FOLLOW: "recompute the tables that depend on new publications",
+        Command.PROPOSE: "plan drafts for late and corrected data",
     },
     "Sources": {
-        Act.SNIFF: "look at files, and print the declaration with which they land",
-        Act.LAND: "land files unchanged, and build the days they touch",
-        Act.LOAD: "build days of a source from landed files",
-        Act.CAPTURE: "land a period of a stream, database, API or table of others",
-        Act.REPLAY: "send captured, landed or published records to a topic or stream",
-        Act.WITHDRAW: "withdraw a key of a source",
-        Act.RESTORE: "undo withdrawals",
-        Act.LOCATE: "list the landed files with records of some days",
+        Command.SNIFF: "look at files, and print the declaration with which they land",
+        Command.LAND: "land files unchanged, and build the days they touch",
+        Command.LOAD: "build days of a source from landed files",
+        Command.CAPTURE: "land a period of a stream, database, API or table of others",
+        Command.REPLAY: "send captured, landed or published records to a topic or stream",
+        Command.WITHDRAW: "withdraw a key of a source",
+        Command.RESTORE: "undo withdrawals",
+        Command.LOCATE: "list the landed files with records of some days",
     },
     "Look": {
-        Act.STATUS: "show tables, open runs, and work that waits for a person",
-        Act.HISTORY: "list the publications of a table, or versions of a partition",
-        Act.RESOLVE: "show where readers find a table, now or as of a run or day",
-        Act.TRACE: "follow a number to its publications, people and records",
-        Act.CODE: "show the lines of a code digest, or compare two",
-        Act.STALE: "list partitions that no longer follow from inputs and code",
-        Act.AUDIT: "verify that tables and files match the ledger",
-        Act.REPRODUCE: "compute a published run again, and compare the rows",
-        Act.CHECK: "compare the domain, or rows with their present gates",
-        Act.DESK: "serve read-only pages on this machine",
-        Act.EXPORT: "write all runs or publications for other programs",
-        Act.METRICS: "print metrics for Prometheus",
+        Command.STATUS: "show tables, open runs, and work that waits for a person",
+        Command.HISTORY: "list the publications of a table, or versions of a partition",
+        Command.RESOLVE: "show where readers find a table, now or as of a run or day",
+        Command.TRACE: "follow a number to its publications, people and records",
+        Command.CODE: "show the lines of a code digest, or compare two",
+        Command.STALE: "list partitions that no longer follow from inputs and code",
+        Command.AUDIT: "verify that tables and files match the ledger",
+        Command.REPRODUCE: "compute a published run again, and compare the rows",
+        Command.CHECK: "compare the domain, or rows with their present gates",
+        Command.DESK: "serve read-only pages on this machine",
+        Command.EXPORT: "write all runs or publications for other programs",
+        Command.METRICS: "print metrics for Prometheus",
     },
     "Operate": {
-        Act.DOCTOR: "check everything that the commands need",
-        Act.UP: "start a Spark server that later commands use",
-        Act.DOWN: "stop that server",
-        Act.RECOVER: "complete or undo the unfinished work of a stopped process",
-        Act.VACUUM: "remove files that are no longer needed",
-        Act.ERASE: "delete row values that were kept for reviewers",
-        Act.CLEAR: "let a sensor retry the work that it has given up",
-        Act.INIT: "write a project of your own, which runs at once",
-        Act.DEMO: "correct a wrong history, step by step",
+        Command.DOCTOR: "check everything that the commands need",
+        Command.UP: "start a Spark server that later commands use",
+        Command.DOWN: "stop that server",
+        Command.RECOVER: "complete or undo the unfinished work of a stopped process",
+        Command.VACUUM: "remove files that are no longer needed",
+        Command.ERASE: "delete row values that were kept for reviewers",
+        Command.CLEAR: "let a sensor retry the work that it has given up",
+        Command.INIT: "write a project of your own, which runs at once",
+        Command.DEMO: "correct a wrong history, step by step",
     },
 }
 """Every command once."""

@@ -31,8 +31,8 @@ KEY = "KEY"
 """Stands for the value of a column that identifies a row."""
 
 
-class Act(StrEnum):
-    """The acts that can be requested."""
+class Command(StrEnum):
+    """The commands that can be requested."""
 
     CAPTURE = "capture"
     REPLAY = "replay"
@@ -80,12 +80,12 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """One request: the act, its objects, and its options.
+    """One request: the command, its objects, and its options.
 
     An option is a name with its value, or with True for a flag.
     """
 
-    act: Act
+    command: Command
     of: tuple[str, ...] = ()
     options: tuple[tuple[str, str | bool], ...] = ()
 
@@ -95,7 +95,7 @@ class Invocation:
 
     def __str__(self) -> str:
         """For logs of this process; a person reads `report.command_line`."""
-        return " ".join([self.act, *self.of, *(f"{name}={value}" for name, value in self.options)])
+        return " ".join([self.command, *self.of, *(f"{name}={value}" for name, value in self.options)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class _Days(Protocol):
     def ranges(self) -> Sequence[_Range]: ...
 
 
-def do(act: Act, *of: str, **options: str | date | bool | _Days | None) -> Invocation:
+def do(command: Command, *of: str, **options: str | date | bool | _Days | None) -> Invocation:
     """A complete request.
 
     Args:
@@ -151,10 +151,10 @@ def do(act: Act, *of: str, **options: str | date | bool | _Days | None) -> Invoc
         **options: Names as in this package, such as `by`, `reason`, `first` and `last`; None and False are left out.
             Of `days` each range becomes a `first` and a `last`.
     """
-    return _request(act, of, options)
+    return _request(command, of, options)
 
 
-def _request(act: Act, of: Sequence[str], options: Mapping[str, object]) -> Invocation:
+def _request(command: Command, of: Sequence[str], options: Mapping[str, object]) -> Invocation:
     given: list[tuple[str, str | bool]] = []
     for name, value in options.items():
         if isinstance(value, _Days):
@@ -162,7 +162,7 @@ def _request(act: Act, of: Sequence[str], options: Mapping[str, object]) -> Invo
             given += [(end, str(day)) for pair in ends for end, day in pair]
         elif value is not None and value is not False:
             given.append((name, value if isinstance(value, bool) else str(value)))
-    return Invocation(act=act, of=tuple(of), options=tuple(given))
+    return Invocation(command=command, of=tuple(of), options=tuple(given))
 
 
 def step(*parts: Advice) -> NextStep:
@@ -224,7 +224,7 @@ def _asked(text: str, values: Mapping[str, object]) -> Advice:
     for each in words[1:]:
         value = None if "=" in each else _given(each, values)
         objects += map(str, value) if isinstance(value, tuple | list) else [] if value is None else [str(value)]
-    return _request(Act(first), objects, {name: value or None for name, value in options.items()})
+    return _request(Command(first), objects, {name: value or None for name, value in options.items()})
 
 
 def _given(word: str, values: Mapping[str, object]) -> object:
@@ -243,8 +243,8 @@ THEN = "; then "
 def read_first(following: NextStep | None) -> NextStep | None:
     """The next step of a run or a set; where it is an approval, its report comes first."""
     match following:
-        case NextStep(parts=(Invocation(act=Act.APPROVE, of=of), *_)):
-            return step(do(Act.REPORT, *of), ", and then ", following)
+        case NextStep(parts=(Invocation(command=Command.APPROVE, of=of), *_)):
+            return step(do(Command.REPORT, *of), ", and then ", following)
         case _:
             return following
 
@@ -256,7 +256,7 @@ def decline(named: str, following: NextStep) -> Invocation | None:
         named: The run, or the set that it belongs to.
     """
     match following:
-        case NextStep(parts=(*_, Invocation(act=Act.APPROVE | Act.PUBLISH))):
+        case NextStep(parts=(*_, Invocation(command=Command.APPROVE | Command.PUBLISH))):
             return cancel(named)
         case _:
             return None
@@ -264,38 +264,38 @@ def decline(named: str, following: NextStep) -> Invocation | None:
 
 def undo(named: str) -> Invocation:
     """The rollback of a run or of a set."""
-    return do(Act.ROLLBACK, named, by=NAME, reason=WHY)
+    return do(Command.ROLLBACK, named, by=NAME, reason=WHY)
 
 
 def approve(named: str) -> Invocation:
     """The approval of a run, of a set, or of what else another person than the requester has to agree to."""
-    return do(Act.APPROVE, named, by=ANOTHER_PERSON)
+    return do(Command.APPROVE, named, by=ANOTHER_PERSON)
 
 
 def publish(named: str) -> Invocation:
     """The publication of a run or of a set, or the carrying out of an act on a version."""
-    return do(Act.PUBLISH, named, by=NAME)
+    return do(Command.PUBLISH, named, by=NAME)
 
 
 def cancel(named: str) -> Invocation:
     """The end of a run or of a set that is not published."""
-    return do(Act.CANCEL, named, by=NAME, reason=WHY)
+    return do(Command.CANCEL, named, by=NAME, reason=WHY)
 
 
 def close_replay(replay_id: str) -> Invocation:
     """The end of a replay."""
-    return do(Act.REPLAY, "close", replay_id, by=NAME, reason=WHY)
+    return do(Command.REPLAY, "close", replay_id, by=NAME, reason=WHY)
 
 
 def comment(named: str) -> Invocation:
     """The approval of a run or of a set with the comment that its gates demand."""
-    return do(Act.APPROVE, named, by=ANOTHER_PERSON, note=WHY)
+    return do(Command.APPROVE, named, by=ANOTHER_PERSON, note=WHY)
 
 
 def once_read(following: NextStep) -> NextStep:
     """A next step for one who has before them the report that it begins with."""
     match following.parts:
-        case (Invocation(act=Act.REPORT), then, *rest) if then == THEN:
+        case (Invocation(command=Command.REPORT), then, *rest) if then == THEN:
             return step(*rest)
         case _:
             return following
@@ -303,18 +303,18 @@ def once_read(following: NextStep) -> NextStep:
 
 def compare_again(run_id: str) -> NextStep:
     """For a run whose table has changed since it was compared: its rows stay, and are measured again."""
-    return step("compare it with the present rows: ", do(Act.RUN, run_id))
+    return step("compare it with the present rows: ", do(Command.RUN, run_id))
 
 
 def end_freeze(freeze_id: str) -> NextStep:
     """For what waits for a freeze, which ends by itself."""
-    return step("wait until then, or end it: ", do(Act.UNFREEZE, freeze_id, by=NAME, reason=WHY))
+    return step("wait until then, or end it: ", do(Command.UNFREEZE, freeze_id, by=NAME, reason=WHY))
 
 
-WAIT_OR_RECOVER = step("wait for it; if its process is gone: ", do(Act.RECOVER))
+WAIT_OR_RECOVER = step("wait for it; if its process is gone: ", do(Command.RECOVER))
 """For work that is in progress in another process."""
 
 
 def wait_or_take_over(work_id: str) -> NextStep:
     """For a run or a landed file on which another process holds a lease."""
-    return step("wait for it; if its process is gone: ", do(Act.RECOVER, work_id, now=True, by=NAME))
+    return step("wait for it; if its process is gone: ", do(Command.RECOVER, work_id, now=True, by=NAME))

@@ -10,7 +10,7 @@ from backfill_assets.calendar.partitions import Grain, OfPartitions, Partitions,
 from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfTable
 from backfill_assets.core.errors import sentence
-from backfill_assets.core.next_steps import NAME, Act, Advice, NextStep, do, step
+from backfill_assets.core.next_steps import NAME, Advice, Command, NextStep, do, step
 from backfill_assets.planning.next_steps import joined, land_or_declare_empty, loads, read_rejected_anew
 
 _MOST_FILES = 3
@@ -72,7 +72,7 @@ class StoppedAmongFiles(errors.BackfillError):
         else:
             # An offered file is ignored where it has landed, unless the command says otherwise.
             how = None if self.on_duplicate == "ignore" else self.on_duplicate
-            then = step("those after it: ", do(Act.LAND, self.source, *self.not_tried, on_duplicate=how, by=NAME))
+            then = step("those after it: ", do(Command.LAND, self.source, *self.not_tried, on_duplicate=how, by=NAME))
         return step(first, "; ", then) if first else then
 
 
@@ -406,7 +406,7 @@ class NotReadAnew(errors.BackfillError):
         if self.is_whole or not 0 < len(self.others) <= _MOST_READ:
             return first
         others, short = ",".join(self.others), self.source.rpartition(".")[2]
-        again = do(Act.LAND, short, again_as_declared=True, imports=others, by=NAME)
+        again = do(Command.LAND, short, again_as_declared=True, imports=others, by=NAME)
         return step(first, "; to read the others anew without them: ", again)
 
 

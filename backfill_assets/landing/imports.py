@@ -16,7 +16,7 @@ from pyspark.sql.types import StructField, StructType
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, count_of
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.identity import document_digest
-from backfill_assets.core.next_steps import NAME, Act, NextStep, do, step
+from backfill_assets.core.next_steps import NAME, Command, NextStep, do, step
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.contracts import name_at
 from backfill_assets.domain.operations import UnknownKeys
@@ -375,9 +375,9 @@ class NotKnown:
             return step("build these days without them, and then plan it again: ", built)
         return step(
             "to see which keys: ",
-            do(Act.LOCATE, source, first=days[0], last=days[-1]),
+            do(Command.LOCATE, source, first=days[0], last=days[-1]),
             "; land a newer record of each, withdraw them, or correct the declaration and read the files anew: ",
-            do(Act.LAND, source, again_as_declared=True, by=NAME),
+            do(Command.LAND, source, again_as_declared=True, by=NAME),
             f"; or declare unknown='keep' or unknown='drop' on {self.source}; once they are known, plan again: ",
             "this run has read what was there before",
         )

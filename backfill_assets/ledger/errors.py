@@ -12,7 +12,7 @@ from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfPublication, OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
 from backfill_assets.core.lease import Lease
-from backfill_assets.core.next_steps import WAIT_OR_RECOVER, Act, Advice, NextStep, do
+from backfill_assets.core.next_steps import WAIT_OR_RECOVER, Advice, Command, NextStep, do
 from backfill_assets.ledger.states import ChunkState, ImportState, RunState, SetState, State, go_on_with, states_before
 from backfill_assets.planning.about import OfManifest
 from backfill_assets.planning.manifest import Manifest
@@ -287,14 +287,14 @@ class CannotBecome(errors.IllegalTransition):
         run_id = self.of.get("run_id")
         match self.wanted, self.found:
             case ChunkState(), _:
-                return do(Act.RUN, str(self.of["run_id"]))
+                return do(Command.RUN, str(self.of["run_id"]))
             case ImportState(), _:
                 return "[status], then land the file again"
             case RunState(), RunState() as found:
                 return go_on_with(str(self.of["run_id"]), found)
             case _:
                 named = run_id or self.of.get("set_id")
-                return do(Act.STATUS, *([str(named)] if named else []))
+                return do(Command.STATUS, *([str(named)] if named else []))
 
 
 @sentence
@@ -375,11 +375,11 @@ class PartOfSet(OfRun, OfSet, Because, errors.IllegalTransition):
     @property
     def advice(self) -> str:
         match self.act:
-            case Act.ROLLBACK:
+            case Command.ROLLBACK:
                 return "[rollback {set_id} by=NAME reason=WHY]"
-            case Act.CANCEL:
+            case Command.CANCEL:
                 return "[cancel {set_id} by=NAME reason=WHY]"
-            case Act.APPROVE:
+            case Command.APPROVE:
                 return "[approve {set_id} by=ANOTHER_PERSON]"
             case _:
                 return "publish the whole set: [publish {set_id} by=NAME]"
@@ -413,7 +413,7 @@ class LostWork(Because, errors.TakenOver):
     @property
     def advice(self) -> Advice:
         run_id = self.of.get("run_id")
-        return do(Act.STATUS, *([run_id] if isinstance(run_id, str) else []))
+        return do(Command.STATUS, *([run_id] if isinstance(run_id, str) else []))
 
 
 @sentence

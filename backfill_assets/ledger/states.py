@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum, StrEnum
 
-from backfill_assets.core.next_steps import WAIT_OR_RECOVER, Act, Advice, do, wait_or_take_over
+from backfill_assets.core.next_steps import WAIT_OR_RECOVER, Advice, Command, do, wait_or_take_over
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.sets import is_set
 
@@ -301,10 +301,10 @@ def go_on_with(run_id: str, state: RunState, whole: str | None = None, *, is_lea
         case RunState.STAGING | RunState.GATING if is_leased:
             return wait_or_take_over(run_id)
         case RunState.BLOCKED:
-            return do(Act.REPORT, run_id)
+            return do(Command.REPORT, run_id)
         case RunState.PUBLISHING:
             return WAIT_OR_RECOVER
         case _ if state in NOT_MEASURED:
-            return do(Act.RUN, whole or run_id)
+            return do(Command.RUN, whole or run_id)
         case _:
-            return do(Act.STATUS, whole or run_id)
+            return do(Command.STATUS, whole or run_id)

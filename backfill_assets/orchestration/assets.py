@@ -11,7 +11,7 @@ from backfill_assets.application.report import report_markdown
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import NotApproved
 from backfill_assets.core.grouped import grouped
-from backfill_assets.core.next_steps import Act, do
+from backfill_assets.core.next_steps import Command, do
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.ledger.findings import GateResult
@@ -321,7 +321,7 @@ def _must_have_passed(
         review = review_of(run_report(session.workspace, run.run_id))
         say_why(context, f"{run.run_id} is blocked. {review.headline}.")
         raise dg.Failure(
-            description=f"{review.headline}. {review.is_it_right} Next: {words_of(do(Act.REPORT, run.run_id))}",
+            description=f"{review.headline}. {review.is_it_right} Next: {words_of(do(Command.REPORT, run.run_id))}",
             metadata={"run_id": run.run_id, **_links(session, run)},
             allow_retries=False,
         )

@@ -18,7 +18,7 @@ from backfill_assets.calendar.partitions import Grain, Partitions, count_of, des
 from backfill_assets.core.errors import NotApproved
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import sha256_text
-from backfill_assets.core.next_steps import Act, do
+from backfill_assets.core.next_steps import Command, do
 from backfill_assets.domain import Gate, Table
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.records import RunRecord
@@ -128,7 +128,7 @@ def summaries(
             if not failed
             else f"{outcome_of(grain, found)}: {describe(grain, (result.partition for result in failed))}. "
             f"{'Keys of rows that fail' if any(map(names_rows, failed)) else 'The report'}: "
-            f"{words_of(do(Act.REPORT, failed[0].run_id))}",
+            f"{words_of(do(Command.REPORT, failed[0].run_id))}",
             metadata={
                 "partitions": len(found),
                 "failed_partitions": len(failed),
@@ -164,7 +164,7 @@ def of_readers(ws: Workspace, table: Table, on: Target | None = None) -> Iterato
             said = f"{len(failed):,} of {count_of(count, grain.noun)} that readers see failed: {days}"
         said += f"; {count_of(accepted - count, grain.noun)} came before this gate" if accepted > count else ""
         newest = failed[-1].run_id if failed else ""
-        where = f"The report: {words_of(do(Act.REPORT, newest))}"
+        where = f"The report: {words_of(do(Command.REPORT, newest))}"
         if failed and gate.name in checked:
             partitions = Partitions.of(grain, (result.partition for result in failed))
             where = f"Found by: {words_of(check_of(table, partitions, [gate.name]))}"

@@ -23,7 +23,7 @@ from dagster import (
 )
 
 from backfill_assets.calendar.partitions import count_of
-from backfill_assets.core.next_steps import Act, do
+from backfill_assets.core.next_steps import Command, do
 from backfill_assets.domain import DerivedTable
 from backfill_assets.orchestration.event_log import BATCH, BatchedEventLog, batches, one_commit
 from backfill_assets.orchestration.events import targets
@@ -69,7 +69,7 @@ def _check(table: DerivedTable, days: OfferedDays) -> AssetChecksDefinition:
 def _of_table(key: AssetKey, found: Freshness) -> AssetCheckEvaluation:
     stale = count_of(len(found.stale), "partition")
     follow = "follows" if len(found.stale) == 1 else "follow"
-    said = f"{stale} no longer {follow} from the present. Next: {words_of(do(Act.STALE, found.table))}"
+    said = f"{stale} no longer {follow} from the present. Next: {words_of(do(Command.STALE, found.table))}"
     return AssetCheckEvaluation(
         asset_key=key,
         check_name=FRESH,

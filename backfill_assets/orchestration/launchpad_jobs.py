@@ -38,7 +38,7 @@ from backfill_assets.application.follow import step_after_change
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.requests import restatement_of
 from backfill_assets.calendar.partitions import DayRange, ReversedRange, days_in
-from backfill_assets.core.next_steps import Act, NextStep, do, step
+from backfill_assets.core.next_steps import Command, NextStep, do, step
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.orchestration import tags
@@ -86,7 +86,7 @@ REFERENCES = Enum(
         EnumValue("corrected", description="Those that `reference` names; the present ones of all others."),
     ],
 )
-FOLLOWS = step("the sensor backfill_follow computes again what depends on it; where it is off, ", do(Act.FOLLOW))
+FOLLOWS = step("the sensor backfill_follow computes again what depends on it; where it is off, ", do(Command.FOLLOW))
 RUN_OR_SET = Field(str, description="The id of a run or of a restatement set.")
 REASON = Field(str, description="Why.")
 
@@ -135,7 +135,7 @@ class _Launch:
         if is_blocked:
             say_why(self.context, f"{name} is blocked by a gate.")
             raise Failure(
-                f"{name} is blocked by a gate. Next: {words_of(do(Act.REPORT, name))}",
+                f"{name} is blocked by a gate. Next: {words_of(do(Command.REPORT, name))}",
                 metadata=report_link(self.ws.settings, name),
                 allow_retries=False,
             )

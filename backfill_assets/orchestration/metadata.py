@@ -15,7 +15,7 @@ from urllib.parse import quote
 import dagster as dg
 
 from backfill_assets.calendar.windows import AnyWindow
-from backfill_assets.core.next_steps import Act, do
+from backfill_assets.core.next_steps import Command, do
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.ledger.findings import GateResult
@@ -93,7 +93,7 @@ def captures(table: SourceTable) -> str:
     """The description of the asset of a source's captures."""
     return (
         f"Captures of `{table.name}`: read once, kept as files, landed from there. Each partition is a "
-        f"capture, by `{words_of(do(Act.CAPTURE, table.short_name))}` or by the schedule `live`."
+        f"capture, by `{words_of(do(Command.CAPTURE, table.short_name))}` or by the schedule `live`."
     )
 
 
@@ -328,4 +328,4 @@ def report_link(settings: Settings, name: str) -> Mapping[str, dg.MetadataValue]
 @lru_cache(maxsize=64)
 def _command(name: str) -> str:
     # A publication has a link for every partition.
-    return words_of(do(Act.REPORT, name))
+    return words_of(do(Command.REPORT, name))

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from dagster import MetadataValue
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import Act, Invocation, NextStep, Option, step
+from backfill_assets.core.next_steps import Command, Invocation, NextStep, Option, step
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.dagster_internals import place_of
 from backfill_assets.report.command_line import words_of
@@ -67,34 +67,34 @@ class Launchpad:
 def launchpad_of(asked: Invocation) -> Launchpad | None:
     """The launchpad of the job that does what a command would do; None where no job does all of it."""
     given = dict(asked.options)
-    match asked.act, asked.of:
-        case Act.RUN, (name,):
+    match asked.command, asked.of:
+        case Command.RUN, (name,):
             return Launchpad(PLAN, PLANNED, name, {"id": name, "by": None})
-        case Act.APPROVE, (name,):
+        case Command.APPROVE, (name,):
             note = {"note": None} if "note" in given else {}
             return Launchpad(DECIDE, "approve", name, {"id": name, "approver": None, **note})
-        case Act.PUBLISH, (name,):
+        case Command.PUBLISH, (name,):
             return Launchpad(DECIDE, "publish", name, {"id": name, "publisher": None})
-        case Act.ROLLBACK, (name,):
+        case Command.ROLLBACK, (name,):
             more = {"with_dependents": True} if given.get("with_dependents") else {}
             return Launchpad(DECIDE, "roll_back", name, {"id": name, "by": None, "reason": None, **more})
-        case Act.CANCEL, (name,) if given.get("leave"):
+        case Command.CANCEL, (name,) if given.get("leave"):
             return Launchpad(DECIDE, "leave", name, {"id": name, "owner": None, "reason": None})
-        case Act.CANCEL, (name,):
+        case Command.CANCEL, (name,):
             return Launchpad(DECIDE, "cancel", name, {"id": name, "by": None, "reason": None})
-        case Act.RECOVER, ():
+        case Command.RECOVER, ():
             return Launchpad(DECIDE, "recover", "", {"by": None})
-        case Act.RECOVER, (name,) if not {"now", "reason"} & given.keys():
+        case Command.RECOVER, (name,) if not {"now", "reason"} & given.keys():
             return Launchpad(DECIDE, "recover", name, {"only": name, "by": None})
-        case Act.CHECK, (table,) if {*_ENDS} <= given.keys() <= {*_ENDS, "gate"}:
+        case Command.CHECK, (table,) if {*_ENDS} <= given.keys() <= {*_ENDS, "gate"}:
             gates = [str(value) for name, value in asked.options if name == "gate"]
             days = {"first_day": str(given["first"]), "last_day": str(given["last"])}
             about = f"{days['first_day']}..{days['last_day']}"
             return Launchpad(CHECK, table, about, {**days, **({"gates": gates} if gates else {}), "by": None})
-        case Act.PLAN, () if given.keys() <= {STALE, *LEFT_OPEN} and isinstance(given.get(STALE), str):
+        case Command.PLAN, () if given.keys() <= {STALE, *LEFT_OPEN} and isinstance(given.get(STALE), str):
             table = str(given[STALE])
             return Launchpad(PLAN, STALE, table, {"table": table, "reason": None, "requester": None})
-        case Act.PLAN, (table,) if {*_ENDS} <= given.keys() <= {*_ENDS, *OF_A_PLAN, *LEFT_OPEN}:
+        case Command.PLAN, (table,) if {*_ENDS} <= given.keys() <= {*_ENDS, *OF_A_PLAN, *LEFT_OPEN}:
             known = {OF_A_PLAN[name]: value for name, value in given.items() if name in OF_A_PLAN}
             firsts, lasts = ([str(day) for name, day in asked.options if name == end] for end in _ENDS)
             ranges = [{"first_day": first, "last_day": last} for first, last in zip(firsts, lasts, strict=True)]

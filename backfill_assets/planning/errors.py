@@ -23,7 +23,7 @@ from backfill_assets.calendar.partitions import (
 )
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import InvalidRange, MissingInput, Refused, UnknownName, sentence
-from backfill_assets.core.next_steps import NAME, WHY, Act, Advice, Invocation, NextStep, Option, do, step
+from backfill_assets.core.next_steps import NAME, WHY, Advice, Command, Invocation, NextStep, Option, do, step
 from backfill_assets.planning.next_steps import how_to_fill, joined, plans
 
 
@@ -37,7 +37,7 @@ def _plans(
 ) -> Sequence[Invocation]:
     """The plans of these partitions, one for each group."""
     days = [days_in(compress(some.grain, some)) for some in groups]
-    return [do(Act.PLAN, table, kind=kind, references=references, days=each, reason=WHY, by=NAME) for each in days]
+    return [do(Command.PLAN, table, kind=kind, references=references, days=each, reason=WHY, by=NAME) for each in days]
 
 
 @sentence

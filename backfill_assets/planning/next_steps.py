@@ -12,8 +12,8 @@ from backfill_assets.core.next_steps import (
     NAME,
     THEN,
     WHY,
-    Act,
     Advice,
+    Command,
     Invocation,
     NextStep,
     cancel,
@@ -39,7 +39,7 @@ def how_to_fill(table: str, grain: Grain, partitions: Sequence[date], rejecting:
 def restated(table: str, partitions: Partitions) -> NextStep:
     """The commands that replace accepted rows which fail a gate; nothing is undone by itself."""
     if _is_source(table):
-        located = do(Act.LOCATE, table.partition(".")[2], first=partitions.days[0], last=partitions.days[-1])
+        located = do(Command.LOCATE, table.partition(".")[2], first=partitions.days[0], last=partitions.days[-1])
         return step("find the files that brought these rows, and land corrected ones: ", located)
     # By its whole name, which the launchpad of Dagster has as an entry.
     planned = joined([replace(each, of=(table,)) for each in plans(table, partitions.grain, partitions)])
@@ -73,9 +73,9 @@ def read_rejected_anew(table: str, days: Sequence[date], rejecting: Sequence[str
     source, some = table.partition(".")[2], ",".join(rejecting[:_MOST])
     return step(
         "look why records that may be of these days were rejected: ",
-        do(Act.LOCATE, source, first=days[0], last=days[-1]),
+        do(Command.LOCATE, source, first=days[0], last=days[-1]),
         "; correct the declaration, and read their files anew: ",
-        do(Act.LAND, source, again_as_declared=True, imports=some, by=NAME),
+        do(Command.LAND, source, again_as_declared=True, imports=some, by=NAME),
     )
 
 
@@ -84,7 +84,9 @@ def plans(
 ) -> Sequence[Invocation]:
     """The plans of exactly these partitions of a derived table, or of them with what is computed from them."""
     asked = [(table.partition(".")[2], days) for days in _at_once(grain, partitions)]
-    return [do(Act.PLAN, name, reason=WHY, days=days, with_dependents=with_dependents, by=NAME) for name, days in asked]
+    return [
+        do(Command.PLAN, name, reason=WHY, days=days, with_dependents=with_dependents, by=NAME) for name, days in asked
+    ]
 
 
 def _at_once(grain: Grain, partitions: Iterable[date]) -> Sequence[Days]:
@@ -101,7 +103,7 @@ def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -
         partitions: Some of its partitions; all by default.
     """
     if isinstance(manifest.change, Expire):
-        return step(do(Act.PLAN, manifest.table, expire=True, by=NAME, reason=WHY))
+        return step(do(Command.PLAN, manifest.table, expire=True, by=NAME, reason=WHY))
     chosen = manifest.partitions if partitions is None else partitions
     if not _is_source(manifest.table):
         rows = manifest.change.scope.options if manifest.change.scope else ()
@@ -123,11 +125,11 @@ def fix_and_plan_again(manifest: Manifest, *, needs_more: bool = False, read_by_
     if needs_more:
         fix, how = ("find out why it needs more", "plan again with a larger limit")
     subject = manifest.member_of or manifest.run_id
-    read, give_up = step(do(Act.REPORT, manifest.run_id), THEN), cancel(subject)
+    read, give_up = step(do(Command.REPORT, manifest.run_id), THEN), cancel(subject)
     if read_by_gates:
         named = " or ".join(read_by_gates)
         corrected = f"if the cause is in {named}, correct it there, and measure the same rows again: "
-        read = step(read, corrected, do(Act.RUN, subject), "; else ")
+        read = step(read, corrected, do(Command.RUN, subject), "; else ")
     if manifest.member_of is None:
         return step(read, f"{fix} and {how}: ", plan_again(manifest), "; or give it up: ", give_up)
     return step(read, f"{fix} and ", _set_again(manifest, how))
@@ -148,7 +150,7 @@ def _set_again(manifest: Manifest, how: str) -> NextStep:
     """
     give_up = cancel(manifest.member_of or manifest.run_id)
     again = joined(plans(manifest.table, manifest.grain, manifest.partitions, with_dependents=True))
-    proposed = ("; or, if it was proposed: ", do(Act.PROPOSE))
+    proposed = ("; or, if it was proposed: ", do(Command.PROPOSE))
     return step("cancel what is not published of the set: ", give_up, f"; then {how}: ", again, *proposed)
 
 
@@ -164,7 +166,7 @@ def loads(table: str, days: Iterable[date], *, empty: bool = False) -> Sequence[
         empty: Declare that nothing happened on days without landed events.
     """
     name, why = table.partition(".")[2], WHY if empty else None
-    return [do(Act.LOAD, name, days=some, empty=empty, reason=why, by=NAME) for some in _at_once(Grain.DAILY, days)]
+    return [do(Command.LOAD, name, days=some, empty=empty, reason=why, by=NAME) for some in _at_once(Grain.DAILY, days)]
 
 
 def joined(asked: Sequence[Invocation]) -> NextStep:
@@ -181,7 +183,7 @@ def plan_stale(
 ) -> Invocation:
     """The plan of everything stale, of one table and of some days if they are given."""
     return do(
-        Act.PLAN,
+        Command.PLAN,
         *([table] if table else []),
         stale=True,
         days=days,

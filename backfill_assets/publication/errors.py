@@ -9,7 +9,7 @@ from backfill_assets.calendar.partitions import OfPartitions, Partitions, TableP
 from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfPublication, OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
-from backfill_assets.core.next_steps import Act, Advice, NextStep, do
+from backfill_assets.core.next_steps import Advice, Command, NextStep, do
 from backfill_assets.landing.imports import KnownSince, NotKnown
 from backfill_assets.ledger.errors import Named, loosened_words
 from backfill_assets.ledger.freezes import Freeze
@@ -66,7 +66,7 @@ class NotPublishable(OfRun, OfManifest, errors.IllegalTransition):
     def advice(self) -> Advice:
         match self.state:
             case RunState.SUPERSEDED:
-                return do(Act.HISTORY, self.manifest.table)
+                return do(Command.HISTORY, self.manifest.table)
             case RunState.CANCELLED:
                 return "plan it again: {planned_again}"
             case _:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.calendar.partitions import DayRange, Partitions, TablePartitions, compress, days_in, days_of
 from backfill_assets.core.errors import InvalidReference, MissingInput
-from backfill_assets.core.next_steps import KEY, NAME, WHY, Act, Invocation, NextStep, do, step
+from backfill_assets.core.next_steps import KEY, NAME, WHY, Command, Invocation, NextStep, do, step
 from backfill_assets.core.tariff import Cost
 from backfill_assets.domain import DerivedTable, Tolerance
 from backfill_assets.ledger.records import RunRecord
@@ -72,7 +72,7 @@ def instead_of_gated(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tupl
             partitions=Partitions(grain, ()),
             stays=Partitions(grain, run.manifest.partitions),
             cost=ws.settings.tariff.spent(0),
-            next_step=step(do(Act.CANCEL, named, leave=True, reason=WHY, by=NAME)),
+            next_step=step(do(Command.CANCEL, named, leave=True, reason=WHY, by=NAME)),
             tolerated=found,
         ),
     )
@@ -146,7 +146,7 @@ def _alternatives(
     if needed and not is_newer and declared.has_pilots and is_accepted and by:
         where = f"{by}={KEY}"
         over = days_in(compress(manifest.grain, manifest.partitions))
-        asked = do(Act.PLAN, manifest.table, where=where, days=over, reason=WHY, by=NAME)
+        asked = do(Command.PLAN, manifest.table, where=where, days=over, reason=WHY, by=NAME)
         yield Alternative(
             instead=Instead.BY_KEY,
             partitions=whole,
@@ -183,7 +183,7 @@ def together(manifest: Manifest, *, partial: bool = False) -> Invocation:
     """The plan of what a run builds as one set with everything that depends on it."""
     days = days_covered(manifest)
     return do(
-        Act.PLAN,
+        Command.PLAN,
         manifest.table,
         with_dependents=True,
         partial=partial,

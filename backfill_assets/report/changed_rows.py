@@ -10,7 +10,7 @@ from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, cou
 from backfill_assets.candidates.changed_rows import EVERY, ComparedGroup, Wanted, compared_groups, shape_of_rows
 from backfill_assets.candidates.compared_sides import ComparedSides, WhyNotCompared
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import Act, Invocation, do
+from backfill_assets.core.next_steps import Command, Invocation, do
 from backfill_assets.gates.by_values import ADDED, CHANGED, DIFFERENT, EQUAL, REMOVED
 from backfill_assets.lake.row_values import text_rows_of
 from backfill_assets.ledger.findings import Values
@@ -398,7 +398,7 @@ def _not_counted(found: ChangedRowsPage) -> Note | None:
     if asked.table in {each.table for each in found.counts} and (found.chosen or not (asked.kind or asked.column)):
         return None
     given = {"table": asked.table if len(found.tables) > 1 else "", "kind": asked.kind, "columns": asked.column}
-    counts = do(Act.DIFF, found.of).also(*((name, value) for name, value in given.items() if value))
+    counts = do(Command.DIFF, found.of).also(*((name, value) for name, value in given.items() if value))
     return Note(text=words("There are too many rows to count those that are asked for here: ", counts), tone=Tone.SOFT)
 
 
@@ -421,7 +421,7 @@ def _all_of(found: DiffDocument) -> Invocation:
     asked += [("kind", each) for each in found.kinds] if set(found.kinds) != set(DIFFERENT) else []
     asked += [("columns", ",".join(found.columns))] if found.columns else []
     asked += [("where", found.where)] if found.where else []
-    return do(Act.DIFF, found.of).also(*asked, ("to", "changed.parquet"))
+    return do(Command.DIFF, found.of).also(*asked, ("to", "changed.parquet"))
 
 
 def rows_table(rows: Sequence[ChangedRow]) -> Table:

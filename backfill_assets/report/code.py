@@ -14,7 +14,7 @@ from backfill_assets.calendar.partitions import Partitions, count_of
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import canonical_json
-from backfill_assets.core.next_steps import Act, Invocation, do
+from backfill_assets.core.next_steps import Command, Invocation, do
 from backfill_assets.domain import DerivedTable
 from backfill_assets.files.port import Files
 from backfill_assets.planning.manifest import Manifest
@@ -245,7 +245,7 @@ def code_changes(ws: Workspace, manifest: Manifest, replaced: Mapping[date, Mani
                 difference=code_difference(files, before, after, most=_MOST_LINES, first=own)
                 if before and after
                 else None,
-                all_lines=do(Act.CODE, digest[:12], manifest.code_digest[:12]),
+                all_lines=do(Command.CODE, digest[:12], manifest.code_digest[:12]),
             )
         )
     return tuple(found)

@@ -31,7 +31,7 @@ def _worded(part: str | Invocation | Option) -> str:
     match part:
         case Invocation():
             options = [_worded(Option(name, value)) for name, value in part.options]
-            return " ".join([_PROGRAM, part.act, *map(word_of_a_shell, part.of), *options])
+            return " ".join([_PROGRAM, part.command, *map(word_of_a_shell, part.of), *options])
         case Option(name, value):
             flag = f"--{_NAMES.get(name, name).replace('_', '-')}"
             return flag if isinstance(value, bool) else f"{flag} {word_of_a_shell(value)}"

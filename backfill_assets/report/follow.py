@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, assert_never
 from backfill_assets.calendar.partitions import Partitions, TablePartitions, count_of
 from backfill_assets.capture.sftp.declaration import is_address
 from backfill_assets.core.errors import BackfillError, Problem
-from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, cancel, do, step
+from backfill_assets.core.next_steps import NAME, WHY, Command, Invocation, NextStep, cancel, do, step
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.outbox import StuckWork
 from backfill_assets.ledger.records import PublicationRecord, RunRecord
@@ -86,8 +86,8 @@ def waiting_publication(asking: Asking) -> WaitingPublication:
         set_id=asking.set_id,
         failed_attempts=entry.attempts,
         last_failure=entry.note or None,
-        try_again=do(Act.FOLLOW),
-        cancel=do(Act.FOLLOW, cancel=entry.publication_id, by=NAME, reason=WHY),
+        try_again=do(Command.FOLLOW),
+        cancel=do(Command.FOLLOW, cancel=entry.publication_id, by=NAME, reason=WHY),
     )
 
 
@@ -147,18 +147,18 @@ class ClearedDocument:
 
 def stuck_document(work: StuckWork) -> StuckDocument:
     """One piece of stuck work as a document."""
-    return StuckDocument(work=work, clear=do(Act.CLEAR, work.subject, by=NAME), leave=_leave(work))
+    return StuckDocument(work=work, clear=do(Command.CLEAR, work.subject, by=NAME), leave=_leave(work))
 
 
 def _leave(work: StuckWork) -> NextStep:
     match work.sensor:
         case Sensor.FOLLOW:
-            nothing_follows = do(Act.FOLLOW, cancel=work.subject, by=NAME, reason=WHY)
+            nothing_follows = do(Command.FOLLOW, cancel=work.subject, by=NAME, reason=WHY)
             ends = nothing_follows if is_publication(work.subject) else cancel(work.subject)
             return step("To let dependents be as they are: ", ends)
         case Sensor.LIVE:
             again = cancel(work.subject)
-            return step("To see why: ", do(Act.REPORT, work.subject), ". To have its days planned again: ", again)
+            return step("To see why: ", do(Command.REPORT, work.subject), ". To have its days planned again: ", again)
         case Sensor.PUBLISH | Sensor.PROPOSE | Sensor.FRESH:
             return step("To decide against it: ", cancel(work.subject))
         case Sensor.DROP if is_address(work.subject):
@@ -166,7 +166,7 @@ def _leave(work: StuckWork) -> NextStep:
         case Sensor.DROP:
             return step("To leave it, move it out of the drop folder")
         case Sensor.RECOVER:
-            return step("To see why: ", do(Act.RECOVER, work.subject))
+            return step("To see why: ", do(Command.RECOVER, work.subject))
     assert_never(work.sensor)
 
 

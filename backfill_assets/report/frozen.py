@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, do, step
+from backfill_assets.core.next_steps import NAME, WHY, Command, Invocation, NextStep, do, step
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import UNPUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -46,7 +46,7 @@ def freeze_document(tx: ReadTransaction, freeze: Freeze) -> FreezeDocument:
         freeze=freeze,
         partitions=partitions,
         waits=tuple(run.run_id for run in runs if freeze.stops(run.manifest)),
-        end=do(Act.UNFREEZE, freeze.freeze_id, by=NAME, reason=WHY),
+        end=do(Command.UNFREEZE, freeze.freeze_id, by=NAME, reason=WHY),
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from backfill_assets.calendar.partitions import DayRange, Days, Partitions, count_of, days_of
 from backfill_assets.core.grouped import grouped
-from backfill_assets.core.next_steps import Act, Invocation, NextStep, do
+from backfill_assets.core.next_steps import Command, Invocation, NextStep, do
 from backfill_assets.domain import Failing, Table
 from backfill_assets.gates.agreed import asked_of_accepted
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -76,7 +76,7 @@ def _is_among(partition: DayRange, days: Days) -> bool:
 def check_of(table: Table, partitions: Partitions, gates: Sequence[str]) -> Invocation:
     """The command that measures accepted rows with some gates, from the first of these partitions to the last."""
     first, last = partitions.days[0], days_of(partitions.grain, partitions.days[-1]).last
-    return do(Act.CHECK, table.name, first=first, last=last).also(*(("gate", gate) for gate in gates))
+    return do(Command.CHECK, table.name, first=first, last=last).also(*(("gate", gate) for gate in gates))
 
 
 def fails_gates(ws: Workspace, tx: ReadTransaction, tables: Iterable[Table]) -> tuple[FailsGate, ...]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, count_of, describe_ranges
 from backfill_assets.capture.landed_files import Family, landing_files
-from backfill_assets.core.next_steps import NAME, WHY, Act, NextStep, Option, do, step
+from backfill_assets.core.next_steps import NAME, WHY, Command, NextStep, Option, do, step
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.row_values import Texts
@@ -179,22 +179,22 @@ def corrections(report: LandReport, table: SourceTable) -> Iterator[NextStep]:
             path = each.record.original_path
             yield step(
                 f"next: correct what the reasons above and in {report.quarantine} say, and land it again: ",
-                do(Act.LAND, source, path, by=NAME),
+                do(Command.LAND, source, path, by=NAME),
                 "; if its contract is corrected instead, and not the file: ",
-                do(Act.LAND, source, again_as_declared=True, imports=each.record.import_id, by=NAME),
+                do(Command.LAND, source, again_as_declared=True, imports=each.record.import_id, by=NAME),
             )
         elif not each.is_new and any(FUTURE in reason for reason in each.reasons):
             path, at = each.record.original_path, f"{each.record.judged_at:%Y-%m-%d %H:%M:%S} UTC"
-            again = do(Act.LAND, source, path, on_duplicate="reprocess", by=NAME)
+            again = do(Command.LAND, source, path, on_duplicate="reprocess", by=NAME)
             yield step(f"its records were judged at {at}; to judge again what was in the future then: ", again)
         elif not each.is_new and otherwise(each.record):
-            again = do(Act.LAND, source, again_as_declared=True, imports=each.record.import_id, by=NAME)
+            again = do(Command.LAND, source, again_as_declared=True, imports=each.record.import_id, by=NAME)
             yield step("it was read by an earlier declaration; to read it as its source is declared now: ", again)
         elif each.record.counts.rejected:
             yield step(
                 f"next: correct the file, and land it again, or the declaration of {report.source} that the reasons "
                 "above name, and read the file anew: ",
-                do(Act.LAND, source, again_as_declared=True, imports=each.record.import_id, by=NAME),
+                do(Command.LAND, source, again_as_declared=True, imports=each.record.import_id, by=NAME),
             )
 
 
@@ -222,7 +222,7 @@ def extracts_read_anew(ws: Workspace, table: SourceTable, read: Collection[str])
         first, end = document["days"]
         where = [("where", f"{name}={value}") for name, value in document["where"].items()]
         paths = (file.original_path for file in files)
-        again = do(Act.LAND, table.short_name, *paths, replaces=f"{first}..{end}", reason=WHY, by=NAME)
+        again = do(Command.LAND, table.short_name, *paths, replaces=f"{first}..{end}", reason=WHY, by=NAME)
         yield step(f"{said}; to state it anew: ", replace(again, options=(*again.options, *where)))
 
 
@@ -243,7 +243,7 @@ def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
         yield step(
             f"{table.name}: no events on {days}{dates} from {gaps[0].start} to {gaps[-1].last}, at most "
             f"{max(map(len, gaps)):,} of them in a row; if nothing happened then: ",
-            do(Act.LOAD, table.short_name, missing=True, empty=True, reason=WHY, by=NAME),
+            do(Command.LOAD, table.short_name, missing=True, empty=True, reason=WHY, by=NAME),
         )
 
 

@@ -13,7 +13,7 @@ from datetime import date
 
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions
 from backfill_assets.core.grouped import grouped
-from backfill_assets.core.next_steps import Act, Invocation, NextStep, do, step
+from backfill_assets.core.next_steps import Command, Invocation, NextStep, do, step
 from backfill_assets.domain import PostgresTable, SourceTable
 from backfill_assets.lake.row_values import Texts, instants_in, texts
 from backfill_assets.landing.bronze import unknown_keys
@@ -119,7 +119,7 @@ def locate(ws: Workspace, name: str, days: DayRange) -> LocatedPeriod:
     by_import: dict[str, Sequence[ImportDay]] = dict.fromkeys(rejected, ())
     by_import |= grouped((each.import_id, each) for each in touching)
     waiting = sorted({each.event_date for each in touching if by_id[each.import_id].state is ImportState.LANDED})
-    ask = do(Act.CAPTURE, source.short_name, first=days.start, last=days.last, dry_run=True)
+    ask = do(Command.CAPTURE, source.short_name, first=days.start, last=days.last, dry_run=True)
     return LocatedPeriod(
         source=source.name,
         from_=days.start,
@@ -133,7 +133,9 @@ def locate(ws: Workspace, name: str, days: DayRange) -> LocatedPeriod:
         partitions=partitions,
         captured=captured,
         not_loaded=Partitions.of(Grain.DAILY, waiting),
-        next_step=step(joined(loads(source.name, waiting)), "; why: ", do(Act.STALE, source.name)) if waiting else None,
+        next_step=step(joined(loads(source.name, waiting)), "; why: ", do(Command.STALE, source.name))
+        if waiting
+        else None,
         # The write-ahead log of a database cannot be asked for a day.
         ask_the_stream=ask if source.capture and not isinstance(source.capture, PostgresTable) else None,
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.calendar.partitions import count_of
 from backfill_assets.core.grouped import grouped
-from backfill_assets.core.next_steps import Act, Invocation, NextStep, do, step
+from backfill_assets.core.next_steps import Command, Invocation, NextStep, do, step
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.landing.days import rejected_of
@@ -69,7 +69,7 @@ def _of_days_declared_empty(ws: Workspace, tx: ReadTransaction, runs: Sequence[M
                 imports=tuple(each.import_id for each in some),
                 landed=sum(each.records for each in some),
                 rejected=sum(each.of_days + each.of_no_day for each in some),
-                look=do(Act.LOCATE, source.short_name, first=min(run.declared_empty), last=max(run.declared_empty)),
+                look=do(Command.LOCATE, source.short_name, first=min(run.declared_empty), last=max(run.declared_empty)),
             )
 
 
@@ -95,7 +95,7 @@ def _of_source(tx: ReadTransaction, source: SourceTable, days: AbstractSet[date]
         imports=tuple(each.import_id for each in found),
         landed=sum(each.counts.landed for each in found),
         rejected=sum(each.counts.rejected for each in found),
-        look=do(Act.LOCATE, source.short_name, first=min(days), last=max(days)),
+        look=do(Command.LOCATE, source.short_name, first=min(days), last=max(days)),
     )
 
 
@@ -146,7 +146,7 @@ class NotKnownDocument:
 def not_known_document(found: NotKnown) -> NotKnownDocument:
     """The keys, and what names them."""
     days, source = found.days.days, found.source.partition(".")[2]
-    look = do(Act.LOCATE, source, first=days[0], last=days[-1]) if days else None
+    look = do(Command.LOCATE, source, first=days[0], last=days[-1]) if days else None
     return NotKnownDocument(found=found, look=look)
 
 

@@ -9,7 +9,7 @@ from datetime import date
 
 from backfill_assets.calendar.partitions import Partitions, TablePartitions, count_of, describe
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.next_steps import Act, NextStep, approve, cancel, do, read_first, step
+from backfill_assets.core.next_steps import Command, NextStep, approve, cancel, do, read_first, step
 from backfill_assets.core.tariff import Cost, Tariff
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import OPEN_SETS
@@ -318,7 +318,7 @@ def _same_as(set_id: str, other: str | None) -> Sequence[Note]:
     if other is None:
         return ()
     same = f"The open set {other} does the same, from the same inputs, code and references; continue with that one: "
-    then = step(do(Act.STATUS, other), "; and give this one up: ", cancel(set_id))
+    then = step(do(Command.STATUS, other), "; and give this one up: ", cancel(set_id))
     return [Note(text=words(same, then), tone=Tone.ATTENTION)]
 
 
@@ -453,7 +453,10 @@ def _stages(stages: Sequence[Stage]) -> Section | None:
 
 def _next(named: str, stages: Sequence[Stage]) -> Steps:
     """To run it, and where a person has to approve it, to do so when its report can be read."""
-    run, waits = do(Act.RUN, named), [each for each in stages if isinstance(each, Agree) and each.demand.policy is None]
+    run, waits = (
+        do(Command.RUN, named),
+        [each for each in stages if isinstance(each, Agree) and each.demand.policy is None],
+    )
     if any(stage.repairs for stage in waits):
         return next_steps(run, step("where its report says that it waits for an approval: ", approve(named)))
     return next_steps(run, read_first(step(approve(named))) if waits else None)

@@ -9,7 +9,7 @@ from typing import assert_never
 
 from backfill_assets.calendar.partitions import Grain, TablePartitions, count_of, describe
 from backfill_assets.core.grouped import grouped
-from backfill_assets.core.next_steps import Act, NextStep, approve, cancel, do, publish, step
+from backfill_assets.core.next_steps import Command, NextStep, approve, cancel, do, publish, step
 from backfill_assets.core.tariff import Cost
 from backfill_assets.core.wording import visible
 from backfill_assets.ledger.records import SetRecord
@@ -142,7 +142,9 @@ def propose_report(
 def _new(ws: Workspace, found: Situation, draft: NewDraft, brings: tuple[BroughtAlong, ...]) -> NewProposal:
     days, planned = draft.days, draft.planned
     set_id = planned.manifest.set_id if planned else None
-    reviewed = [do(Act.RUN, set_id), do(Act.REPORT, set_id), approve(set_id)] if set_id else [do(Act.PROPOSE)]
+    reviewed = (
+        [do(Command.RUN, set_id), do(Command.REPORT, set_id), approve(set_id)] if set_id else [do(Command.PROPOSE)]
+    )
     area = found.closure(days)
     return NewProposal(
         set_id=set_id,
@@ -173,7 +175,7 @@ def _rolled_back(record: SetRecord) -> RolledBackProposal:
 
 
 def _automatic(found: Situation) -> Iterator[DaysNotProposed]:
-    following = step(do(Act.FOLLOW), ", unless the sensor of a running Dagster does")
+    following = step(do(Command.FOLLOW), ", unless the sensor of a running Dagster does")
     for days in _by_source(found.decision.automatic):
         yield DaysNotProposed(days=days, why=WhyNotProposed.WITHIN_LATENESS, next_step=following)
 
@@ -188,16 +190,16 @@ def _waiting(found: Situation) -> Iterator[DaysNotProposed]:
 def _why_waiting(found: Situation, names: tuple[str, ...], days: TablePartitions) -> DaysNotProposed:
     """Why days are not proposed: a plan restates them, one does not read how they changed, or nothing can."""
     if BLOCKED in names:
-        return DaysNotProposed(days=days, why=WhyNotProposed.INPUT_MISSING, next_step=step(do(Act.STALE)))
+        return DaysNotProposed(days=days, why=WhyNotProposed.INPUT_MISSING, next_step=step(do(Command.STALE)))
     own = [(days.table, day) for day in days.partitions]
     if found.decision.together.issuperset(own):
-        look = step(do(Act.STATUS, names[0]))
+        look = step(do(Command.STATUS, names[0]))
         return DaysNotProposed(days=days, why=WhyNotProposed.ONE_DECISION, plan=names[0], next_step=look)
     for name in names:
         if all(found.kept[name].reads(*day, found.accepted.get(day, BLOCKED)) for day in own):
-            look = step(do(Act.STATUS, name))
+            look = step(do(Command.STATUS, name))
             return DaysNotProposed(days=days, why=WhyNotProposed.IN_OPEN_PLAN, plan=name, next_step=look)
-    end = step(cancel(names[0]), "; then ", do(Act.PROPOSE))
+    end = step(cancel(names[0]), "; then ", do(Command.PROPOSE))
     if not any(run.state in (RunState.BLOCKED, RunState.FAILED) for run in found.kept[names[0]].runs):
         end = step("publish it, or ", end)
     return DaysNotProposed(days=days, why=WhyNotProposed.BEHIND_OPEN_PLAN, plan=names[0], next_step=end)
@@ -208,7 +210,7 @@ def _not_loaded(found: Situation) -> Iterator[DaysNotProposed]:
         yield DaysNotProposed(
             days=TablePartitions(table=source, grain=Grain.DAILY, partitions=tuple(sorted(days))),
             why=WhyNotProposed.NOT_LOADED,
-            next_step=step(joined(loads(source, days)), ", then ", do(Act.PROPOSE)),
+            next_step=step(joined(loads(source, days)), ", then ", do(Command.PROPOSE)),
         )
 
 

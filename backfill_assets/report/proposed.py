@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backfill_assets.core.next_steps import Act, NextStep, do, step
+from backfill_assets.core.next_steps import Command, NextStep, do, step
 from backfill_assets.ledger.queries import OnUnreadable
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import OPEN_SETS, ApprovalState
@@ -23,7 +23,7 @@ class OpenProposal:
     @property
     def next_step(self) -> NextStep:
         """Where to look."""
-        return step(do(Act.STATUS, self.record.set_id))
+        return step(do(Command.STATUS, self.record.set_id))
 
 
 def open_proposals(tx: ReadTransaction, unreadable: OnUnreadable) -> tuple[OpenProposal, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from backfill_assets.calendar.partitions import count_of
-from backfill_assets.core.next_steps import Act, Invocation, do
+from backfill_assets.core.next_steps import Command, Invocation, do
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.imports import read_otherwise
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -25,7 +25,7 @@ class ReadBefore:
     @property
     def again(self) -> Invocation:
         """The command that shows what they would give as their source is declared now."""
-        return do(Act.LAND, self.source.rpartition(".")[2], again_as_declared=True, dry_run=True)
+        return do(Command.LAND, self.source.rpartition(".")[2], again_as_declared=True, dry_run=True)
 
 
 def read_before(tx: ReadTransaction, sources: Sequence[SourceTable]) -> tuple[ReadBefore, ...]:

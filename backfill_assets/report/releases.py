@@ -17,7 +17,7 @@ from typing import TypeAlias
 from backfill_assets.calendar.partitions import Grain, Partitions, TablePartitions, days_of
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.grouped import grouped
-from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, do
+from backfill_assets.core.next_steps import NAME, WHY, Command, Invocation, do
 from backfill_assets.ledger.provenance import DerivedProvenance
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion, RunRecord
 from backfill_assets.ledger.states import RunState
@@ -273,7 +273,7 @@ def _stretch(manifest: Manifest, grain: Grain, others: Releases, mixed: tuple[Ta
         partitions=Partitions.of(grain, partitions),
         mixed=mixed,
         next_step=do(
-            Act.PLAN,
+            Command.PLAN,
             manifest.table,
             first=partitions[0],
             last=days_of(grain, partitions[-1]).last,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.calendar.partitions import Partitions, compress
 from backfill_assets.core.grouped import grouped
-from backfill_assets.core.next_steps import NAME, WHY, Act, NextStep, do, publish, step
+from backfill_assets.core.next_steps import NAME, WHY, Command, NextStep, do, publish, step
 from backfill_assets.planning.next_steps import joined, loads, restated
 from backfill_assets.upkeep.damage import Amiss, Damage, Lost
 
@@ -28,9 +28,9 @@ def after_audit(audit: AuditReport) -> Sequence[NextStep]:
     steps = (
         *(step for kind in Lost if kind in kinds for step in _after_loss(kind, kinds[kind])),
         *(found for problem in broken if (found := problem.error.next_step)),
-        *([step(do(Act.RECOVER))] if audit.has_open_publications or audit.has_other_times else []),
+        *([step(do(Command.RECOVER))] if audit.has_open_publications or audit.has_other_times else []),
     )
-    return steps or (step("restore ledger and lake from backups of the same time; then ", do(Act.AUDIT)),)
+    return steps or (step("restore ledger and lake from backups of the same time; then ", do(Command.AUDIT)),)
 
 
 _OPENED_AFTER = frozenset({Lost.NOT_NEEDED, Lost.COMMIT, Lost.EVIDENCE})
@@ -41,20 +41,20 @@ def _after_loss(kind: Lost, found: Sequence[Damage]) -> Iterator[NextStep]:
     """The next step after damages of one kind."""
     match kind:
         case Lost.LEDGER:
-            yield step("restore the ledger from a backup that has not been edited; then ", do(Act.AUDIT))
+            yield step("restore the ledger from a backup that has not been edited; then ", do(Command.AUDIT))
         case Lost.LANDED:
             for each in found:
                 fetch = f"fetch {each.named} (sha256 {each.sha256}) from the archive; to land it again puts it back: "
-                yield step(fetch, do(Act.LAND, _short(each.table), each.named, by=NAME))
+                yield step(fetch, do(Command.LAND, _short(each.table), each.named, by=NAME))
         case Lost.CAPTURED:
             for each in found:
-                yield step(f"restore {each.place} (sha256 {each.sha256}) from a backup; then ", do(Act.AUDIT))
+                yield step(f"restore {each.place} (sha256 {each.sha256}) from a backup; then ", do(Command.AUDIT))
         case Lost.CONFORMED | Lost.QUARANTINED:
             for place, alike in grouped((each.place, each) for each in found).items():
                 # Files are landed from a folder.
                 copied = place.rpartition("/")[2] if "://" in place else place
                 first = "" if copied == place else f"copy {place} to this folder, and "
-                again = do(Act.LAND, _short(alike[0].table), copied, on_duplicate="reprocess", by=NAME)
+                again = do(Command.LAND, _short(alike[0].table), copied, on_duplicate="reprocess", by=NAME)
                 yield step(f"{first}judge its records again, from the landed file: ", again)
         case Lost.SEGMENT | Lost.NOT_NEEDED:
             for each in found:
@@ -63,32 +63,34 @@ def _after_loss(kind: Lost, found: Sequence[Damage]) -> Iterator[NextStep]:
                     if kind is Lost.SEGMENT
                     else "readers begin with the commits"
                 )
-                yield step(f"remove {each.place}: {why}; then ", do(Act.AUDIT))
+                yield step(f"remove {each.place}: {why}; then ", do(Command.AUDIT))
         case Lost.REFERENCE:
             for each in found:
                 said = f"put {each.named} back as {each.place}: the file whose sha256 is {each.sha256}; then "
-                yield step(said, do(Act.AUDIT))
+                yield step(said, do(Command.AUDIT))
         case Lost.TABLE | Lost.CODE:
             for place in dict.fromkeys(each.place for each in found):
-                yield step(f"restore {place} from a backup; then ", do(Act.AUDIT))
+                yield step(f"restore {place} from a backup; then ", do(Command.AUDIT))
         case Lost.COMMIT:
             for table, of_table in grouped((each.table, each) for each in found).items():
                 wanted = ", ".join(f"{each.place} (sha256 {each.sha256})" for each in of_table)
                 log = of_table[0].place.rpartition("/")[0]
                 without = f"restore {wanted} from a backup; without one, move {log} away, and set {table} to what its "
-                yield step(without, "publications left: ", do(Act.RECOVER, table, reason=WHY, by=NAME))
+                yield step(without, "publications left: ", do(Command.RECOVER, table, reason=WHY, by=NAME))
         case Lost.EVIDENCE:
             for table, of_table in grouped((each.table, each) for each in found).items():
                 how = f"write {table} again from the ledger (move {of_table[0].place} away if it cannot be opened): "
-                yield step(how, do(Act.RECOVER, table))
+                yield step(how, do(Command.RECOVER, table))
         case Lost.FOREIGN:
             for table in dict.fromkeys(each.table for each in found):
                 undoes = f"set {table} to what its publications left, which undoes what another program did: "
-                yield step(undoes, do(Act.RECOVER, table, reason=WHY, by=NAME))
+                yield step(undoes, do(Command.RECOVER, table, reason=WHY, by=NAME))
         case Lost.ACCEPTED:
             for repair in dict.fromkeys(each.repair for each in found if each.repair):
                 is_ready = any(each.is_repaired for each in found if each.repair == repair)
-                yield step(f"{repair} repairs lost files: ", publish(repair) if is_ready else do(Act.STATUS, repair))
+                yield step(
+                    f"{repair} repairs lost files: ", publish(repair) if is_ready else do(Command.STATUS, repair)
+                )
             begun = [each for each in found if not each.repair]
             for (table, _), lost in grouped(((each.table, each.run_id), each) for each in begun).items():
                 days = sorted({each.partition for each in lost if each.partition is not None})
@@ -97,7 +99,7 @@ def _after_loss(kind: Lost, found: Sequence[Damage]) -> Iterator[NextStep]:
                 )
         case Lost.EARLIER:
             for table, of_table in grouped((each.table, each) for each in found).items():
-                accept = do(Act.RECOVER, table, reason=WHY, by=NAME)
+                accept = do(Command.RECOVER, table, reason=WHY, by=NAME)
                 yield step(f"restore them below {of_table[0].place} from a backup, or accept the loss: ", accept)
         case Lost.NOTHING:
             pass
@@ -108,9 +110,9 @@ def _repair(lost: Damage, days: Sequence[date]) -> NextStep:
     if lost.table.startswith("bronze."):
         return joined(loads(lost.table, days))
     if lost.grain is None:
-        return step("declare the table again; then ", do(Act.AUDIT))
+        return step("declare the table again; then ", do(Command.AUDIT))
     plans = [
-        do(Act.PLAN, _short(lost.table), kind="repair", reason=WHY, first=some.start, last=some.last, by=NAME)
+        do(Command.PLAN, _short(lost.table), kind="repair", reason=WHY, first=some.start, last=some.last, by=NAME)
         for some in compress(lost.grain, days)
     ]
     return joined(plans)
@@ -124,7 +126,9 @@ def after_check(table: CheckedTable) -> NextStep:
     """The commands that build partitions again which do not hold what their table declares."""
     if table.contract_version is not None:
         return joined(loads(table.table, table.restate or ()))
-    return step(do(Act.STALE, table.table), " says whether its inputs and its release still are those of these rows")
+    return step(
+        do(Command.STALE, table.table), " says whether its inputs and its release still are those of these rows"
+    )
 
 
 def after_rows_check(found: RowsCheck) -> Iterator[NextStep]:
@@ -135,4 +139,4 @@ def after_rows_check(found: RowsCheck) -> Iterator[NextStep]:
         days = sorted({day for each in failed for day in each})
         yield restated(found.table, Partitions.of(failed[0].grain, days))
     if found.not_measurable:
-        yield step(do(Act.AUDIT), " says what is damaged, and what repairs it")
+        yield step(do(Command.AUDIT), " says what is damaged, and what repairs it")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from backfill_assets.calendar.partitions import Grain, Partitions, count_of
 from backfill_assets.core.errors import Interrupted, Problem
-from backfill_assets.core.next_steps import NAME, Act, NextStep, do, read_first, step
+from backfill_assets.core.next_steps import NAME, Command, NextStep, do, read_first, step
 from backfill_assets.core.people import POLICY
 from backfill_assets.ledger.publications import StandingPublication
 from backfill_assets.ledger.records import ApprovalGrounds, PublicationHeader, RunHeader, RunRecord, SetRecord
@@ -165,9 +165,9 @@ def interrupted(ws: Workspace, run_id: str) -> Interrupted:
         run = tx.runs.get(run_id)
         following = next_step(ws, tx, run)
     if run.lease is not None:
-        following = step(do(Act.RECOVER, run.run_id, now=True, by=NAME))
+        following = step(do(Command.RECOVER, run.run_id, now=True, by=NAME))
     elif run.state is RunState.PUBLISHING:
-        following = step(do(Act.RECOVER, run.run_id))
+        following = step(do(Command.RECOVER, run.run_id))
     return RunInterrupted(run_id=run.run_id, state=run.state, following=following)
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import PurePath
 from typing import Literal
 
-from backfill_assets.core.next_steps import Act, do, step
+from backfill_assets.core.next_steps import Command, do, step
 from backfill_assets.core.spark_server import Found, Unfit
 from backfill_assets.report.page import Items, Note, Page, Tone, next_steps, page, words
 
@@ -92,7 +92,7 @@ def up_page(up: ServerUp) -> Page:
     if up.is_new:
         how = f"started in {up.start_s:,.0f} s and warmed up in {up.warm_up_s:,.0f} s: commands of this home that "
         how += f"compute use it, and each saves about {up.start_s:,.0f} s, until "
-    said = words(how, do(Act.DOWN), "; it keeps its memory and does not end by itself")
+    said = words(how, do(Command.DOWN), "; it keeps its memory and does not end by itself")
     return page("Spark server", Note(text=server_line(up.server), tone=Tone.GOOD), Note(text=said, tone=Tone.SOFT))
 
 

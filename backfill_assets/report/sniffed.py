@@ -14,7 +14,7 @@ from datetime import date, timedelta
 from unicodedata import east_asian_width
 
 from backfill_assets.calendar.partitions import count_of
-from backfill_assets.core.next_steps import NAME, Act, NextStep, do, step
+from backfill_assets.core.next_steps import NAME, Command, NextStep, do, step
 from backfill_assets.core.wording import (
     WIDTH,
     arguments,
@@ -481,12 +481,12 @@ def next_of(proposal: Proposal, files: Sequence[str], landed: str, *, is_shown: 
         is_shown: Whether the module is shown to the person, and not yet in a file.
     """
     name = short_name(proposal)
-    sniff = do(Act.SNIFF, *files, named=proposal.name)
+    sniff = do(Command.SNIFF, *files, named=proposal.name)
     home = f"export BACKFILL_DOMAIN={name} PYTHONPATH=. BACKFILL_HOME={name}_home"
     return [
         *([step(sniff, f" > {name}.py")] if is_shown else []),
         step(home if is_shown else f"{home}  # the module is {name}.py"),
-        step(do(Act.LAND, name, by=NAME), f" {landed}"),
+        step(do(Command.LAND, name, by=NAME), f" {landed}"),
     ]
 
 

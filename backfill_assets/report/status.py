@@ -10,7 +10,7 @@ from typing import TypeVar
 from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.core.errors import Problem, Problems, UnknownName
 from backfill_assets.core.lease import Lease
-from backfill_assets.core.next_steps import Act, NextStep, do, step
+from backfill_assets.core.next_steps import Command, NextStep, do, step
 from backfill_assets.core.spark import found_server
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.lake.errors import NoTable
@@ -296,7 +296,7 @@ def _described(tx: ReadTransaction, found: WorkInProgress) -> WorkInProgress:
 # Status: what there is, what waits and for whom, and what processes are working on.
 
 _STALENESS = Note(
-    text=step("which of them are stale is not looked at here; to list them: ", do(Act.STALE)), tone=Tone.SOFT
+    text=step("which of them are stale is not looked at here; to list them: ", do(Command.STALE)), tone=Tone.SOFT
 )
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 
 from backfill_assets.calendar.partitions import partition_text
 from backfill_assets.capture.landed_files import Family, landing_files
-from backfill_assets.core.next_steps import Act, Invocation, do
+from backfill_assets.core.next_steps import Command, Invocation, do
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import OPERATION, Operation
 from backfill_assets.lake.row_values import Texts, records_with_keys
@@ -242,7 +242,7 @@ def _differences(tx: ReadTransaction, partition: str, table: str, row: ChangedRo
     for cause, subject, versions in found:
         found_cause = _of_run(tx, row.now.run_id, table, partition, cause, subject, versions)
         is_code = cause is CauseOfNumber.RELEASE and now.code != before.code
-        yield replace(found_cause, code=do(Act.CODE, before.code[:12], now.code[:12])) if is_code else found_cause
+        yield replace(found_cause, code=do(Command.CODE, before.code[:12], now.code[:12])) if is_code else found_cause
 
 
 def _of_run(

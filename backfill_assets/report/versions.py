@@ -8,7 +8,7 @@ from datetime import date, datetime
 
 from backfill_assets.calendar.partitions import Partitions, count_of
 from backfill_assets.core.columns import ColumnChange
-from backfill_assets.core.next_steps import NAME, WHY, Act, NextStep, approve, cancel, do, publish, step, undo
+from backfill_assets.core.next_steps import NAME, WHY, Command, NextStep, approve, cancel, do, publish, step, undo
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.states import ActState
 from backfill_assets.ledger.table_acts import ActRecord, ComparedDay, ComparedPartition, ShownPeriod
@@ -170,10 +170,10 @@ def _next(versions: Sequence[VersionStatus]) -> NextStep | None:
     """The step that brings the first version closer that readers were not shown yet."""
     for each in versions:
         if not each.accepted:
-            return step(do(Act.SHADOW, "start", each.table, by=NAME, reason=WHY))
+            return step(do(Command.SHADOW, "start", each.table, by=NAME, reason=WHY))
         is_compared = not each.clean_days_wanted or (each.last is not None and not each.outdated)
         if each.is_kept_up and is_compared and each.clean_days >= each.clean_days_wanted:
-            return step(do(Act.SHADOW, "cut-over", each.table, by=NAME, reason=WHY))
+            return step(do(Command.SHADOW, "cut-over", each.table, by=NAME, reason=WHY))
     return None
 
 

@@ -13,8 +13,8 @@ from backfill_assets.core.next_steps import (
     NAME,
     WAIT_OR_RECOVER,
     WHY,
-    Act,
     Advice,
+    Command,
     NextStep,
     approve,
     cancel,
@@ -106,9 +106,9 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         case RunState.FAILED if by := tx.events.stopped_by(run):
             return fix_and_plan_again(run.manifest, needs_more=by is StoppedBy.LIMIT)
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
-            return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
+            return _of_whole_set(ws, tx, run) or step(do(Command.RUN, run.run_id))
         case RunState.STAGING | RunState.GATING if not _is_held(ws, run):
-            return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
+            return _of_whole_set(ws, tx, run) or step(do(Command.RUN, run.run_id))
         case RunState.STAGING | RunState.GATING:
             return wait_or_take_over(run.run_id)
         case RunState.PUBLISHING:
@@ -118,7 +118,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         case RunState.PASSED:
             return _of_whole_set(ws, tx, run) or _publish_or_approve(ws, tx, named, [run])
         case RunState.BLOCKED if _can_expire_now(ws, tx, run):
-            return step("what blocked it has ended: ", do(Act.RUN, run.run_id))
+            return step("what blocked it has ended: ", do(Command.RUN, run.run_id))
         case RunState.BLOCKED if lacking := _lacks(tx, run):
             return _together(run, lacking)
         case RunState.BLOCKED:
@@ -163,7 +163,7 @@ def _together(run: RunRecord, lacking: Sequence[date]) -> NextStep:
     named = [f"{each.name}={each.version}" for each in chosen if truth is ReferenceSemantics.CORRECTED]
     days = days_in(days_of(manifest.grain, each) for each in (*manifest.partitions, *lacking))
     again = do(
-        Act.PLAN,
+        Command.PLAN,
         manifest.table.partition(".")[2],
         days=days,
         mode=None if manifest.mode in (Mode.BACKFILL, Mode.LIVE) else manifest.mode.lower().replace("_", "-"),
@@ -212,7 +212,7 @@ def next_step_of_set(
         case _:
             pass
     if _is_obsolete(tx, record, members):
-        return step("what it reads or replaces has changed since it was proposed: ", do(Act.PROPOSE))
+        return step("what it reads or replaces has changed since it was proposed: ", do(Command.PROPOSE))
     at_work = [member for member in members if _is_held(ws, member)]
     if at_work:
         return wait_or_take_over(at_work[0].run_id)
@@ -235,7 +235,7 @@ def next_step_of_set(
         return waits
     ready = (RunState.PASSED, RunState.PUBLISHED, RunState.ROLLED_BACK)
     if any(member.state not in ready or outdated(Publishing(ws=ws, tx=tx, run=member)) for member in members):
-        return step(do(Act.RUN, set_id))
+        return step(do(Command.RUN, set_id))
     if all(member.manifest.mode in NEVER_PUBLISHED for member in members):
         return None
     waiting = [member for member in members if member.state is not RunState.PUBLISHED]
@@ -270,7 +270,7 @@ def _ended(error: BackfillError) -> Sequence[Advice]:
         case ReadBeforeKnown():
             return f"{words}; ", error.known.next_step
         case ComesAfter():
-            return f"{words}; publish or cancel it first: ", do(Act.STATUS, error.first)
+            return f"{words}; publish or cancel it first: ", do(Command.STATUS, error.first)
         case _:
             return (words,)
 
@@ -284,7 +284,7 @@ def _of_whole_set(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextSte
         return next_step_of_set(ws, tx, record, members_of(tx.runs, record))
     except Refused:
         # Another run of it cannot be read, and this command says which.
-        return step(do(Act.STATUS, run.manifest.member_of))
+        return step(do(Command.STATUS, run.manifest.member_of))
 
 
 _GRAVEST = (Ends.NOTHING, Ends.PLAN_AGAIN, Ends.RUN_AGAIN)
@@ -366,7 +366,7 @@ def how_to_undo(ws: Workspace, tx: ReadTransaction, named: str, run_ids: Sequenc
     if its_set := next((whole for each in dependents if (whole := tx.sets.whole_of(each)) != each), None):
         return step("first undo the set that was computed from it: ", undo(its_set))
     if dependents:
-        return step(do(Act.ROLLBACK, named, with_dependents=True, by=NAME, reason=WHY))
+        return step(do(Command.ROLLBACK, named, with_dependents=True, by=NAME, reason=WHY))
     return step(undo(named))
 
 

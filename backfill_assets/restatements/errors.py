@@ -6,7 +6,7 @@ from backfill_assets.calendar.partitions import Partitions, TablePartitions, cou
 from backfill_assets.core import errors
 from backfill_assets.core.about import OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
-from backfill_assets.core.next_steps import Act, Advice, NextStep, Option, do, step
+from backfill_assets.core.next_steps import Advice, Command, NextStep, Option, do, step
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.impact import each_once
 from backfill_assets.planning.next_steps import joined, loads
@@ -118,7 +118,7 @@ class ReproducedOneByOne(OfSet, errors.Refused):
     def advice(self) -> Advice:
         if not self.published:
             return "[status {set_id}]"
-        return joined([do(Act.REPRODUCE, run_id) for run_id in self.published])
+        return joined([do(Command.REPRODUCE, run_id) for run_id in self.published])
 
 
 @sentence

@@ -7,7 +7,7 @@ from datetime import date
 from typing import assert_never
 
 from backfill_assets.calendar.partitions import DayRange, Grain, compress
-from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, Option, do, step
+from backfill_assets.core.next_steps import NAME, WHY, Command, Invocation, NextStep, Option, do, step
 from backfill_assets.planning.impact import lacks
 from backfill_assets.planning.next_steps import how_to_fill, joined, plan_stale, plans
 from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
@@ -53,7 +53,7 @@ def how_to_include(left: LeftOut) -> NextStep:
         case WhyLeftOut.DIFFERENCE_ACCEPTED:
             return joined(plans(table, grain, partitions))
         case WhyLeftOut.BLOCKED:
-            return step("build the input first, or roll back what depends on it: ", do(Act.STALE, table))
+            return step("build the input first, or roll back what depends on it: ", do(Command.STALE, table))
         case WhyLeftOut.ONLY_ADDS:
             return added_again(table)
         case WhyLeftOut.INCOMPLETE | WhyLeftOut.INPUT_EXPIRED:
@@ -68,19 +68,19 @@ def how_to_include(left: LeftOut) -> NextStep:
             days = compress(grain, partitions)
             return step(plan_stale(table, DayRange(days[0].start, days[-1].end)))
         case WhyLeftOut.STALE:
-            return step(plan_stale(table, changed_code=left.of_code), "; why: ", do(Act.STALE, table))
+            return step(plan_stale(table, changed_code=left.of_code), "; why: ", do(Command.STALE, table))
         case _:
             assert_never(left.why)
 
 
 def added_again(table: str) -> NextStep:
     """The command that corrects partitions of a table that only adds."""
-    return step("roll back the publication that added them, then plan them again: ", do(Act.HISTORY, table))
+    return step("roll back the publication that added them, then plan them again: ", do(Command.HISTORY, table))
 
 
 def as_recorded(table: str, grain: Grain, partitions: Iterable[date]) -> Sequence[Invocation]:
     """The plans of these partitions with the references that they were computed with."""
     return [
-        do(Act.PLAN, table, references="as-recorded", first=days.start, last=days.last, reason=WHY, by=NAME)
+        do(Command.PLAN, table, references="as-recorded", first=days.start, last=days.last, reason=WHY, by=NAME)
         for days in compress(grain, partitions)
     ]

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page
 
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, partitions_over
-from backfill_assets.core.next_steps import Act, do
+from backfill_assets.core.next_steps import Command, do
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
@@ -87,7 +87,7 @@ def other_code() -> RunReport:
         partitions=Partitions.of(Grain.DAILY, [FIRST]),
         digest="a" * 64,
         difference=found,
-        all_lines=do(Act.CODE, "a" * 12, "b" * 12),
+        all_lines=do(Command.CODE, "a" * 12, "b" * 12),
     )
     return replace(report(31), code_changes=(change,))
 

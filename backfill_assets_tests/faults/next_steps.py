@@ -36,7 +36,7 @@ from backfill_assets.application.requests import request_of
 from backfill_assets.cli import answers, app
 from backfill_assets.cli.session import Surroundings
 from backfill_assets.core.errors import BackfillError, Unexpected
-from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WHY, Act, Invocation, NextStep, Option
+from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WHY, Command, Invocation, NextStep, Option
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState
 from backfill_assets.report.command_line import words_of
@@ -50,7 +50,7 @@ STEPS = 20
 DEEPEST = 5
 """So many refusals in a row are followed; a circle that is longer is not found."""
 
-LOOKS = frozenset({Act.STATUS, Act.REPORT, Act.HISTORY, Act.STALE})
+LOOKS = frozenset({Command.STATUS, Command.REPORT, Command.HISTORY, Command.STALE})
 TABLES = ("bronze.orders", *SILVER, "gold.palette")
 Argv = tuple[str, ...]
 
@@ -190,7 +190,7 @@ class Walker:
                 if len(seen) < DEEPEST:
                     self._after(tried, found, seen if not is_moved else ())
                 return
-            if argv[0] in (Act.STATUS, Act.REPORT) and not is_moved and len(commands) == 1 and argv[1:]:
+            if argv[0] in (Command.STATUS, Command.REPORT) and not is_moved and len(commands) == 1 and argv[1:]:
                 shown = Typed(argv=argv, code=1, error=None, output="")
                 if len(seen) < DEEPEST and self._said_next(tried, shown) is not None:
                     self._after(tried, shown, (*seen, f"see {argv[1]}"))
@@ -245,7 +245,13 @@ def typed_from(parts: Sequence[str | Invocation | Option], refused: Argv) -> Ite
             case str():
                 text = part
                 continue
-            case Invocation() if part.act in (Act.UP, Act.DOWN, Act.DOCTOR, Act.AUDIT, Act.DESK):
+            case Invocation() if part.command in (
+                Command.UP,
+                Command.DOWN,
+                Command.DOCTOR,
+                Command.AUDIT,
+                Command.DESK,
+            ):
                 pass  # About the machine: they say what they find, and change nothing of what is told here.
             case Invocation():
                 yield tuple(_filled(word) for word in shlex.split(words_of(part))[1:])

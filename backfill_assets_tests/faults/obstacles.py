@@ -24,7 +24,7 @@ from backfill_assets.application.freeze import freeze
 from backfill_assets.application.sensor_work import approved
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import Act, Invocation, NextStep
+from backfill_assets.core.next_steps import Command, Invocation, NextStep
 from backfill_assets.ledger.states import OPEN_STATES, ApprovalState, RunState
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.publication.authority import reads_approvers
@@ -99,8 +99,8 @@ def said(error: BackfillError | None) -> str:
     return f"{type(error).__name__}: {error.message}" if error else "nothing"
 
 
-def acts_of(following: NextStep | None) -> set[Act]:
-    return {part.act for part in (following.parts if following else ()) if isinstance(part, Invocation)}
+def acts_of(following: NextStep | None) -> set[Command]:
+    return {part.command for part in (following.parts if following else ()) if isinstance(part, Invocation)}
 
 
 def ask(teller: Teller, found: Asked) -> None:
@@ -122,7 +122,7 @@ def ask(teller: Teller, found: Asked) -> None:
             is_awaited = any(each.ends in (Ends.WAITING, Ends.APPROVAL) for each in ways)
             if (run_id in by_sensor) != (is_bens and not is_awaited):
                 found.others.append(f"{run_id}: {said(first)}, and of the sensor {sorted(by_sensor)}")
-            if (Act.PUBLISH in acts_of(steps[run_id])) != (not ways):
+            if (Command.PUBLISH in acts_of(steps[run_id])) != (not ways):
                 found.others.append(f"{run_id}: {said(first)}, and next is {steps[run_id]}")
 
 

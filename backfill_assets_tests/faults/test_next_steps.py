@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from backfill_assets.core.next_steps import Act, Option, do, step
+from backfill_assets.core.next_steps import Command, Option, do, step
 from backfill_assets.ledger import errors as ledger
 from backfill_assets.publication import errors as publication
 from backfill_assets.report import what_next
@@ -45,16 +45,16 @@ def test_a_next_step_that_leads_in_a_circle_is_found(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(what_next, "_left_without_input", lambda *_: ())
     else:
         for errors in (ledger, publication):
-            monkeypatch.setattr(errors, "go_on_with", lambda run_id, *_, **__: do(Act.PUBLISH, run_id, by="ana"))
+            monkeypatch.setattr(errors, "go_on_with", lambda run_id, *_, **__: do(Command.PUBLISH, run_id, by="ana"))
     assert any(each.circles for each in walk_all(range(4000, 4010), 30))
 
 
 @pytest.mark.parametrize(
     ("following", "typed"),
     [
-        (step("wait for it; if its process is gone: ", do(Act.RECOVER)), [[("recover",)]]),
-        (step(do(Act.RUN, "r"), "; or give it up: ", do(Act.CANCEL, "r")), [[("run", "r")], [("cancel", "r")]]),
-        (step(do(Act.REPORT, "r"), ", and then ", do(Act.RUN, "r")), [[("report", "r"), ("run", "r")]]),
+        (step("wait for it; if its process is gone: ", do(Command.RECOVER)), [[("recover",)]]),
+        (step(do(Command.RUN, "r"), "; or give it up: ", do(Command.CANCEL, "r")), [[("run", "r")], [("cancel", "r")]]),
+        (step(do(Command.REPORT, "r"), ", and then ", do(Command.RUN, "r")), [[("report", "r"), ("run", "r")]]),
         (step("leave ", Option("phases"), " out"), [[("plan", "t", "--to", "d")]]),
         (step("add ", Option("partial")), [[("plan", "t", "--phases", "2", "--to", "d", "--partial")]]),
     ],

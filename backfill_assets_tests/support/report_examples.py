@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 from backfill_assets.calendar.partitions import Grain, Partitions
-from backfill_assets.core.next_steps import ANOTHER_PERSON, Act, do, step
+from backfill_assets.core.next_steps import ANOTHER_PERSON, Command, do, step
 from backfill_assets.core.tariff import Cost
 from backfill_assets.ledger.findings import FailingKey, SampledRow
 from backfill_assets.ledger.records import Action, PublicationHeader, SetRecord
@@ -82,7 +82,7 @@ def summary(state: RunState = RunState.PASSED, *, said: str = "deadlines") -> Ru
             PinnedReference(name="calendar", version="2005", sha256="0" * 64, semantics=ReferenceSemantics.AS_RECORDED),
         ),
     )
-    return RunSummary(record=a_run(manifest, state), next_step=step(do(Act.APPROVE, "bf-1", by=ANOTHER_PERSON)))
+    return RunSummary(record=a_run(manifest, state), next_step=step(do(Command.APPROVE, "bf-1", by=ANOTHER_PERSON)))
 
 
 def restatement(state: SetState) -> SetDocument:
@@ -103,7 +103,7 @@ def restatement(state: SetState) -> SetDocument:
         approved_by="ben",
         versions={},
         runs=(),
-        next_step=step(do(Act.PUBLISH, manifest.set_id, by="NAME")),
+        next_step=step(do(Command.PUBLISH, manifest.set_id, by="NAME")),
     )
 
 

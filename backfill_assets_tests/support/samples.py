@@ -22,7 +22,7 @@ from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, Ran
 from backfill_assets.calendar.windows import AnyWindow, Window
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import Act, Invocation, NextStep, do, step
+from backfill_assets.core.next_steps import Command, Invocation, NextStep, do, step
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.ledger.findings import FAR, FAR_GROUPS
 from backfill_assets.ledger.states import RunState
@@ -55,8 +55,8 @@ _SAMPLES: Mapping[Any, tuple[object, ...]] = {
     DayRange: (DayRange.inclusive(DAY, DAY),),
     Ranges: (Ranges((DayRange.inclusive(DAY, DAY), DayRange.inclusive(date(2026, 2, 3), date(2026, 2, 4)))),),
     AnyWindow: (Window(days_back=2, days_ahead=1),),
-    NextStep: (step("NEXT: ", do(Act.STATUS, "RUN_ID")),),
-    Invocation: (do(Act.STATUS, "RUN_ID"),),
+    NextStep: (step("NEXT: ", do(Command.STATUS, "RUN_ID")),),
+    Invocation: (do(Command.STATUS, "RUN_ID"),),
     RetentionRule: (RetentionRule(days=90, then="month"),),
 }
 _CAN_BE_EMPTY = frozenset({"without", "wanted", "near", "set_id", "of_set", "place", "writer", "declare", "log"})
@@ -65,7 +65,7 @@ _NAMED: Mapping[str, tuple[object, ...]] = {
     "input": ("silver.INPUT", "bronze.INPUT"),
     "source": ("bronze.SOURCE",),
     "kind": ("run", "set", "publication", "table", "source", "transform version", "reference"),
-    "act": (Act.ROLLBACK, Act.CANCEL, Act.APPROVE, Act.PUBLISH),
+    "act": (Command.ROLLBACK, Command.CANCEL, Command.APPROVE, Command.PUBLISH),
     "family": tuple(Family),
     "policy": tuple(UnknownKeys),
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.next_steps import Act
+from backfill_assets.core.next_steps import Command
 from backfill_assets.core.settings import PROJECT_ROOT
 
 PACKAGE = PROJECT_ROOT / "backfill_assets"
@@ -303,7 +303,7 @@ def test_no_full_stop_follows_a_next_step() -> None:
 STOPPED_STEP = re.compile(r"(words_of|in_dagster)\([^{}]*\)\}\.")
 
 
-COMMAND = re.compile(rf"\bbackfill ({'|'.join(Act)})\b|(^f['\"]|[:;`] ?)backfill {{")
+COMMAND = re.compile(rf"\bbackfill ({'|'.join(Command)})\b|(^f['\"]|[:;`] ?)backfill {{")
 COMMAND_OR_OPTION = re.compile(rf"{COMMAND.pattern}|(^|[\s'\"])--[a-z]")
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from urllib.parse import quote, urlencode
 
 from backfill_assets.calendar.partitions import count_of, partition_text
-from backfill_assets.core.next_steps import Act, NextStep, do
+from backfill_assets.core.next_steps import Command, NextStep, do
 from backfill_assets.ledger.records import EventRecord, SetRecord
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.report.page import (
@@ -170,7 +170,7 @@ def _audited(audit: RecordedAudit) -> Iterable[Block | None]:
     yield Note(
         text=words(
             "This verdict is what ",
-            do(Act.AUDIT),
+            do(Command.AUDIT),
             " wrote into the home when it ended. It is not evidence by itself: run the audit again to verify it, and "
             "keep its head elsewhere.",
         ),
@@ -186,7 +186,7 @@ def audit_line(last: LastAudit | None, now: datetime) -> Note:
     """
     if last is None:
         text = words(
-            "No audit of this home was recorded. ", do(Act.AUDIT), " verifies that ledger, tables and files agree."
+            "No audit of this home was recorded. ", do(Command.AUDIT), " verifies that ledger, tables and files agree."
         )
         return Note(text=text, tone=Tone.ATTENTION)
     audit, later = last.found, ""
@@ -206,7 +206,7 @@ def audit_line(last: LastAudit | None, now: datetime) -> Note:
     return Note(
         text=words(f"{verdict} ", audit.at, f", {count_of((now - audit.at).days, 'day')} ago{quick}.{later}"),
         tone=Tone.BAD if not (audit.agrees and last.is_contained) else Tone.ATTENTION if later else Tone.GOOD,
-        items=() if last.is_contained and not later else (do(Act.AUDIT, head=audit.head),),
+        items=() if last.is_contained and not later else (do(Command.AUDIT, head=audit.head),),
     )
 
 

@@ -16,7 +16,7 @@ from backfill_assets.candidates.errors import MergedWithEarlier
 from backfill_assets.cli.answers import days_given
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import TargetChanged
-from backfill_assets.core.next_steps import Act, Invocation
+from backfill_assets.core.next_steps import Command, Invocation
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.kinds.any_change import DeclaredChange
 from backfill_assets.planning.kinds.merge import Merge, merge
@@ -140,7 +140,7 @@ def test_a_blocked_merge_names_all_days_that_its_rows_depend_on_and_the_plan_of_
         "backfill plan accounts --from 2026-01-01 --to 2026-01-04 --reason WHY --by NAME; "
         f"then backfill cancel {alone} --by NAME --reason WHY"
     )
-    (again,) = (part for part in following.parts if isinstance(part, Invocation) and part.act is Act.PLAN)
+    (again,) = (part for part in following.parts if isinstance(part, Invocation) and part.command is Command.PLAN)
     first, last = (
         [date.fromisoformat(str(day)) for name, day in again.options if name == end] for end in ("first", "last")
     )

@@ -11,7 +11,7 @@ from backfill_assets.application.freeze import freeze
 from backfill_assets.application.sensor_work import approved
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import BackfillError, TargetChanged
-from backfill_assets.core.next_steps import Act, Invocation, NextStep
+from backfill_assets.core.next_steps import Command, Invocation, NextStep
 from backfill_assets.ledger import errors as ledger
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.manifest_parts import Limits
@@ -50,8 +50,8 @@ def of_set(hand: Hand, set_id: str) -> list[Obstacle]:
 
 def publishes(following: NextStep | None) -> bool:
     """Whether a next step is to publish, and nothing else."""
-    acts = [part.act for part in (following.parts if following else ()) if isinstance(part, Invocation)]
-    return acts == [Act.PUBLISH]
+    acts = [part.command for part in (following.parts if following else ()) if isinstance(part, Invocation)]
+    return acts == [Command.PUBLISH]
 
 
 def refusal(publish: Callable[[], object]) -> BackfillError | None:

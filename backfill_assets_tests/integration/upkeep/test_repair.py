@@ -22,7 +22,7 @@ from backfill_assets.application.recover import recover
 from backfill_assets.calendar.partitions import DayRange, days_in
 from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.next_steps import Act, Invocation
+from backfill_assets.core.next_steps import Command, Invocation
 from backfill_assets.domain import expression
 from backfill_assets.lake.append import validation_table
 from backfill_assets.landing import key_versions
@@ -245,26 +245,26 @@ def commands(book: Book) -> Sequence[Invocation]:
     steps = after_audit(found)
     assert steps
     asked = [part for each in steps for part in each.parts if isinstance(part, Invocation)]
-    return [each for each in asked if each.act is not Act.AUDIT]
+    return [each for each in asked if each.command is not Command.AUDIT]
 
 
 def carried_out(book: Book, asked: Invocation) -> None:
     """Does what a next step names, in the name of ana."""
     options, acting = dict(asked.options), Acting(by="ana", recorder=Unrecorded())
-    match asked.act:
-        case Act.LAND:
+    match asked.command:
+        case Command.LAND:
             source, path = asked.of
             how = str(options.get("on_duplicate", "ignore"))
             there = [Path(path)] if Path(path).exists() else [*folder_at(book.ws.settings.landing).rglob(path)]
             land_files(book.ws, source, there, acting, on_duplicate=how, builds=True)
-        case Act.RECOVER:
+        case Command.RECOVER:
             (table,) = asked.of
             recover(book.ws, only=table, by="ben", reason="tried")
-        case Act.LOAD:
+        case Command.LOAD:
             (source,) = asked.of
             first, last = (date.fromisoformat(str(options[name])) for name in ("first", "last"))
             load_days(book.ws, source, DayRange.inclusive(first, last), acting, empty=False, reason="lost")
-        case Act.PLAN:
+        case Command.PLAN:
             assert options["kind"] == "repair"
             (table,) = asked.of
             ends = [[date.fromisoformat(str(v)) for n, v in asked.options if n == name] for name in ("first", "last")]

@@ -20,7 +20,7 @@ from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.recover import recover
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.errors import BackfillError, Refused
-from backfill_assets.core.next_steps import Act, Invocation
+from backfill_assets.core.next_steps import Command, Invocation
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.follow import RecoveredWork
@@ -219,7 +219,7 @@ def test_rows_whose_files_no_backup_has_are_repaired_as_recorded_by_what_the_aud
     shop = restore("publication", part)
     assert "7 partitions are gone" in set_to_ledger(shop, RECENT).outcome
     asked = [each for way in after_audit(audit(shop.ws)) for each in way.parts]
-    (plan,) = [each for each in asked if isinstance(each, Invocation) and each.act is Act.PLAN]
+    (plan,) = [each for each in asked if isinstance(each, Invocation) and each.command is Command.PLAN]
     options = dict(plan.options)
     days = DayRange.inclusive(*(date.fromisoformat(str(options[name])) for name in ("first", "last")))
     request = PlanRequest(table=RECENT, days=days, reason="no backup has its files", by="ana", kind=Kind.REPAIR)
@@ -244,7 +244,7 @@ def test_what_landed_since_an_older_ledger_is_named_and_landed_again(
     assert "; 1 landed file that the ledger does not know" in said(shop)
     work = set_to_ledger(shop, SALES)
     assert work.next_step is not None
-    (land,) = [each for each in work.next_step.parts if isinstance(each, Invocation) and each.act is Act.LAND]
+    (land,) = [each for each in work.next_step.parts if isinstance(each, Invocation) and each.command is Command.LAND]
     source, path = land.of
     land_again(shop, source, path)
     assert seen(shop) == times["landing"].seen_after

@@ -13,7 +13,7 @@ import pytest
 import typer.main
 
 from backfill_assets.cli import app
-from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WHY, Act, Option, do
+from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WHY, Command, Option, do
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.report.command_line import words_of
 
@@ -25,8 +25,8 @@ OF_THEIR_OWN = {"kind": "repair", "on_duplicate": "ignore", "references": "as-re
 _ACTS = frozenset({"by"})
 _DECIDES = frozenset({"by", "reason"})
 REQUIRED = {
-    **dict.fromkeys((Act.LAND, Act.LOAD, Act.APPROVE, Act.PUBLISH, Act.CLEAR), _ACTS),
-    **dict.fromkeys((Act.PLAN, Act.ROLLBACK, Act.CANCEL, Act.ERASE, Act.UNFREEZE), _DECIDES),
+    **dict.fromkeys((Command.LAND, Command.LOAD, Command.APPROVE, Command.PUBLISH, Command.CLEAR), _ACTS),
+    **dict.fromkeys((Command.PLAN, Command.ROLLBACK, Command.CANCEL, Command.ERASE, Command.UNFREEZE), _DECIDES),
 }
 WITH_OPTION = {"cancel": _DECIDES, "now": _ACTS}
 """Who acts and why, where a command, or an option of one, is refused without it."""
@@ -37,7 +37,7 @@ class Advised:
     """One place in the source that says what to ask for."""
 
     where: str
-    act: Act
+    command: Command
     arguments: int
     options: tuple[str, ...]
 
@@ -57,21 +57,23 @@ def _named(path: Path) -> str:
 
 def everything_advised() -> Iterator[Advised]:
     for where, call in calls("do"):
-        act, *arguments = call.args
+        command, *arguments = call.args
         # Else the source would not show what is advised.
-        assert isinstance(act, ast.Attribute) and isinstance(act.value, ast.Name) and act.value.id == "Act", where
+        assert (
+            isinstance(command, ast.Attribute) and isinstance(command.value, ast.Name) and command.value.id == "Command"
+        ), where
         assert all(keyword.arg for keyword in call.keywords), where
         yield Advised(
             where=where,
-            act=Act[act.attr],
+            command=Command[command.attr],
             arguments=len(arguments),
             options=tuple(str(keyword.arg) for keyword in call.keywords),
         )
     for where, words in in_texts():
-        if words[0] in set(Act):
+        if words[0] in set(Command):
             yield Advised(
                 where=where,
-                act=Act(words[0]),
+                command=Command(words[0]),
                 arguments=sum("=" not in each for each in words[1:]),
                 options=tuple(each.partition("=")[0] for each in words[1:] if "=" in each),
             )
@@ -86,45 +88,45 @@ def in_texts() -> Iterator[tuple[str, list[str]]]:
                 yield from ((f"{_named(path)}:{node.lineno}", words.split()) for words in IN_TEXT.findall(node.value))
 
 
-IN_TEXT = re.compile(rf"(?<!\[)\[((?:(?:{'|'.join(Act)})(?= )|[a-z_-]+=)[^\[\]]+|{'|'.join(Act)})\](?!\])")
+IN_TEXT = re.compile(rf"(?<!\[)\[((?:(?:{'|'.join(Command)})(?= )|[a-z_-]+=)[^\[\]]+|{'|'.join(Command)})\](?!\])")
 
 
-def flags(act: Act) -> Mapping[str, bool]:
+def flags(asked: Command) -> Mapping[str, bool]:
     """The options of a command as they are typed, and whether they are given without a value."""
-    command = COMMANDS[act]
+    command = COMMANDS[asked]
     return {name: param.is_flag for param in command.params if param.param_type_name == "option" for name in param.opts}
 
 
-DEEDS = {Act.SHADOW: "status"}
+DEEDS = {Command.SHADOW: "status"}
 """First arguments that are one of a few words."""
 
-DAYS = {Act.TRACE: DAY}
+DAYS = {Command.TRACE: DAY}
 """Second arguments that are a day."""
 
 
 def typed(advised: Advised) -> list[str]:
     """What a person types who follows the advice: every option at once, with values of its kind."""
-    first = DEEDS.get(advised.act, "bf-1")
-    second = DAYS.get(advised.act, "bf-1")
+    first = DEEDS.get(advised.command, "bf-1")
+    second = DAYS.get(advised.command, "bf-1")
     arguments = [first, second, *["bf-1"] * (advised.arguments - 2)][: advised.arguments]
-    known = flags(advised.act)
+    known = flags(advised.command)
     options: dict[str, str | bool] = {}
     for name in advised.options:
-        (option,) = (word for word in words_of(do(advised.act, **{name: True})).split() if word.startswith("--"))
-        assert option in known, f"{advised.where}: {advised.act} has no {option}"
+        (option,) = (word for word in words_of(do(advised.command, **{name: True})).split() if word.startswith("--"))
+        assert option in known, f"{advised.where}: {advised.command} has no {option}"
         value = OF_THEIR_OWN.get(name, DAY)
         options[name] = known[option] or value
-    return words_of(do(advised.act, *arguments, **options)).split()[1:]
+    return words_of(do(advised.command, *arguments, **options)).split()[1:]
 
 
-@pytest.mark.parametrize("advised", list(everything_advised()), ids=lambda each: f"{each.where} {each.act}")
+@pytest.mark.parametrize("advised", list(everything_advised()), ids=lambda each: f"{each.where} {each.command}")
 def test_what_is_advised_can_be_typed_and_has_the_options_without_which_it_is_refused(advised: Advised) -> None:
     name, *words = typed(advised)
     command = COMMANDS[name]
     command.make_context(name, words).close()
     # Nobody is asked who only looks.
     required = {
-        *(REQUIRED.get(advised.act, ()) if "dry_run" not in advised.options else ()),
+        *(REQUIRED.get(advised.command, ()) if "dry_run" not in advised.options else ()),
         *(each for name in advised.options for each in WITH_OPTION.get(name, ())),
     }
     assert required <= set(advised.options)
@@ -133,7 +135,9 @@ def test_what_is_advised_can_be_typed_and_has_the_options_without_which_it_is_re
 def test_a_reader_fills_in_who_acts_and_why_and_nothing_else() -> None:
     """Other placeholders, such as DAY or RUN, would be refused as they are printed."""
     given = [(where, part) for name in ("do", "undo") for where, call in calls(name) for part in values(call)]
-    given += [(where, each.rpartition("=")[2]) for where, words in in_texts() if words[0] in set(Act) for each in words]
+    given += [
+        (where, each.rpartition("=")[2]) for where, words in in_texts() if words[0] in set(Command) for each in words
+    ]
     assert [(where, part) for where, part in given if part.isupper() and part not in (NAME, ANOTHER_PERSON, WHY)] == []
 
 
@@ -144,7 +148,7 @@ def values(call: ast.Call) -> Iterator[str]:
 
 
 def test_an_option_that_is_named_by_itself_is_one_of_a_command() -> None:
-    known = {option for act in Act for option in flags(act)}
+    known = {option for act in Command for option in flags(act)}
     named = list(calls("Option"))
     assert named
     for where, call in named:
@@ -155,7 +159,7 @@ def test_an_option_that_is_named_by_itself_is_one_of_a_command() -> None:
 
 
 def test_an_option_that_does_not_exist_would_be_found() -> None:
-    gone = Advised(where="here", act=Act.STATUS, arguments=0, options=("with_dependents",))
+    gone = Advised(where="here", command=Command.STATUS, arguments=0, options=("with_dependents",))
     with pytest.raises(AssertionError, match="status has no --with-dependents"):
         typed(gone)
     with pytest.raises(Exception, match="unexpected extra argument"):
@@ -163,9 +167,9 @@ def test_an_option_that_does_not_exist_would_be_found() -> None:
 
 
 def test_every_act_is_a_command() -> None:
-    assert set(Act) == set(COMMANDS)
+    assert set(Command) == set(COMMANDS)
 
 
 def test_the_source_advises_most_acts() -> None:
-    assert len({advised.act for advised in everything_advised()}) > 10
+    assert len({advised.command for advised in everything_advised()}) > 10
     assert len([*in_texts()]) > 100

@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets.cli.console import PlainConsole, terminal
 from backfill_assets.cli.terminal import show
-from backfill_assets.core.next_steps import Act, do, step
+from backfill_assets.core.next_steps import Command, do, step
 from backfill_assets.report.page import Block as Shown
 from backfill_assets.report.page import Items, Moved, Note, Steps, Tone, facts, page, table, words
 
@@ -25,7 +25,7 @@ def lines(*blocks: Shown, width: int = 80) -> list[str]:
 
 
 def test_a_command_goes_on_behind_a_backslash_and_is_the_same_for_a_shell() -> None:
-    asked = do(Act.ROLLBACK, RUN, by="ana", reason=WHY, with_dependents=True)
+    asked = do(Command.ROLLBACK, RUN, by="ana", reason=WHY, with_dependents=True)
     shown = lines(Steps(steps=(step("undo it: ", asked, ", or leave it"),)), width=110)
     assert all(len(line) <= 110 for line in shown)
     assert shown[0].startswith("next: undo it:")
@@ -54,7 +54,7 @@ def test_text_goes_on_in_the_next_line_and_its_words_stay_whole() -> None:
 
 
 def test_the_space_before_a_command_stays_where_a_line_is_folded() -> None:
-    until = step(f"{WHY}; commands use it until ", do(Act.DOWN), "; ", do(Act.UP), " starts it")
+    until = step(f"{WHY}; commands use it until ", do(Command.DOWN), "; ", do(Command.UP), " starts it")
     for block in (Note(text=until), Steps(steps=(until,))):
         assert "it until backfill down; backfill up starts it" in " ".join(" ".join(lines(block)).split())
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from backfill_assets.cli.terminal import show
-from backfill_assets.core.next_steps import Act, Invocation, Option, do, step
+from backfill_assets.core.next_steps import Command, Invocation, Option, do, step
 from backfill_assets.core.wording import visible, word_of_a_shell
 from backfill_assets.report.command_line import words_of
 
@@ -23,7 +23,7 @@ TEXTS = st.text(
 
 INVOCATIONS = st.builds(
     Invocation,
-    act=st.sampled_from(Act),
+    command=st.sampled_from(Command),
     of=st.lists(TEXTS, max_size=3).map(tuple),
     options=st.lists(st.tuples(st.sampled_from(["where", "reason", "first", "as_of"]), TEXTS | st.just(True))).map(
         tuple
@@ -38,7 +38,7 @@ def meant(asked: Invocation) -> list[str]:
         for name, value in asked.options
         for word in (FLAGS.get(name, f"--{name}"), *([] if value is True else [value]))
     ]
-    return ["backfill", asked.act, *asked.of, *map(str, options)]
+    return ["backfill", asked.command, *asked.of, *map(str, options)]
 
 
 def in_a_shell(typed: str) -> list[str]:
@@ -85,7 +85,7 @@ HARD = (
 @pytest.mark.parametrize("width", [20, 40, 80, 119, 120, 200])
 @pytest.mark.parametrize("text", HARD, ids=range(len(HARD)))
 def test_what_a_terminal_of_any_width_shows_can_be_pasted(width: int, text: str) -> None:
-    asked = do(Act.CANCEL, "case_sla_daily-20261130-81571726", text, by="ana", reason=text)
+    asked = do(Command.CANCEL, "case_sla_daily-20261130-81571726", text, by="ana", reason=text)
     shown = io.StringIO()
     show(Console(file=shown, width=width), step("next: let another person do it: ", asked))
     assert visible(text) == text

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions
 from backfill_assets.cli.terminal import show
-from backfill_assets.core.next_steps import ANOTHER_PERSON, Act, do, step
+from backfill_assets.core.next_steps import ANOTHER_PERSON, Command, do, step
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.states import ActState, RunState, SetState
 from backfill_assets.ledger.table_acts import ActRecord
@@ -39,7 +39,7 @@ def run(number: int, state: RunState, *, set_id: str | None = None) -> RunSummar
         kind=Kind.REPROCESSING,
         member_of=set_id,
     )
-    return RunSummary(record=a_run(manifest, state), next_step=step(do(Act.APPROVE, run_id, by=ANOTHER_PERSON)))
+    return RunSummary(record=a_run(manifest, state), next_step=step(do(Command.APPROVE, run_id, by=ANOTHER_PERSON)))
 
 
 def lines(status: StatusDocument, width: int) -> list[str]:
@@ -161,7 +161,7 @@ def test_what_is_next_can_be_typed_as_it_stands_and_a_run_of_a_set_is_left_to_it
     shown = lines(STATUS, 120)
     assert shown[shown.index("Next") + 1 :] == [
         "backfill publish set.20261122-1a2b3c4d --by NAME",
-        words_of(step(do(Act.APPROVE, STATUS.runs[0].record.run_id, by=ANOTHER_PERSON))),
+        words_of(step(do(Command.APPROVE, STATUS.runs[0].record.run_id, by=ANOTHER_PERSON))),
     ]
     following = next_step_of_act(A_CUT_OVER, A_CUT_OVER.from_table)
     waiting = lines(replace(STATUS, acts=(ActDocument(act=A_CUT_OVER, columns=(), next_step=following),)), 120)

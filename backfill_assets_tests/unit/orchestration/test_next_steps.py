@@ -14,7 +14,7 @@ import yaml
 from dagster import DagsterInvalidConfigError, DagsterRun, Definitions, validate_run_config
 
 from backfill_assets.calendar.partitions import days_in, days_named
-from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WHY, Act, Invocation, comment, do, step, undo
+from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WHY, Command, Invocation, comment, do, step, undo
 from backfill_assets.core.settings import EXAMPLE_REFERENCE, Settings
 from backfill_assets.orchestration.build import definitions_of
 from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of, place_of
@@ -25,22 +25,26 @@ RUN = "case_sla_daily-20250501-0a"
 SILVER = "silver.case_sla_daily"
 DAYS = {"first": date(2025, 5, 1), "last": date(2025, 5, 31)}
 ASKED = [
-    do(Act.RUN, RUN),
-    do(Act.APPROVE, RUN, by=ANOTHER_PERSON),
+    do(Command.RUN, RUN),
+    do(Command.APPROVE, RUN, by=ANOTHER_PERSON),
     comment(RUN),
-    do(Act.PUBLISH, "set.1", by=NAME),
+    do(Command.PUBLISH, "set.1", by=NAME),
     undo(RUN),
-    do(Act.ROLLBACK, "set.1", with_dependents=True, by=NAME, reason=WHY),
-    do(Act.CANCEL, RUN, by=NAME, reason=WHY),
-    do(Act.CANCEL, RUN, leave=True, by=NAME, reason=WHY),
-    do(Act.RECOVER),
-    do(Act.RECOVER, RUN),
-    do(Act.PLAN, stale=SILVER, by=NAME, reason=WHY),
-    do(Act.PLAN, SILVER, **DAYS, reason=WHY, by=NAME),
-    do(Act.PLAN, SILVER, references="as-recorded", **DAYS, reason=WHY, by=NAME),
-    do(Act.PLAN, SILVER, with_dependents=True, **DAYS, reason=WHY, by=NAME),
-    do(Act.CHECK, SILVER, **DAYS).also(("gate", "unique_key"), ("gate", "sla_states")),
-    do(Act.PLAN, SILVER, days=days_in(days_named(day) for day in ("2025-07", "2025-09-01", "2025-09-02", "2025-10"))),
+    do(Command.ROLLBACK, "set.1", with_dependents=True, by=NAME, reason=WHY),
+    do(Command.CANCEL, RUN, by=NAME, reason=WHY),
+    do(Command.CANCEL, RUN, leave=True, by=NAME, reason=WHY),
+    do(Command.RECOVER),
+    do(Command.RECOVER, RUN),
+    do(Command.PLAN, stale=SILVER, by=NAME, reason=WHY),
+    do(Command.PLAN, SILVER, **DAYS, reason=WHY, by=NAME),
+    do(Command.PLAN, SILVER, references="as-recorded", **DAYS, reason=WHY, by=NAME),
+    do(Command.PLAN, SILVER, with_dependents=True, **DAYS, reason=WHY, by=NAME),
+    do(Command.CHECK, SILVER, **DAYS).also(("gate", "unique_key"), ("gate", "sla_states")),
+    do(
+        Command.PLAN,
+        SILVER,
+        days=days_in(days_named(day) for day in ("2025-07", "2025-09-01", "2025-09-02", "2025-10")),
+    ),
 ]
 
 
@@ -79,37 +83,37 @@ def test_a_link_fills_in_a_launchpad_in_which_only_a_persons_words_are_missing(
 @pytest.mark.parametrize(
     "asked",
     [
-        do(Act.PLAN, SILVER, stale=True, **DAYS, reason=WHY, by=NAME),
-        do(Act.PLAN, SILVER, reason=WHY, by=NAME),
-        do(Act.RECOVER, RUN, now=True, by=NAME),
-        do(Act.FOLLOW),
-        do(Act.REPORT, RUN),
-        do(Act.UNFREEZE, "freeze-1", by=NAME, reason=WHY),
+        do(Command.PLAN, SILVER, stale=True, **DAYS, reason=WHY, by=NAME),
+        do(Command.PLAN, SILVER, reason=WHY, by=NAME),
+        do(Command.RECOVER, RUN, now=True, by=NAME),
+        do(Command.FOLLOW),
+        do(Command.REPORT, RUN),
+        do(Command.UNFREEZE, "freeze-1", by=NAME, reason=WHY),
     ],
     ids=str,
 )
 def test_what_no_job_does_in_full_stays_a_command(asked: Invocation) -> None:
     assert launchpad_of(asked) is None
-    assert in_dagster(step(asked)).startswith(f"backfill {asked.act}")
+    assert in_dagster(step(asked)).startswith(f"backfill {asked.command}")
 
 
 def test_a_next_step_names_the_job_and_what_it_is_about() -> None:
-    assert in_dagster(step("let another person approve it: ", do(Act.APPROVE, RUN, by=ANOTHER_PERSON))) == (
+    assert in_dagster(step("let another person approve it: ", do(Command.APPROVE, RUN, by=ANOTHER_PERSON))) == (
         f"let another person approve it: the job backfill_decide (approve {RUN})"
     )
-    assert in_dagster(step("stage it again: ", do(Act.RUN, RUN))) == (
+    assert in_dagster(step("stage it again: ", do(Command.RUN, RUN))) == (
         f"stage it again: the job backfill_plan (planned {RUN})"
     )
-    assert in_dagster(step(do(Act.PLAN, SILVER, **DAYS, reason=WHY, by=NAME), " once more")) == (
+    assert in_dagster(step(do(Command.PLAN, SILVER, **DAYS, reason=WHY, by=NAME), " once more")) == (
         f"the job backfill_plan ({SILVER} 2025-05-01..2025-05-31) once more"
     )
-    assert in_dagster(step(do(Act.RECOVER), ", which completes it")) == (
+    assert in_dagster(step(do(Command.RECOVER), ", which completes it")) == (
         "the job backfill_decide (recover), which completes it"
     )
 
 
 def test_a_link_is_of_the_code_location_of_its_run_and_there_is_none_for_a_run_of_none() -> None:
-    following = step("first ", do(Act.REPORT, RUN), ", then ", do(Act.PUBLISH, RUN, by=NAME))
+    following = step("first ", do(Command.REPORT, RUN), ", then ", do(Command.PUBLISH, RUN, by=NAME))
     of_location = DagsterRun(job_name="backfill_decide", run_id="1", remote_job_origin=origin_of("backfill_decide"))
     of_none = DagsterRun(job_name="backfill_decide", run_id="1")
     assert (place_of(of_location), place_of(of_none)) == (LOCATION, "")

@@ -12,7 +12,7 @@ from typing import get_type_hints
 import pytest
 
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, TablePartitions
-from backfill_assets.core.next_steps import Act, NextStep, do, step
+from backfill_assets.core.next_steps import Command, NextStep, do, step
 from backfill_assets.planning.sets import ChangedByFile
 from backfill_assets.report.documents import INLINE, SHOWN, as_json, name_of
 
@@ -43,7 +43,7 @@ INNER_JSON = {"from": "2026-01-03", "colour": "RED"}
 def test_a_document_is_its_fields_and_an_inlined_one_stands_in_their_place() -> None:
     noon = datetime(2026, 1, 3, 12, tzinfo=UTC)
     document = Outer(
-        inner=INNER, at=noon, many=(INNER,), counts={"a": 1}, next_step=step("see ", do(Act.STATUS, "bf-1"))
+        inner=INNER, at=noon, many=(INNER,), counts={"a": 1}, next_step=step("see ", do(Command.STATUS, "bf-1"))
     )
     found = as_json(document)
     assert found == {

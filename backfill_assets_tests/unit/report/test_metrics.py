@@ -16,7 +16,7 @@ from starlette.requests import Request
 
 from backfill_assets.application import look
 from backfill_assets.application.metrics import Metric, MetricKind, MetricSample, MetricsDocument, metrics_text
-from backfill_assets.core.next_steps import Act
+from backfill_assets.core.next_steps import Command
 from backfill_assets.core.people import Sensor
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.desk.pages import Pages, StalenessInBackground
@@ -284,7 +284,7 @@ def test_alerts_speak_of_metrics_and_commands_that_there_are(ws: Workspace) -> N
     for rule in alerts():
         assert named_in(str(rule["expr"])) and named_in(str(rule["expr"])) <= known, rule["alert"]
         commands = re.findall(r"backfill ([a-z]+)\b", str(rule["annotations"]))
-        assert set(commands) <= set(Act), rule["alert"]
+        assert set(commands) <= set(Command), rule["alert"]
 
 
 def test_every_alert_is_in_the_tests_of_the_rules_or_is_a_threshold_alone() -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from backfill_assets.calendar.partitions import Grain, Partitions, TablePartitions
 from backfill_assets.cli.terminal import show
-from backfill_assets.core.next_steps import NAME, WHY, Act, decline, do, step, undo
+from backfill_assets.core.next_steps import NAME, WHY, Command, decline, do, step, undo
 from backfill_assets.ledger.findings import BreakdownCell, FailingKey, Finding, GateResult
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
@@ -167,7 +167,7 @@ def test_a_waiting_run_shows_what_a_no_is_beside_a_yes_and_no_other_run_does() -
     waiting = report().run
     for state, following in (
         (RunState.PUBLISHED, step("to undo it: ", undo("bf-1"))),
-        (RunState.PLANNED, step(do(Act.RUN, "bf-1"))),
+        (RunState.PLANNED, step(do(Command.RUN, "bf-1"))),
         (RunState.ROLLED_BACK, waiting.next_step),
     ):
         run = replace(waiting, record=replace(waiting.record, state=state), next_step=following)
@@ -175,8 +175,8 @@ def test_a_waiting_run_shows_what_a_no_is_beside_a_yes_and_no_other_run_does() -
 
 
 def test_what_is_declined_of_a_set_is_the_whole_set() -> None:
-    assert decline("set.1", step(do(Act.APPROVE, "bf-1"))) == do(Act.CANCEL, "set.1", by=NAME, reason=WHY)
-    assert decline("set.1", step("held until noon; then: ", do(Act.PUBLISH, "bf-1"))) is not None
+    assert decline("set.1", step(do(Command.APPROVE, "bf-1"))) == do(Command.CANCEL, "set.1", by=NAME, reason=WHY)
+    assert decline("set.1", step("held until noon; then: ", do(Command.PUBLISH, "bf-1"))) is not None
 
 
 def test_a_run_that_changes_nothing_says_so_and_asks_for_nothing() -> None:
@@ -587,7 +587,7 @@ def test_a_report_of_other_code_has_the_word_of_the_author_or_says_that_there_is
         partitions=Partitions.of(Grain.DAILY, [FIRST]),
         digest="a" * 64,
         difference=None,
-        all_lines=do(Act.CODE, "a" * 12, "b" * 12),
+        all_lines=do(Command.CODE, "a" * 12, "b" * 12),
     )
     said = "The author wrote no notes."
     found = report(3)

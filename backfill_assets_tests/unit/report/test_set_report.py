@@ -9,7 +9,7 @@ import pytest
 
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.columns import ColumnChange
-from backfill_assets.core.next_steps import Act, do, read_first, step
+from backfill_assets.core.next_steps import Command, do, read_first, step
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.reasons import Cause, Reason
 from backfill_assets.planning.sets import Phases
@@ -33,7 +33,7 @@ def of_set(state: SetState, *reports: RunReport) -> SetReport:
 
 
 def test_rejected_records_behind_several_runs_are_said_once_for_the_set() -> None:
-    look = do(Act.LOCATE, "orders", first="2026-01-01", last="2026-01-02")
+    look = do(Command.LOCATE, "orders", first="2026-01-01", last="2026-01-02")
     rejected = (RejectedRecords(source="bronze.orders", imports=("imp-000001",), landed=3, rejected=1, look=look),)
     each = replace(report(), rejected=rejected)
     found = replace(of_set(SetState.PENDING, each, each), rejected=rejected)
@@ -159,7 +159,7 @@ def test_the_rows_of_each_run_stand_once_on_the_page_of_a_set_and_an_approval_is
     titles = [block.title for block in set_page(found).blocks if isinstance(block, Section)]
     assert titles.count("silver.orders: rows before and after") == 1
     assert "Rows before and after" not in str(set_page(found))
-    approve = step(do(Act.APPROVE, "set.1", by="ANOTHER_PERSON"))
+    approve = step(do(Command.APPROVE, "set.1", by="ANOTHER_PERSON"))
     assert str(read_first(approve)) == "report set.1, and then approve set.1 by=ANOTHER_PERSON"
     again = step("to publish the same rows again: ", approve)
     assert read_first(again) == again and read_first(None) is None

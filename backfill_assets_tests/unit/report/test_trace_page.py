@@ -10,7 +10,7 @@ from rich.console import Console
 
 from backfill_assets.calendar.partitions import Grain, Partitions
 from backfill_assets.cli.terminal import show
-from backfill_assets.core.next_steps import Act, do, step, undo
+from backfill_assets.core.next_steps import Command, do, step, undo
 from backfill_assets.ledger.records import Period
 from backfill_assets.report.trace import ContributingRows, Trace, TracedRow, trace_page
 from backfill_assets.report.trace_causes import CauseOfNumber, TracedCause
@@ -28,7 +28,7 @@ RELEASED = TracedCause(
     by="ana",
     at=NOW,
     why="it changed",
-    code=do(Act.CODE, "a" * 12, "b" * 12),
+    code=do(Command.CODE, "a" * 12, "b" * 12),
 )
 
 
