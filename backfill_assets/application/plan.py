@@ -213,7 +213,7 @@ def plan_expiry(ws: Workspace, name: str, *, reason: str, by: str) -> Plan:
     require_person("the requester", one_line("the requester", by))
     table = ws.domain.derived_table(name)
     if table.keep is None:
-        raise KeepsEverySnapshot(table=table.name, keeps_state=table.state is not None)
+        raise KeepsEverySnapshot(table=table.name, has_snapshots=table.state is not None)
     expire, terms = Expire(keep=table.keep), terms_of(ws, table, table.version, computes=False)
     terms = replace(
         terms,

@@ -14,12 +14,11 @@ from backfill_assets.core.people import require_person
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.days import days_filled_before, pending_days, require_explained, unexplained_days
 from backfill_assets.landing.imports import imports_for_days
-from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import EVER_VISIBLE
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableNode
-from backfill_assets.planning.kinds.load import LOAD
+from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import A_PERSON, WHAT_LANDED, Kind, Mode
 from backfill_assets.planning.request import PlanRequest, manifest_of, superseded
@@ -70,10 +69,11 @@ def plan_load(
             former.require_replaced(days)
         if partitions is not None:
             require_explained(tx, table, days, frozenset(empty))
-        imports = imports_for_days(tx, table, days)
-        loading = _load_manifest(ws, table, tuple(days), imports, by=by, reason=reason, is_repair=is_repair)
+        imports = tuple(each.import_id for each in imports_for_days(tx, table, days))
+        change = Load(imports=imports, declared_empty=tuple(sorted(empty)))
+        loading = _load_manifest(ws, table, tuple(days), change, by=by, reason=reason, is_repair=is_repair)
         replaced = superseded(tx.versions.claims(table.name, loading.partitions).values())
-        manifest = replace(loading, supersedes=replaced, columns=columns, declared_empty=tuple(sorted(empty)))
+        manifest = replace(loading, supersedes=replaced, columns=columns)
         return tx.runs.add(manifest, actor=by)
 
 
@@ -111,7 +111,7 @@ def _unread(tx: ReadTransaction, table: SourceTable, days: Collection[date]) -> 
     built = tx.runs.records(table=table.name, states=EVER_VISIBLE, over=tuple(days))
     for day in days:
         landed = {each.import_id for each in imports_for_days(tx, table, [day])}
-        if not any(day in run.manifest.partitions and landed <= set(run.manifest.imports) for run in built):
+        if not any(day in run.manifest.partitions and landed <= set(run.manifest.change.imports) for run in built):
             yield day
 
 
@@ -127,7 +127,7 @@ def _load_manifest(
     ws: Workspace,
     table: SourceTable,
     days: tuple[date, ...],
-    imports: Iterable[ImportRecord],
+    change: Load,
     *,
     by: str,
     reason: str,
@@ -135,12 +135,11 @@ def _load_manifest(
 ) -> Manifest:
     span = DayRange(min(days), max(days))
     request = PlanRequest(table=table.name, days=span, reason=reason, by=by, mode=Mode.LIVE)
-    node = TableNode(name=table.name, grain=Grain.DAILY, change=LOAD)
+    node = TableNode(name=table.name, grain=Grain.DAILY, change=change)
     kind = Kind.REPAIR if is_repair else Kind.LIVE
     manifest = manifest_of(request, node, load_terms(ws, table), tuple(sorted(days)), kind, ws.now())
     return replace(
         manifest,
         cause=A_PERSON if is_repair else WHAT_LANDED,
         configuration=ws.contracts[table.name].configuration(),
-        imports=tuple(record.import_id for record in imports),
     )

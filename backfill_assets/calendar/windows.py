@@ -22,6 +22,11 @@ class AnyWindow(ABC):
     __slots__ = ()
 
     @property
+    def is_unbounded(self) -> bool:
+        """True if it begins with the first day, whatever the partition."""
+        return False
+
+    @property
     @abstractmethod
     def counts(self) -> tuple[int, int]:
         """The number of partitions back and ahead."""
@@ -129,6 +134,10 @@ class SinceFirstDay(AnyWindow):
     #: The first day, where the table declares one; None for the first day that tables can have.
     since: date | None = None
     every: int = 1  #: After how many days since then a daily table has a partition.
+
+    @property
+    def is_unbounded(self) -> bool:
+        return True
 
     @property
     def counts(self) -> tuple[int, int]:

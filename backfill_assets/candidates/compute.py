@@ -23,12 +23,6 @@ from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.imports import FIRST
 from backfill_assets.ledger.imports import ImportRecord
-from backfill_assets.planning.kinds.append import Append
-from backfill_assets.planning.kinds.expire import Expire
-from backfill_assets.planning.kinds.load import Load
-from backfill_assets.planning.kinds.merge import Merge
-from backfill_assets.planning.kinds.pilot import Pilot
-from backfill_assets.planning.kinds.replace import Replace
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest, node_of
 from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedInput
 from backfill_assets.planning.reads import Reads, output_days, reads_of
@@ -96,16 +90,15 @@ def derived_rows(
         ContractBroken: The transform failed, or returned other columns than it declares.
     """
     rows = returned_rows(ws, manifest, table, partitions, reads, files, state)
-    match manifest.change:
-        case Merge() as merge:
-            return MergedRows(
-                ws=ws, manifest=manifest, change=merge, table=table, partitions=partitions, files=files, changes=rows
-            ).rows()
-        case Pilot(rows=scope):
-            piloted = PilotedRows(ws=ws, scope=scope, table=table, partitions=partitions, files=files)
-            return piloted.rows(with_lineage(rows, table, manifest))
-        case Replace() | Append() | Expire() | Load():
-            return with_lineage(rows, table, manifest)
+    return manifest.change.content(
+        computed=lambda: with_lineage(rows, table, manifest),
+        merged=lambda merge: MergedRows(
+            ws=ws, manifest=manifest, change=merge, table=table, partitions=partitions, files=files, changes=rows
+        ).rows(),
+        piloted=lambda scope: PilotedRows(ws=ws, scope=scope, table=table, partitions=partitions, files=files).rows(
+            with_lineage(rows, table, manifest)
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,11 +264,9 @@ def require_same_beginning(ws: Workspace, manifest: Manifest) -> None:
         ContractBroken: `BACKFILL_FIRST_DAY` has changed since the run was planned.
     """
     node = node_of(manifest)
-    if not node.keeps_state:
-        return
     for edge, pinned in zip(node.inputs, manifest.inputs, strict=True):
         planned = [pin.partition for pin in pinned.partitions]
-        if set(planned) != set(ws.graph.needed(edge, node, manifest.partitions)):
+        if edge.window.is_unbounded and set(planned) != set(ws.graph.needed(edge, node, manifest.partitions)):
             difference = (
                 f"was planned with days of {pinned.table} since {min(planned, default=None)}, and by "
                 f"BACKFILL_FIRST_DAY the state of {manifest.table} begins on {ws.graph.begins(node)} now"

@@ -72,13 +72,8 @@ from backfill_assets.ledger.findings import (
 )
 from backfill_assets.ledger.records import LOST, OTHER_COLUMNS, CandidatePartition, ChunkRecord, PartitionVersion
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.kinds.append import Append
 from backfill_assets.planning.kinds.change import Scope
-from backfill_assets.planning.kinds.expire import Expire
-from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.kinds.merge import Merge
-from backfill_assets.planning.kinds.pilot import Pilot
-from backfill_assets.planning.kinds.replace import Replace
 from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.own_past import starts_from
@@ -289,13 +284,11 @@ def _measured(work: Gating) -> Findings:
 
 def _beside_accepted(work: Gating, found: Findings) -> Findings:
     """With what is measured against the accepted rows that a change merges with or keeps."""
-    match work.manifest.change:
-        case Merge() as merge:
-            return replace(found, merged=_measured_merge(work, merge))
-        case Pilot(rows=scope):
-            return replace(found, piloted=_measured_pilot(work, scope))
-        case Replace() | Append() | Expire() | Load():
-            return found
+    return work.manifest.change.content(
+        computed=lambda: found,
+        merged=lambda merge: replace(found, merged=_measured_merge(work, merge)),
+        piloted=lambda scope: replace(found, piloted=_measured_pilot(work, scope)),
+    )
 
 
 def _asked(work: Gating) -> Measuring | None:

@@ -419,8 +419,8 @@ def _source_rows(
     ws: Workspace, manifest: Manifest, table: SourceTable, chunk: Chunk
 ) -> tuple[DataFrame, Mapping[date, Provenance], int]:
     with ws.ledger.read() as tx:
-        imports = tuple(tx.imports.get(import_id) for import_id in manifest.imports)
-        days = tx.imports.days(import_ids=manifest.imports)
+        imports = tuple(tx.imports.get(import_id) for import_id in manifest.change.imports)
+        days = tx.imports.days(import_ids=manifest.change.imports)
     arrival = {record.import_id: record.sha256 for record in imports}
     touched = grouped((day.event_date, (day.import_id, arrival[day.import_id])) for day in days)
     frame = source_rows(ws, manifest, table, chunk.partitions, imports)

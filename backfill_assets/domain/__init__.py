@@ -88,9 +88,9 @@ from backfill_assets.domain.tables import (
     reads_self,
 )
 from backfill_assets.domain.usual import Past, months, rows, usual, weeks
-from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.any_change import DeclaredChange
 from backfill_assets.planning.kinds.append import append
+from backfill_assets.planning.kinds.expire import RetentionRule
 from backfill_assets.planning.kinds.merge import merge
 from backfill_assets.planning.kinds.replace import replace, versioned
 from backfill_assets.planning.policy import Policy

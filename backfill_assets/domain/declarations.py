@@ -47,9 +47,9 @@ from backfill_assets.domain.gates import (
     columns_in,
     require_kind,
 )
-from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.any_change import DeclaredChange
 from backfill_assets.planning.kinds.append import Append
+from backfill_assets.planning.kinds.expire import RetentionRule
 from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.kinds.replace import REPLACE, Replace
 from backfill_assets.planning.policy import Policy

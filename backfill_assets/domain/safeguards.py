@@ -19,7 +19,7 @@ from backfill_assets.domain.gates import (
 from backfill_assets.domain.operations import Ties, UnknownKeys
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.domain.tables import DerivedTable
-from backfill_assets.planning.kept import EXPIRE, MONTHS
+from backfill_assets.planning.kinds.expire import EXPIRE, MONTHS
 from backfill_assets.planning.safeguards import (
     COLUMN,
     CUT_OVER,

@@ -15,11 +15,11 @@ from zoneinfo import ZoneInfo
 
 from pyspark.sql import types as T
 
+from backfill_assets.calendar.patterns import NoPattern, Pattern, patterns_of
 from backfill_assets.core.declaring import declared, meant
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.core.wording import visible
 from backfill_assets.domain.declarations import Declared, Kind, wrong
-from backfill_assets.planning.patterns import NoPattern, Pattern, patterns_of
 
 # Dialects: how an author declares what the files of a source are written in. Nothing of it is guessed at landing.
 #

@@ -45,9 +45,9 @@ from backfill_assets.domain.declarations import (
 from backfill_assets.domain.gates import AddsOnly, Gate, Merged, WarmUpProof
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.planning.errors import NoSuchName
-from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.any_change import DeclaredChange
 from backfill_assets.planning.kinds.append import Append
+from backfill_assets.planning.kinds.expire import RetentionRule
 from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.kinds.replace import REPLACE, Replace, VersionOf, versioned
 from backfill_assets.planning.policy import USUAL_POLICY, Policy

@@ -11,27 +11,17 @@ from backfill_assets.domain.failing_rows import AROUND
 from backfill_assets.domain.gates import WARM_UP, ComparedWithAccepted, Gate, OnlyExpired, OutsideScope
 from backfill_assets.domain.safeguards import NO_CODE, safeguards_of
 from backfill_assets.planning.kinds.any_change import AnyChange
-from backfill_assets.planning.kinds.append import Append
-from backfill_assets.planning.kinds.expire import Expire
-from backfill_assets.planning.kinds.load import Load
-from backfill_assets.planning.kinds.merge import Merge
-from backfill_assets.planning.kinds.pilot import Pilot
-from backfill_assets.planning.kinds.replace import REPLACE, Replace
+from backfill_assets.planning.kinds.replace import REPLACE
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateInput, GateTerm
 from backfill_assets.planning.safeguards import COLUMN, GATE, Agreed, gate_digests
 
+_OF_CHANGES: Mapping[str, Gate] = {gate.name: gate for gate in (ComparedWithAccepted(), OnlyExpired(), OutsideScope())}
+
 
 def gates_of(table: Table, change: AnyChange) -> tuple[Gate, ...]:
-    """The gates of a run: those that its table declares, and one more for a pilot. Of an expiry, which has no rows,
-    its own."""
-    match change:
-        case Replace() | Append() | Merge() | Load():
-            return table.gates
-        case Pilot():
-            return *table.gates, OutsideScope()
-        case Expire():
-            return ComparedWithAccepted(), OnlyExpired()
+    """The gates of a run: those that its table declares, and those of its kind of change."""
+    return change.gates(table.gates, _OF_CHANGES)
 
 
 def gate_terms(table: Table, change: AnyChange = REPLACE, *, code: Mapping[str, str] = NO_CODE) -> tuple[GateTerm, ...]:

@@ -134,7 +134,7 @@ def days_filled_before(tx: ReadTransaction, source: SourceTable) -> tuple[date, 
     claims = tx.versions.claims(source.name)
     empty = tuple(day for day, claim in claims.items() if not claim.rows and day not in explained)
     runs = tx.runs.records(table=source.name, states=EVER_VISIBLE, over=empty) if empty else ()
-    declared = {day for run in runs for day in run.manifest.declared_empty}
+    declared = {day for run in runs for day in run.manifest.change.declared_empty}
     return tuple(day for day in empty if day not in declared)
 
 

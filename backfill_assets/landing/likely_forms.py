@@ -14,11 +14,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from backfill_assets.calendar.patterns import DAYS, MONTHS, SHORT
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.core.wording import literal
 from backfill_assets.domain import Csv
 from backfill_assets.landing.json_text import bind_column
-from backfill_assets.planning.patterns import DAYS, MONTHS, SHORT
 
 # CSV headers: which dialect a file is written in whose first row does not have the columns that it has to have.
 #

@@ -12,11 +12,11 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from backfill_assets.calendar.patterns import DAYS, MONTHS, SHORT, Field, Pattern, patterns_of
 from backfill_assets.domain.source_files import Epoch, Reader, named
 from backfill_assets.landing.json_text import bind_column
 from backfill_assets.landing.likely_forms import how_to_declare, mark_to_declare
 from backfill_assets.landing.reading import REJECT, SECOND, Reading, quoting, shown
-from backfill_assets.planning.patterns import DAYS, MONTHS, SHORT, Field, Pattern, patterns_of
 
 # Written times: texts and numbers of a declared form, as dates, local times and instants.
 #

@@ -393,7 +393,7 @@ def _basis(body: str, partitions: tuple[date, ...], accepted: Mapping[str, Accep
             _input(pinned, parse_window(windows[pinned["argument"]]), pins, accepted.get(pinned["table"]), staged)
             for pinned in document["inputs"]
         ),
-        imports=frozenset(document["imports"]),
+        imports=frozenset(document["target"]["change"].get("imports", ())),
         requested_at=datetime.fromisoformat(document["requested_at"]),
         session_digest=document["session_settings"],
     )

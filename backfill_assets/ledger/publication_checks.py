@@ -36,7 +36,7 @@ class PublicationChecks(PublicationReads):
         landed: set[date] = set()
         with_events = of_day.where(import_days.c.events > 0)
         for row in self._rows_with(with_events, import_days.c.event_date, manifest.partitions):
-            (read if row.import_id in manifest.imports else landed).add(row.event_date)
+            (read if row.import_id in manifest.change.imports else landed).add(row.event_date)
         if unread := sorted(landed - read):
             days = tuple(unread)
             raise errors.LandedSince(run_id=found.run_id, table=manifest.table, unread=first_few(days), days=days)

@@ -139,7 +139,7 @@ class IncompleteWindows(OfTable, MissingInput):
     missing: Mapping[str, Partitions]
     held: Mapping[str, Partitions]
     first_day: date
-    keeps_state: bool = False
+    has_snapshots: bool = False
     first: Mapping[str, Partitions] = field(default_factory=dict)
     rejecting: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -151,7 +151,7 @@ class IncompleteWindows(OfTable, MissingInput):
     def advice(self) -> Advice:
         table, missing = next(iter(self.missing.items()))
         held = self.held.get(table)
-        if missing.days[0] >= self.first_day and held and self.keeps_state and missing.days[-1] < held.days[0]:
+        if missing.days[0] >= self.first_day and held and self.has_snapshots and missing.days[-1] < held.days[0]:
             begins = held.days[0]
             return step(
                 f"say where its state begins: reads_self(since=date({begins.year}, {begins.month}, {begins.day})) "
@@ -195,11 +195,11 @@ class InputsExpired(OfRun, OfTable, OfPartitions, MissingInput):
 class KeepsEverySnapshot(OfTable, Refused):
     """{table} does not declare which snapshots it keeps, so that none expires."""
 
-    keeps_state: bool
+    has_snapshots: bool
 
     @property
     def advice(self) -> str:
-        if not self.keeps_state:
+        if not self.has_snapshots:
             return "name a table that keeps state: only its partitions are snapshots"
         return "declare it in {table}: reads_self(keep=RetentionRule(days=90, then='month'))"
 

@@ -14,8 +14,7 @@ from backfill_assets.calendar.partitions import DayRange, Partitions, days_of
 from backfill_assets.planning.errors import NothingExpires
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.graph import TableNode
-from backfill_assets.planning.kept import RetentionRule
-from backfill_assets.planning.kinds.expire import Expire
+from backfill_assets.planning.kinds.expire import Expire, RetentionRule
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest
 from backfill_assets.planning.manifest_parts import Kind, PinnedInput
 from backfill_assets.planning.request import Plan, PlanRequest, Terms, manifest_of, pins_of, superseded

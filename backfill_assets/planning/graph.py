@@ -76,11 +76,6 @@ class TableNode:
         return not self.inputs
 
     @property
-    def keeps_state(self) -> bool:
-        """True if its partitions are snapshots of a state that rests on every day before."""
-        return self._state is not None
-
-    @property
     def since(self) -> date | None:
         """The day on which its state begins; None where it declares none, or keeps no state."""
         return None if self._state is None else self._state.since
@@ -88,6 +83,31 @@ class TableNode:
     @property
     def _state(self) -> SinceFirstDay | None:
         return next((edge.window for edge in self.inputs if isinstance(edge.window, SinceFirstDay)), None)
+
+    def carried(self, table: str) -> tuple[TableInput, ...]:
+        """The inputs by which a change of one day of a table reaches every later snapshot; none without a state."""
+        return tuple(edge for edge in self.inputs if edge.table == table and edge.window.is_unbounded)
+
+    def first_read(self, snapshot: date | None, begins: date) -> date:
+        """The first day of its inputs that a call reads which continues a snapshot; every day without a state.
+
+        Args:
+            snapshot: The snapshot; None for a call that begins anew.
+            begins: The first day that the table can have.
+        """
+        if self._state is None:
+            return date.min
+        return begins if snapshot is None else days_of(self.grain, snapshot).end
+
+    def covered(self, span: DayRange, begun: date, begins: date) -> DayRange:
+        """The days on which its partitions within a span can rest: a state begins in the middle of a month as well,
+        which is whole from then on.
+
+        Args:
+            begun: Its first partition.
+            begins: The first day that the table can have.
+        """
+        return span if self._state is None or span.start > begins else DayRange(min(begun, span.start), span.end)
 
     @property
     def is_divisible(self) -> bool:
@@ -162,7 +182,7 @@ class Graph:
     @property
     def stateful(self) -> frozenset[str]:
         """The tables whose partitions are snapshots of a state, which can expire."""
-        return frozenset(name for name, node in self.tables.items() if node.keeps_state)
+        return frozenset(name for name, node in self.tables.items() if node._state is not None)
 
     def begins(self, node: TableNode) -> date:
         """The first day that a table can have: a state may begin later than other tables."""

@@ -172,8 +172,7 @@ def unbuilt(graph: Graph, accepted: Mapping[str, AbstractSet[date]]) -> Mapping[
         span = spans[node.name] = DayRange(min(each.start for each in held), max(each.end for each in held))
         begins = graph.begins(node)
         begun = max(min(own) if own else partition_of(node.grain, span.start), partition_of(node.grain, begins))
-        # A state begins in the middle of a month as well, which is whole from then on.
-        days = DayRange(min(begun, span.start), span.end) if node.keeps_state and span.start <= begins else span
+        days = node.covered(span, begun, begins)
         inside = (p for p in node.partitions_over(span) if p >= begun and is_within(node.grain, p, days))
         if lacking := tuple(p for p in inside if p not in own and not node.is_source):
             found[node.name] = lacking

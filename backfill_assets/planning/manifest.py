@@ -97,8 +97,6 @@ class Manifest(DeclaredTerms):
     #: What else steers the transform (the window, for example), canonical values only.
     configuration: Mapping[str, Any]
     inputs: tuple[PinnedInput, ...] = ()  #: For a derived table, the exact input versions, warm-up included.
-    #: For a source table, the ids of the landed files it is built from; empty for derived tables.
-    imports: tuple[str, ...] = ()
     change: AnyChange = REPLACE  #: What it does to the accepted partitions.
     #: The accepted versions of its own table that it reads: those that it merges changes with, or the snapshot that it
     #: begins with and the one before it. None where it reads none. Of an expiry, all accepted snapshots: those of its
@@ -119,8 +117,6 @@ class Manifest(DeclaredTerms):
     #: What the warm-up gate computes again; None for source tables and tables that opted out.
     proof: Proof | None = None
     member_of: str | None = None  #: The restatement set that the run is part of.
-    #: For a source table, days on which nothing happened, as the requester states.
-    declared_empty: tuple[date, ...] = ()
     #: The keys whose rows its report shows, because a person asked for them; None where none were asked for.
     shown: PinnedKeys | None = None
     #: Keys of its sources that were not known when it was planned, where publication waits for them: what it reads of
@@ -160,7 +156,6 @@ class Manifest(DeclaredTerms):
             **({"changed": plain(self.changed)} if self.changed else {}),
             **({"shown": plain(self.shown)} if self.shown else {}),
             **({"unknown": plain(self.unknown)} if self.unknown else {}),
-            "imports": list(self.imports),
             "references": plain(self.references),
             "gates": [gate.document for gate in self.gates],
             "limits": _limits_document(self.limits),
@@ -175,7 +170,6 @@ class Manifest(DeclaredTerms):
             "supersedes": list(self.supersedes),
             **self.terms.document,
             "cause": plain(self.cause),
-            "declared_empty": plain(self.declared_empty),
         }
 
     @property
@@ -269,7 +263,6 @@ class Manifest(DeclaredTerms):
                 KeysUnknown(**{**each, "days": tuple(map(date.fromisoformat, each["days"]))})
                 for each in document.get("unknown", ())
             ),
-            imports=tuple(document["imports"]),
             references=tuple(map(PinnedReference.parse, document["references"])),
             gates=tuple(map(GateTerm.parse, document["gates"])),
             limits=_parse_limits(document["limits"]),
@@ -286,7 +279,6 @@ class Manifest(DeclaredTerms):
             policy=terms.policy,
             name_policy=terms.name_policy,
             safeguards=terms.safeguards,
-            declared_empty=tuple(date.fromisoformat(day) for day in document["declared_empty"]),
         )
 
 

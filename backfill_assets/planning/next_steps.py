@@ -20,7 +20,6 @@ from backfill_assets.core.next_steps import (
     do,
     step,
 )
-from backfill_assets.planning.kinds.expire import Expire
 
 if TYPE_CHECKING:
     from backfill_assets.planning.manifest import Manifest
@@ -96,21 +95,13 @@ def _at_once(grain: Grain, partitions: Iterable[date]) -> Sequence[Days]:
 
 
 def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -> NextStep:
-    """The next step that builds partitions of a run anew: source tables are loaded, derived ones are planned, for a
-    pilot with its scope.
+    """The next step that builds partitions of a run anew, by the same kind of change.
 
     Args:
         partitions: Some of its partitions; all by default.
     """
-    if isinstance(manifest.change, Expire):
-        return step(do(Command.PLAN, manifest.table, expire=True, by=NAME, reason=WHY))
-    chosen = manifest.partitions if partitions is None else partitions
-    if not _is_source(manifest.table):
-        rows = manifest.change.scope.options if manifest.change.scope else ()
-        return joined([plan.also(*rows) for plan in plans(manifest.table, manifest.grain, chosen)])
-    declared = set(manifest.declared_empty)
-    landed, empty = ([day for day in chosen if (day in declared) is wanted] for wanted in (False, True))
-    return joined([*loads(manifest.table, landed), *loads(manifest.table, empty, empty=True)])
+    chosen = manifest.partitions if partitions is None else tuple(partitions)
+    return joined(manifest.change.planned_again(manifest.table, manifest.grain, chosen))
 
 
 def fix_and_plan_again(manifest: Manifest, *, needs_more: bool = False, read_by_gates: Sequence[str] = ()) -> NextStep:

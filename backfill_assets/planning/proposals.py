@@ -55,8 +55,7 @@ def closure_of(
         for source, day in days:
             for table, partitions in outdated.get((source, day), NOWHERE).items():
                 node = graph.table(table)
-                edges = [edge for edge in node.inputs if edge.table == source and node.keeps_state]
-                later = {p for edge in edges for p in graph.reached(edge, node, [day])} & accepted[table]
+                later = {p for edge in node.carried(source) for p in graph.reached(edge, node, [day])} & accepted[table]
                 rebuild.setdefault(table, set()).update(partitions, later)
         found = impact(graph, {}, accepted, rebuild=rebuild, expired=expired)
         return {each.table: frozenset(each.partitions) for each in found}

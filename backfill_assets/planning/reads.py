@@ -45,12 +45,12 @@ def reads_of(node: TableNode, graph: Graph, partitions: Sequence[date]) -> tuple
 
 
 def reads_after(reads: Sequence[Reads], start: date) -> tuple[Reads, ...]:
-    """The reads of a call that continues a state: only the days from `start` on."""
+    """The reads of a call without what lies before a day."""
     return tuple(
         replace(
             read,
             partitions=tuple(partition for partition in read.partitions if partition >= start),
-            days=DayRange(min(start, read.days.end), read.days.end),
+            days=DayRange(max(read.days.start, min(start, read.days.end)), read.days.end),
         )
         for read in reads
     )

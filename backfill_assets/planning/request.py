@@ -489,7 +489,7 @@ def require_inputs(plan: Plan, *, first_day: date) -> None:
             first={each.table: Partitions(each.grain, each.partitions) for each in plan.first_missing},
             held=plan.held,
             first_day=first_day,
-            keeps_state=node_of(plan.manifest).keeps_state,
+            has_snapshots=any(read.window.is_unbounded for read in plan.inputs),
         )
 
 

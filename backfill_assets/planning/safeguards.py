@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from backfill_assets.core.identity import document_digest, plain
-from backfill_assets.planning.kept import EXPIRE
+from backfill_assets.planning.kinds.expire import EXPIRE
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.policy import Policy
 

@@ -18,7 +18,7 @@ from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind, Proof
-from backfill_assets.planning.own_past import end_of, starts_from
+from backfill_assets.planning.own_past import starts_from
 from backfill_assets.planning.policy import A_PERSON, Demand
 from backfill_assets.planning.proof import longer_reads, pinned_by, windows_touch
 from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_after, reads_of, reads_together
@@ -204,10 +204,7 @@ def continuing(manifest: Manifest, graph: Graph, computed: Sequence[date], state
         state: The snapshot that it continues; None for a cold start, or a table without state.
     """
     node = node_of(manifest)
-    reads = reads_of(node, graph, computed)
-    if not node.keeps_state:
-        return reads
-    return reads_after(reads, graph.begins(node) if state is None else end_of(manifest.grain, state))
+    return reads_after(reads_of(node, graph, computed), node.first_read(state, graph.begins(node)))
 
 
 def _state_before(manifest: Manifest, chunk: Chunk) -> date | None:

@@ -34,7 +34,7 @@ from backfill_assets.ledger.requests import AskedRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, ApprovalState, RequestKind, RunState
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
-from backfill_assets.planning.kept import EXPIRE
+from backfill_assets.planning.kinds.expire import EXPIRE
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, CauseKind
 from backfill_assets.planning.policy import Cause, Demand, Policy, demand
 from backfill_assets.planning.safeguards import LEAVE, NO_PERMIT, Agreed, AgreedTerms, Safeguard

@@ -36,7 +36,6 @@ from backfill_assets.ledger.sets import held_until, members_of, next_phase
 from backfill_assets.ledger.states import FINISHED, GATED, UNBLOCKED, VISIBLE, PublicationState, RunState, SetState
 from backfill_assets.ledger.store import EVER_PUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, KeysUnknown, Kind, Mode, PinnedInput
 from backfill_assets.planning.policy import Demand
@@ -492,7 +491,7 @@ def inputs_accepted(asked: Publishing) -> InputsRolledBack | None:
 @requirement(Ends.PLAN_AGAIN)
 def still_expires(asked: Publishing) -> ExpiresOthers | None:
     """An expiry is of exactly what its table no longer keeps."""
-    if not isinstance(asked.manifest.change, Expire):
+    if asked.manifest.computed:
         return None
     # Most of what is published lets nothing expire.
     from backfill_assets.candidates.expiring import expiring
@@ -507,7 +506,7 @@ def still_expires(asked: Publishing) -> ExpiresOthers | None:
 @requirement(Ends.WAITING)
 def read_by_no_open_run(asked: Publishing) -> ReadByOpenRun | None:
     """No open run reads snapshots that would expire."""
-    if not isinstance(asked.manifest.change, Expire):
+    if asked.manifest.computed:
         return None
     from backfill_assets.candidates.expiring import expiring
 

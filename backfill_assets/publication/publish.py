@@ -275,8 +275,8 @@ def acknowledge(
     lost = _still_lost(ws, manifest, intent)
     with ws.ledger.write() as tx:
         record = tx.publications.finish(intent.publication_id, delta_version=delta_version, actor=by, log=evidence)
-        if manifest.imports and intent.action is Action.PUBLISH:
-            loaded = _wholly_loaded(manifest, tx.imports.days(import_ids=manifest.imports))
+        if manifest.change.imports and intent.action is Action.PUBLISH:
+            loaded = _wholly_loaded(manifest, tx.imports.days(import_ids=manifest.change.imports))
             waiting = [import_id for import_id in loaded if tx.imports.get(import_id).state is ImportState.LANDED]
             tx.imports.mark_loaded(waiting, actor=by)
         if lost:
@@ -320,7 +320,7 @@ def _wholly_loaded(manifest: Manifest, days: Iterable[ImportDay]) -> tuple[str, 
     """The landed files of which this run has built every day."""
     built = set(manifest.partitions)
     missing = {day.import_id for day in days if day.event_date not in built}
-    return tuple(import_id for import_id in manifest.imports if import_id not in missing)
+    return tuple(import_id for import_id in manifest.change.imports if import_id not in missing)
 
 
 def _order_of(ws: Workspace, run: RunRecord, intent: PublicationIntent) -> SwapOrder:

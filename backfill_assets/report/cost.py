@@ -97,7 +97,7 @@ def bytes_read(tx: ReadTransaction, run: RunRecord) -> int:
     Cost: one lookup per pinned partition, and per landed file.
     """
     manifest = run.manifest
-    found = sum(tx.imports.get(import_id).size_bytes for import_id in manifest.imports)
+    found = sum(tx.imports.get(import_id).size_bytes for import_id in manifest.change.imports)
     for pinned in manifest.pinned:
         pins = [(pin.partition, pin.version) for pin in pinned.partitions if pin.from_run is None]
         versions = tx.versions.pinned(pinned.table, pins)

@@ -195,7 +195,7 @@ def _version_history(
     return VersionHistory(
         claim=version,
         manifest=manifest,
-        declared_empty_by=manifest.requested_by if version.partition in manifest.declared_empty else None,
+        declared_empty_by=manifest.requested_by if version.partition in manifest.change.declared_empty else None,
         approved_by=approver_of(run, events, publication),
         ran_by=tx.events.ran_by([run.run_id]).get(run.run_id),
         published_by=publication.by,

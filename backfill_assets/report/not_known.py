@@ -59,17 +59,22 @@ def rejected_behind(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]
 
 def _of_days_declared_empty(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> Iterator[RejectedRecords]:
     for run in runs:
-        if not run.declared_empty:
+        if not (empty := run.change.declared_empty):
             continue
         source = ws.domain.source_table(run.table)
-        if some := rejected_of(tx, source, run.declared_empty):
+        if some := rejected_of(tx, source, empty):
             yield RejectedRecords(
                 source=source.name,
                 is_of_empty=True,
                 imports=tuple(each.import_id for each in some),
                 landed=sum(each.records for each in some),
                 rejected=sum(each.of_days + each.of_no_day for each in some),
-                look=do(Command.LOCATE, source.short_name, first=min(run.declared_empty), last=max(run.declared_empty)),
+                look=do(
+                    Command.LOCATE,
+                    source.short_name,
+                    first=min(empty),
+                    last=max(empty),
+                ),
             )
 
 

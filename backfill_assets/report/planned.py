@@ -18,7 +18,6 @@ from backfill_assets.planning.estimates import Estimate
 from backfill_assets.planning.expiry import stays
 from backfill_assets.planning.impact import Rebuild, lacks
 from backfill_assets.planning.kinds.change import Scope
-from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Limits, Mode, PinnedReference
 from backfill_assets.planning.request import Plan, PlannedInput
@@ -62,10 +61,10 @@ from backfill_assets.report.words.plans import (
     gate_references_described,
     goes_back_words,
     inexact_words,
-    keep_words,
     phase_words,
     publish_words,
     references_described,
+    stays_words,
     undetermined_words,
 )
 from backfill_assets.report.words.stages import policy_words, proof_words, stage_words, waits_anyway
@@ -353,10 +352,8 @@ def _replaced(run: Plan, in_scope: int | None) -> str:
 
 def _kept(manifest: Manifest) -> str | None:
     """A line on the snapshots that stay after an expiry, and why."""
-    if not isinstance(manifest.change, Expire):
-        return None
-    rest = stays(manifest)
-    return f"{count_of(len(rest), 'snapshot')}, {rest}: {keep_words(manifest.change.keep)}"
+    kept = stays_words(manifest)
+    return None if kept is None else f"{count_of(len(stays(manifest)), 'snapshot')}, {kept}"
 
 
 def _kind(manifest: Manifest) -> str:

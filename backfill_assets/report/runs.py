@@ -345,7 +345,7 @@ def partitions_of(run: RunSummary) -> Value:
 
 def _declared_empty(run: RunSummary) -> str | None:
     """The days on which nothing happened, and the person who says so."""
-    days = run.manifest.declared_empty
+    days = run.manifest.change.declared_empty
     if not days:
         return None
     return f"{Partitions.of(Grain.DAILY, days)}: declared empty by {run.manifest.requested_by}"

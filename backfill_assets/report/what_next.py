@@ -40,7 +40,6 @@ from backfill_assets.ledger.states import (
     StoppedBy,
 )
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode, ReferenceSemantics
 from backfill_assets.planning.next_steps import (
     fix_and_plan_again,
@@ -179,7 +178,7 @@ def _together(run: RunRecord, lacking: Sequence[date]) -> NextStep:
 
 def _can_expire_now(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
     """True if nothing objects any more to letting the snapshots of a blocked expiry expire."""
-    if not isinstance(run.manifest.change, Expire) or run.manifest.member_of is not None:
+    if run.manifest.computed or run.manifest.member_of is not None:
         return False
     return is_met(Publishing(ws=ws, tx=tx, run=run), still_expires, read_by_no_open_run)
 
@@ -326,7 +325,7 @@ def _out_of_the_way(obstacle: Obstacle) -> NextStep | None:
             return step(why, plan_anew(run.manifest, error.partitions.days))
         case MergedWithEarlier():
             return step(f"{table} changed since {run.run_id} was planned with its rows: ", plan_again(run.manifest))
-        case ExpiresOthers() | TableChanged() if isinstance(run.manifest.change, Expire):
+        case ExpiresOthers() | TableChanged() if not run.manifest.computed:
             return step(f"{table} changed since {run.run_id} was planned: ", plan_again(run.manifest))
         case TableChanged():
             return step(f"{table} changed since {run.run_id} was compared with it: ", compare_again(run.run_id))

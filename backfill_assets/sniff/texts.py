@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from functools import cache
 from itertools import pairwise
 
-from backfill_assets.planning.patterns import Pattern, patterns_of
+from backfill_assets.calendar.patterns import Pattern, patterns_of
 
 # Texts: which of them stand for no value, for true and false, and how numbers are written in a file.
 

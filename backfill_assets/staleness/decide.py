@@ -238,7 +238,7 @@ def _unread(
     node: TableNode, graph: Graph, read: BasisInput, now: Mapping[date, str], here: AbstractSet[date]
 ) -> set[date]:
     """The accepted days on which a state rests by now and that were not read: tables have earlier days since then."""
-    if not node.keeps_state:
+    if not node.carried(read.edge.table):
         return set()  # Before anything else: this is asked for every run of every table.
     first = next(iter(read.digests), None)
     if first is None or first <= graph.begins(node):

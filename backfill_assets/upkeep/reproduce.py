@@ -548,7 +548,7 @@ def _read_by(ws: Workspace, run: RunRecord) -> Sequence[tuple[RunRecord, Sequenc
                     new.setdefault(made_by, set()).add(partition)
             found |= {run_id: tx.runs.get(run_id) for run_id in new if run_id not in found}
             waiting += [found[run_id] for run_id in new]
-    order = sorted(found, key=lambda run_id: (bool(found[run_id].manifest.imports), run_id))
+    order = sorted(found, key=lambda run_id: (bool(found[run_id].manifest.change.imports), run_id))
     return [(found[run_id], sorted(wanted[run_id])) for run_id in order]
 
 
@@ -577,7 +577,7 @@ def _pinned(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Rebuilding:
         require_same_code(ws, run.manifest)
     except PlannedOtherwise as error:
         raise ReproducedOtherwise(run_id=run.run_id, why=error.message) from error
-    imports = tuple(tx.imports.get(import_id) for import_id in run.manifest.imports)
+    imports = tuple(tx.imports.get(import_id) for import_id in run.manifest.change.imports)
     for record in imports:
         _require_as_read(tx, run, record)
     return Rebuilding(

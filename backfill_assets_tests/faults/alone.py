@@ -385,7 +385,7 @@ class Alone(Teller):
             for pinned in read.partitions:
                 if pinned.partition in window:
                     load = tx.runs.get(made[pinned.partition, pinned.digest])
-                    found = self.paper.current(load.manifest.imports)
+                    found = self.paper.current(load.manifest.change.imports)
                     keys |= {key: order for key, order in found.items() if order.day == pinned.partition}
         return Seen(claim=claim, by=run_id, release=tx.runs.get(claim.run_id).manifest.transform_version, keys=keys)
 

@@ -33,6 +33,8 @@ from backfill_assets.ledger.records import (
 from backfill_assets.ledger.states import ApprovalState, ImportState, ReplayState, RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.kinds.load import LOAD
+from backfill_assets.planning.kinds.replace import REPLACE
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
@@ -63,6 +65,7 @@ def a_manifest(run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS, 
         limits=Limits(chunk_partitions=5_000),
         session_digest="s" * 64,
         policy=USUAL_POLICY,
+        change=LOAD if table.startswith("bronze.") else REPLACE,
     )
     return replace(manifest, **changes)
 

@@ -26,9 +26,9 @@ from backfill_assets.core.next_steps import Command, Invocation, NextStep, do, s
 from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.ledger.findings import FAR, FAR_GROUPS
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.change import Change, Scope
-from backfill_assets.planning.kinds.expire import Expire
+from backfill_assets.planning.kinds.expire import Expire, RetentionRule
+from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.kinds.replace import REPLACE
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
@@ -121,7 +121,12 @@ _OF_FIELD: Mapping[tuple[str, str], tuple[object, ...]] = {
     ("LocatedImport", "rejected"): (({"row_number": "3", "reason": "REASON"},),),
     ("GateResult", "observed"): (_OBSERVED,),
     ("CheckedGate", "observed"): (_OBSERVED,),
-    ("Manifest", "change"): (Pilot(rows=_SCOPE), Expire(keep=RetentionRule(days=90)), REPLACE),
+    ("Manifest", "change"): (
+        Pilot(rows=_SCOPE),
+        Expire(keep=RetentionRule(days=90)),
+        REPLACE,
+        Load(imports=("IMPORT",), declared_empty=(DAY,)),
+    ),
     ("Manifest", "configuration"): ({"windows": {"ARGUMENT": dict(Window(days_back=2, days_ahead=1).document)}},),
     ("Manifest", "references"): ((_CORRECTED,), ()),
     ("ReplayRecord", "family"): (Family.KAFKA, Family.KINESIS),

@@ -37,6 +37,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "planning/kinds/change.py Change.configuration",
         "planning/kinds/change.py Change.document",
         "planning/kinds/expire.py Expire.document",
+        "planning/kinds/load.py Load.document",
         "planning/kinds/merge.py Merge.configuration",
         "planning/kinds/merge.py Merge.document",
         "planning/kinds/pilot.py Pilot.configuration",

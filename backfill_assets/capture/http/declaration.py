@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from backfill_assets.calendar.local_days import LocalDays
+from backfill_assets.calendar.patterns import NoPattern, Pattern, patterns_of
 from backfill_assets.capture.declared import is_number, unnamed_secrets, wrong_time
 from backfill_assets.capture.json_members import Digits
-from backfill_assets.planning.patterns import NoPattern, Pattern, patterns_of
 
 # Pagings of an API: how an author declares that its answers go on. What they ask and read is in `http_paging`.
 

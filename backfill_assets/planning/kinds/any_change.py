@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
-from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.append import Append
 from backfill_assets.planning.kinds.change import Scope
-from backfill_assets.planning.kinds.expire import Expire
-from backfill_assets.planning.kinds.load import LOAD, Load
+from backfill_assets.planning.kinds.expire import Expire, RetentionRule
+from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.kinds.merge import Merge, Older
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.kinds.replace import REPLACE, Replace, VersionOf
@@ -39,6 +39,6 @@ def parse_change(document: Mapping[str, Any]) -> AnyChange:
             return Pilot(rows=Scope(where=named, is_rest=is_rest))
         case {"kind": Expire.kind, "keep": keep}:
             return Expire(keep=RetentionRule(**keep))
-        case {"kind": Load.kind}:
-            return LOAD
+        case {"kind": Load.kind, "imports": imports, "declared_empty": declared_empty}:
+            return Load(imports=tuple(imports), declared_empty=tuple(map(date.fromisoformat, declared_empty)))
     raise ValueError(f"a document of no known kind of change: {document.get('kind')}")

@@ -4,7 +4,8 @@ A table declares the change that its runs make, and a manifest pins it. Each kin
 What differs by kind is a method of `Change`, so that no caller asks for the kind. The defaults are those of a run that
 replaces whole partitions by the rows that it computes.
 
-What differs by kind and needs Spark, the ledger or words is one `match` over `AnyChange` in the room that has these.
+What differs by kind and needs Spark or gates is handed to a method that chooses one of what it is given (`content`,
+`gates`). The words of a kind are a `match` over `AnyChange` in `report/words/`.
 """
 
 from __future__ import annotations
@@ -14,9 +15,14 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+from backfill_assets.calendar.partitions import Grain
+from backfill_assets.core.next_steps import Invocation
+from backfill_assets.planning.next_steps import plans
 
 if TYPE_CHECKING:
+    from backfill_assets.planning.kinds.merge import Merge
     from backfill_assets.planning.manifest_parts import Limits
     from backfill_assets.planning.state import AcceptedPartition
 
@@ -25,6 +31,8 @@ CHANGE = "change"
 
 ReadClaims = Callable[[Sequence[date] | None], "Mapping[date, AcceptedPartition]"]
 """Reads the accepted versions of some partitions of a table; of all for None."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +79,16 @@ class Change(ABC):
         return {}
 
     @property
+    def imports(self) -> tuple[str, ...]:
+        """The ids of the landed files that its rows are built from; none for rows that are computed from tables."""
+        return ()
+
+    @property
+    def declared_empty(self) -> tuple[date, ...]:
+        """The days on which nothing happened, as the requester states."""
+        return ()
+
+    @property
     def scope(self) -> Scope | None:
         """The rows that it changes; None for all rows of its partitions."""
         return None
@@ -105,6 +123,29 @@ class Change(ABC):
             rest: Reads the other partitions of the table that can be computed.
         """
         return chosen
+
+    def planned_again(self, table: str, grain: Grain, partitions: Sequence[date]) -> Sequence[Invocation]:
+        """The commands that plan the same change of these partitions once more."""
+        return plans(table, grain, partitions)
+
+    def content(self, *, computed: Callable[[], T], merged: Callable[[Merge], T], piloted: Callable[[Scope], T]) -> T:
+        """Chooses what makes the content of its partitions, or what measures it.
+
+        Args:
+            computed: For the computed rows as they are.
+            merged: For computed changes that are merged by key with accepted rows.
+            piloted: For the computed rows of a scope beside the accepted rows outside of it.
+        """
+        return computed()
+
+    def gates(self, declared: tuple[T, ...], own: Mapping[str, T]) -> tuple[T, ...]:
+        """The gates of its runs.
+
+        Args:
+            declared: Those that its table declares.
+            own: Those of kinds of change, by name.
+        """
+        return declared
 
     def chunks(self, partitions: Sequence[date], rows: Mapping[date, int], limits: Limits) -> tuple[int, ...]:
         """How many partitions each call of the transform computes; see `chunk_sizes`."""

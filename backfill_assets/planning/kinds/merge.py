@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.planning.kinds.change import CHANGE, Change, ReadClaims, chunk_sizes
+from backfill_assets.planning.kinds.change import CHANGE, Change, ReadClaims, Scope, T, chunk_sizes
 
 if TYPE_CHECKING:
     from backfill_assets.planning.manifest_parts import Limits
@@ -92,6 +92,10 @@ class Merge(Change):
     def merges_with(self, partition: date, accepted: Sequence[date]) -> Sequence[date]:
         """The partition itself; where keys move, every accepted one."""
         return accepted if self.keys_move else (partition,)
+
+    def content(self, *, computed: Callable[[], T], merged: Callable[[Merge], T], piloted: Callable[[Scope], T]) -> T:
+        """Changes merged by key."""
+        return merged(self)
 
     def constant_columns(self, lineage: Mapping[str, str]) -> Mapping[str, str]:
         """None: accepted rows that stay go on naming the runs that computed them."""

@@ -3,14 +3,18 @@ declares it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from backfill_assets.planning.kinds.change import CHANGE, Change, ReadClaims, Scope
+from backfill_assets.calendar.partitions import Grain
+from backfill_assets.core.next_steps import Invocation
+from backfill_assets.planning.kinds.change import CHANGE, Change, ReadClaims, Scope, T
+from backfill_assets.planning.next_steps import plans
 
 if TYPE_CHECKING:
+    from backfill_assets.planning.kinds.merge import Merge
     from backfill_assets.planning.state import AcceptedPartition
 
 
@@ -49,6 +53,18 @@ class Pilot(Change):
     def merges_with(self, partition: date, accepted: Sequence[date]) -> Sequence[date]:
         """The partition itself."""
         return (partition,)
+
+    def planned_again(self, table: str, grain: Grain, partitions: Sequence[date]) -> Sequence[Invocation]:
+        """With the same scope."""
+        return [plan.also(*self.rows.options) for plan in plans(table, grain, partitions)]
+
+    def content(self, *, computed: Callable[[], T], merged: Callable[[Merge], T], piloted: Callable[[Scope], T]) -> T:
+        """Computed rows of the scope beside the accepted ones."""
+        return piloted(self.rows)
+
+    def gates(self, declared: tuple[T, ...], own: Mapping[str, T]) -> tuple[T, ...]:
+        """One more."""
+        return *declared, own["outside_scope"]
 
     def constant_columns(self, lineage: Mapping[str, str]) -> Mapping[str, str]:
         """None: accepted rows that stay go on naming the runs that computed them."""

@@ -10,8 +10,6 @@ from backfill_assets.core.next_steps import NextStep
 from backfill_assets.gates.moves import RowDiff
 from backfill_assets.ledger.errors import loosened_words
 from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, RunState, SetState
-from backfill_assets.planning.expiry import stays
-from backfill_assets.planning.kinds.expire import Expire
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Mode
 from backfill_assets.planning.policy import Demand
 from backfill_assets.planning.stages import Agree
@@ -20,6 +18,7 @@ from backfill_assets.report.measured import PROOF, GateSummary
 from backfill_assets.report.report import RunReport, SetReport, TableTotals
 from backfill_assets.report.runs import RunSummary, SetDocument
 from backfill_assets.report.values import as_sentence
+from backfill_assets.report.words.changes import WORDS
 from backfill_assets.report.words.plans import (
     brought_along_words,
     changed_by_table,
@@ -29,13 +28,13 @@ from backfill_assets.report.words.plans import (
     gate_references_described,
     goes_back_words,
     inexact_words,
-    keep_words,
     known_rows_gone_words,
     left_behind_words,
     moved_on_words,
     no_rows_words,
     phase_words,
     references_described,
+    stays_words,
     undetermined_words,
 )
 from backfill_assets.report.words.staleness import changed_reference_words
@@ -217,8 +216,8 @@ def _why(found: RunReport) -> str:
 def _rows_come_from(found: RunReport) -> str:
     """The origin of the new rows, and what they replace; for an expiry, which snapshots stay."""
     manifest = found.run.manifest
-    if isinstance(manifest.change, Expire):
-        return f"Its table keeps {stays(manifest)}: {keep_words(manifest.change.keep)}"
+    if kept := stays_words(manifest):
+        return f"Its table keeps {kept}"
     replaced = f", and replace rows from release {' and '.join(found.from_versions)}" if found.from_versions else ""
     named = references_described(manifest.references)
     references = f". References {named}" if named else ""
@@ -291,12 +290,10 @@ def _on_yes(found: RunReport) -> str:
         return _failed_words(run, run.next_step)
     followers = "; ".join(f"{each.table}, {each.partitions}" for each in found.dependents)
     waiting = "; ".join(map(str, found.unpublished))
-    if isinstance(run.manifest.change, Expire) and run.record.state not in EVER_PUBLISHED:
-        return (
-            f"One commit removes the files of {count_of(len(run.manifest.partitions), found.noun)} of "
-            f"{run.record.table}; a rollback of this run restores exactly these. Tables that were computed from them "
-            "stay as they are."
-        )
+    swap = WORDS[type(run.manifest.change)].swap
+    if swap and run.record.state not in EVER_PUBLISHED:
+        partitions = count_of(len(run.manifest.partitions), found.noun)
+        return swap.format(partitions=partitions, table=run.record.table)
     if run.record.state in EVER_PUBLISHED:
         depends = f" Published and dependent on it: {followers}." if followers else _none_depends(waiting)
         is_read = run.record.state is RunState.PUBLISHED

@@ -28,6 +28,8 @@ class ChangeWords:
     published: str = "readers see the new rows"
     #: What readers saw of a version.
     seen: str = "readers saw it"
+    #: What its commit does, with the `partitions` and the `table`; empty where the report says it by its rows.
+    swap: str = ""
     #: The dependents where there are none.
     no_dependents: str = "none"
 
@@ -40,6 +42,10 @@ WORDS: Mapping[type[Change], ChangeWords] = {
         computed_by="expiry of snapshots",
         published="readers no longer see these rows",
         seen="readers saw no rows",
+        swap=(
+            "One commit removes the files of {partitions} of {table}; a rollback of this run restores exactly these. "
+            "Tables that were computed from them stay as they are."
+        ),
         no_dependents=NOTHING_FOLLOWS,
     ),
     Load: _ROWS_CHANGE,

@@ -11,10 +11,10 @@ from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import NextStep, step
 from backfill_assets.domain import Tolerance
 from backfill_assets.planning.estimates import Basis, Estimate
-from backfill_assets.planning.kept import RetentionRule
+from backfill_assets.planning.expiry import stays
 from backfill_assets.planning.kinds.any_change import AnyChange
 from backfill_assets.planning.kinds.append import Append
-from backfill_assets.planning.kinds.expire import Expire
+from backfill_assets.planning.kinds.expire import Expire, RetentionRule
 from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.kinds.merge import Merge
 from backfill_assets.planning.kinds.pilot import Pilot
@@ -77,6 +77,15 @@ def keep_words(keep: RetentionRule) -> str:
     """The words for the snapshots of a table that stay."""
     days = count_of(keep.days, "day")
     return f"those of {days} before the newest one, and the last one of each {keep.then} before that"
+
+
+def stays_words(manifest: Manifest) -> str | None:
+    """The words for the snapshots that stay when others expire, and why; None for a run in which none expires."""
+    match manifest.change:
+        case Expire(keep=keep):
+            return f"{stays(manifest)}: {keep_words(keep)}"
+        case _:
+            return None
 
 
 def publish_words(manifest: Manifest) -> str:

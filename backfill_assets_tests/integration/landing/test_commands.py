@@ -109,7 +109,7 @@ def test_gaps_between_files_are_asked_about_in_one_line_and_one_command_declares
     assert built.exit_code == 0, built.output
     with shop.ws.ledger.read() as tx:
         manifest = tx.runs.get(json.loads(built.stdout)["run_id"]).manifest
-    assert set(manifest.partitions) == set(manifest.declared_empty) == january(11, 12, 14, 16, 17)
+    assert set(manifest.partitions) == set(manifest.change.declared_empty) == january(11, 12, 14, 16, 17)
     again = types("load", "sales", "--missing", "--empty", "--reason", "nothing happened", "--by", "ana")
     assert (again.exit_code, "no day of bronze.sales is missing" in again.stdout) == (0, True)
     for words in ((), ("--missing", "--from", "2026-01-01", "--to", "2026-01-02"), ("--from", "2026-01-01")):

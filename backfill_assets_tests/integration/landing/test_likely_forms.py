@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from backfill_assets.calendar.patterns import patterns_of
 from backfill_assets.domain import Csv
 from backfill_assets.landing.likely_forms import how_to_declare, mark_to_declare
 from backfill_assets.landing.reading import Reading
 from backfill_assets.landing.values import complaint, typed
-from backfill_assets.planning.patterns import patterns_of
 
 DAYS = (
     *("yyyy/MM/dd", "yyyy/M/d", "yyyy.MM.dd", "yyyyMMdd", "yyyy M d", "yyyy-M-d"),

@@ -115,7 +115,7 @@ def test_a_bronze_day_on_which_nothing_landed_is_only_built_when_declared_empty(
     with loaded.workspace.ledger.read() as reader:
         version = reader.versions.accepted("bronze.sales", [silent])[silent]
         manifest = reader.runs.get(version.run_id).manifest
-    assert (version.rows, manifest.declared_empty, manifest.requested_by) == (0, (silent,), "uma")
+    assert (version.rows, manifest.change.declared_empty, manifest.requested_by) == (0, (silent,), "uma")
 
 
 @pytest.mark.long

@@ -74,7 +74,7 @@ def test_a_day_without_sales_is_declared_empty_by_a_person_and_counts_as_built(s
         load(partitions=(eleventh,), empty=(eleventh, date(2026, 1, 12)))
     run = load(partitions=(eleventh,), empty=(eleventh,))
     assert run is not None
-    assert run.manifest.declared_empty == (eleventh,)
+    assert run.manifest.change.declared_empty == (eleventh,)
     shop.staged(run.run_id)
     operations.publish(shop.ws, run.run_id, by="ana")
     with shop.ws.ledger.read() as reader:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql.types import DateType, StringType, StructField, StructType, TimestampNTZType, TimestampType
 
+from backfill_assets.calendar.patterns import NoPattern, patterns_of
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import Epoch, SourceTable, daily
 from backfill_assets.domain.source_files import Form, read_differently, readers_of
-from backfill_assets.planning.patterns import NoPattern, patterns_of
 from backfill_assets_tests.support.written_times import DATES, INSTANTS, LOCAL, a_time, expected
 
 AT = datetime(2020, 1, 22, 17, 5, 6, 123456)  # noqa: DTZ001

@@ -12,8 +12,7 @@ from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.safeguards import safeguards_of
 from backfill_assets.gates.agreed import gate_terms, gates_since, require_agreed_gates
-from backfill_assets.planning.kept import RetentionRule
-from backfill_assets.planning.kinds.expire import Expire
+from backfill_assets.planning.kinds.expire import Expire, RetentionRule
 from backfill_assets_tests.domains.story import turnover
 from backfill_assets_tests.support.ledger_examples import a_manifest
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.calendar.partitions import Grain, days_of, partition_of
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.planning.kept import MONTHS, RetentionRule
+from backfill_assets.planning.kinds.expire import MONTHS, RetentionRule
 
 FIRST = date(2024, 1, 1)
 DAYS = st.integers(0, 900).map(lambda n: FIRST + timedelta(days=n))

@@ -12,12 +12,11 @@ import pytest
 
 from backfill_assets.domain.gates import AddsOnly, ComparedWithAccepted, Merged, OnlyExpired, OutsideScope
 from backfill_assets.gates.agreed import gates_of
-from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.any_change import AnyChange, parse_change
 from backfill_assets.planning.kinds.append import append
 from backfill_assets.planning.kinds.change import CHANGE, Change, Scope
-from backfill_assets.planning.kinds.expire import Expire
-from backfill_assets.planning.kinds.load import LOAD
+from backfill_assets.planning.kinds.expire import Expire, RetentionRule
+from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.kinds.merge import merge
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.kinds.replace import REPLACE, VersionOf
@@ -114,7 +113,7 @@ CASES = {
         computed=(),
         gates=(ComparedWithAccepted, OnlyExpired),
     ),
-    "load": Case(change=LOAD, tag="LOAD"),
+    "load": Case(change=Load(imports=("imp-000001",), declared_empty=DAYS[1:2]), tag="LOAD"),
 }
 every = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 

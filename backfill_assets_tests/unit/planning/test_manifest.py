@@ -16,10 +16,10 @@ from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import DataFile, FileSet, canonical_json, document_digest
 from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning.chunks import chunks_of
-from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.any_change import AnyChange
 from backfill_assets.planning.kinds.append import append
-from backfill_assets.planning.kinds.expire import Expire
+from backfill_assets.planning.kinds.expire import Expire, RetentionRule
+from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.kinds.merge import merge
 from backfill_assets.planning.manifest import FORMAT, MERGED_WITH, Manifest
 from backfill_assets.planning.manifest_parts import (
@@ -131,7 +131,7 @@ def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: Kind, mode:
         {"policy": SOURCE_POLICY},
         {"chunks": (1, 1)},
         {"member_of": "set.months"},
-        {"declared_empty": (FIRST,)},
+        {"change": Load(declared_empty=(FIRST,))},
         {"change": append()},
         {"change": Expire(keep=RetentionRule(days=90, then="quarter"))},
         {"change": merge(on=("a",))},

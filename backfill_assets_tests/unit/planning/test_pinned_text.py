@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.calendar.partitions import Grain
 from backfill_assets.ledger.bases import without_pins
+from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.policy import USUAL_POLICY
@@ -51,7 +52,7 @@ def test_what_is_cut_out_and_what_is_left_make_the_whole(
         code_digest="c",
         configuration={"windows": {reason: {"days_back": 1, "days_ahead": 0}}},
         inputs=inputs,
-        imports=(reason,),
+        change=Load(imports=(reason,)),
         limits=Limits(chunk_partitions=1),
         session_digest="s",
         policy=USUAL_POLICY,

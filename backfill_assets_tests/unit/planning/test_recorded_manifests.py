@@ -12,12 +12,11 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from backfill_assets.calendar.partitions import Grain
-from backfill_assets.planning.kept import RetentionRule
 from backfill_assets.planning.kinds.any_change import AnyChange
 from backfill_assets.planning.kinds.append import append
 from backfill_assets.planning.kinds.change import Scope
-from backfill_assets.planning.kinds.expire import Expire
-from backfill_assets.planning.kinds.load import LOAD
+from backfill_assets.planning.kinds.expire import Expire, RetentionRule
+from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.kinds.merge import merge
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.kinds.replace import versioned
@@ -48,10 +47,8 @@ RUNS: Mapping[str, Manifest] = {
         RUN,
         kind=Kind.LIVE,
         mode=Mode.LIVE,
-        change=LOAD,
+        change=Load(imports=("imp-000001", "imp-000002"), declared_empty=RUN.partitions[1:2]),
         table="bronze.example",
-        imports=("imp-000001", "imp-000002"),
-        declared_empty=RUN.partitions[1:2],
         configuration={},
     ),
 }

@@ -16,8 +16,7 @@ from backfill_assets.calendar.windows import Window
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.tariff import Tariff
-from backfill_assets.planning.kept import RetentionRule
-from backfill_assets.planning.kinds.expire import Expire
+from backfill_assets.planning.kinds.expire import Expire, RetentionRule
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode
 from backfill_assets.planning.policy import Demand
 from backfill_assets.planning.proof import ProofTerms

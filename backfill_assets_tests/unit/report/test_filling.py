@@ -12,6 +12,7 @@ from backfill_assets.ledger.errors import NotCancellable
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.errors import IncompleteWindows
 from backfill_assets.planning.kinds.change import Scope
+from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.kinds.pilot import Pilot
 from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.next_steps import (
@@ -61,8 +62,8 @@ def test_a_month_is_planned_again_to_its_last_day() -> None:
 
 
 def test_a_source_table_is_loaded_even_if_no_file_had_landed_for_the_run() -> None:
-    run = a_manifest("bf-1", table="bronze.sales", days=[SECOND, THIRD], declared_empty=(THIRD,))
-    assert run.imports == ()
+    run = a_manifest("bf-1", table="bronze.sales", days=[SECOND, THIRD], change=Load(declared_empty=(THIRD,)))
+    assert run.change.imports == ()
     assert worded(plan_again(run)) == (
         "backfill load sales --from 2026-01-02 --to 2026-01-02 --by NAME; "
         "backfill load sales --from 2026-01-03 --to 2026-01-03 --empty --reason WHY --by NAME"
@@ -111,7 +112,7 @@ def test_where_a_state_begins_is_declared_and_no_years_before_the_log() -> None:
         missing={"bronze.sales": Partitions.of(Grain.DAILY, DayRange.inclusive(date(1999, 1, 1), date(2025, 12, 31)))},
         held={"bronze.sales": held},
         first_day=date(1999, 1, 1),
-        keeps_state=True,
+        has_snapshots=True,
     )
     assert advised(error) == (
         "say where its state begins: reads_self(since=date(2026, 1, 1)) in the declaration of silver.open; "

@@ -58,7 +58,7 @@ OF_DAYS: tuple[BackfillError, ...] = (
     windows(days(0), held={"bronze.INPUT": days(400)}, rejecting={"bronze.INPUT": ("IMPORT_ID",)}),
     windows(days(0), first_day=DAY + timedelta(days=5)),
     windows(days(0, 9), first_day=DAY + timedelta(days=5)),
-    windows(days(0), table="silver.TABLE", held={"silver.TABLE": days(5)}, keeps_state=True),
+    windows(days(0), table="silver.TABLE", held={"silver.TABLE": days(5)}, has_snapshots=True),
     windows(days(0), table="silver.INPUT", first={"bronze.FIRST": days(0)}),
     NothingLanded(table="bronze.TABLE", missing=days(0, 5), asked=days(0, 5).days, are_gaps=True),
     NothingLanded(table="bronze.TABLE", missing=days(0, 5), asked=days(0, 5).days, are_gaps=False),

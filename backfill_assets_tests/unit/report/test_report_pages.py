@@ -20,6 +20,7 @@ from backfill_assets.ledger.findings import BreakdownCell, FailingKey, Finding, 
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
+from backfill_assets.planning.kinds.load import Load
 from backfill_assets.planning.next_steps import fix_and_plan_again
 from backfill_assets.report.code import CodeChange
 from backfill_assets.report.documents import as_json
@@ -512,7 +513,7 @@ def test_the_next_step_of_a_long_report_is_also_its_last_line_on_the_terminal() 
 
 
 def test_a_run_says_who_declared_which_days_empty() -> None:
-    manifest = replace(a_manifest("bf-1", days=days(3), requested_by="ana"), declared_empty=tuple(days(2)))
+    manifest = replace(a_manifest("bf-1", days=days(3), requested_by="ana"), change=Load(declared_empty=tuple(days(2))))
     console = Console(record=True, width=200, file=StringIO())
     show(console, run_summary_page(RunSummary(record=a_run(manifest), next_step=None)))
     assert "2006-07-01..2006-07-02, 2 days: declared empty by ana" in console.export_text()
