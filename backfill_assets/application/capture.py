@@ -19,7 +19,6 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.application.statements import require_another
 from backfill_assets.application.streams import opened_stream
 from backfill_assets.calendar.partitions import DayRange, count_of
-from backfill_assets.capture.errors import NotCaptured
 from backfill_assets.capture.landed_files import Format, LandedFile
 from backfill_assets.capture.stream_files import StreamCapture, capture_piece
 from backfill_assets.capture.streams import (
@@ -153,7 +152,13 @@ def capture(
 def _captured_source(ws: Workspace, source: str) -> SourceTable:
     table = ws.domain.source_table(source)
     if table.capture is None:
-        raise NotCaptured(source=table.name)
+        raise Refused.coded(
+            "not_captured_from_a_stream",
+            "{source} is not captured from a stream: files of people land in it.",
+            then="land its files instead, with their paths after it: [land {short} by=NAME]",
+            source=table.name,
+            short=table.name.partition(".")[2],
+        )
     return table
 
 

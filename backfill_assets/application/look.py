@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.calendar.partitions import DayRange, Days, partition_text, partitions_over
-from backfill_assets.core.errors import is_full_disk
+from backfill_assets.core.errors import InvalidRange, is_full_disk
 from backfill_assets.ledger.publications import PublicationFilter
-from backfill_assets.report.errors import CannotUse, Malformed, NotYet, WordWithoutValue
+from backfill_assets.report.errors import CannotUse, Malformed, WordWithoutValue
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -188,14 +188,19 @@ def seen_at(ws: Workspace, at: datetime | DayRange | None) -> datetime | None:
     times, counts to its end.
 
     Raises:
-        NotYet: It is in the future.
+        InvalidRange: It is in the future.
     """
     if at is None:
         return None
     now = ws.now()
     begins = datetime.combine(at.start, time(), tzinfo=UTC) if isinstance(at, DayRange) else at
     if begins > now:
-        raise NotYet(at=begins)
+        raise InvalidRange.coded(
+            "in_the_future",
+            "{at} UTC is in the future: what readers see then is not known yet.",
+            then="name a time that has passed, or leave it out for now",
+            at=f"{begins:%Y-%m-%d %H:%M:%S}",
+        )
     if isinstance(at, DayRange):
         return min(now, datetime.combine(at.end, time(), tzinfo=UTC) - timedelta(microseconds=1))
     return at if at.microsecond else at + timedelta(seconds=1, microseconds=-1)
@@ -205,7 +210,7 @@ def shown(ws: Workspace, table: str, at: datetime | DayRange | None) -> str:
     """The table that the readers of a name see, now or at a time: another version of it, once they are cut over.
 
     Raises:
-        NotYet: The time is in the future.
+        InvalidRange: The time is in the future.
     """
     with ws.ledger.read() as tx:
         return tx.acts.shown(ws.domain.table(table).name, seen_at(ws, at))
@@ -224,7 +229,7 @@ def trace(
 
     Raises:
         Malformed: The days are those of several partitions, or there are too many rows to follow.
-        NotYet: The time is in the future.
+        InvalidRange: The time is in the future.
     """
     from backfill_assets.report.trace import MOST_ROWS, trace_of
 

@@ -22,15 +22,7 @@ from backfill_assets.capture.streams import Pace
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.progress import Progress
-from backfill_assets.deliver.errors import (
-    BadName,
-    LiveTarget,
-    NotReplayable,
-    OtherSink,
-    ProgressLost,
-    ReplayFailed,
-    TargetGone,
-)
+from backfill_assets.deliver.errors import LiveTarget, NotReplayable, ReplayFailed, TargetGone
 from backfill_assets.deliver.kafka_out import ReplayTopic
 from backfill_assets.deliver.kinesis_out import ReplayStream
 from backfill_assets.deliver.outgoing import OutgoingRecords, contract_sent
@@ -52,12 +44,7 @@ from backfill_assets.ledger.states import ReplayState
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.publication.authority import require_may_approve
 from backfill_assets.report.not_known import not_known_document
-from backfill_assets.report.replayed import (
-    ReplayClosed,
-    ReplayPlan,
-    ReplayReport,
-    kind_of,
-)
+from backfill_assets.report.replayed import ReplayClosed, ReplayPlan, ReplayReport, kind_of
 from backfill_assets.workspace import Workspace
 
 
@@ -164,7 +151,15 @@ def close_replay(ws: Workspace, replay_id: str, *, by: str, reason: str) -> Repl
     table = ws.domain.table(record.table)
     if (now := _declared(table).family) != record.family:
         found, expected = kind_of(now), kind_of(record.family)
-        raise OtherSink(replay_id=replay_id, table=record.table, expected=f"a {expected}", found=f"a {found}")
+        raise Refused.coded(
+            "other_sink_declared",
+            "replay {replay_id} sends to {expected}, and the replay that {table} declares now is to {found}.",
+            then="declare its replay to {expected} again until it is closed",
+            replay_id=replay_id,
+            table=record.table,
+            expected=f"a {expected}",
+            found=f"a {found}",
+        )
     sink = _sink(ws, table, record.target)
     there = None if record.state is ReplayState.CLOSED else sink.found()
     is_ours = there is not None and (
@@ -299,7 +294,13 @@ def _sink(ws: Workspace, table: SourceTable | DerivedTable, target: str) -> Sink
     """The sink of a table: the only place that tells kinds of sinks apart."""
     declared = _declared(table)
     if not declared.can_be_named(target):
-        raise BadName(target=repr(target), kind=kind_of(declared.family))
+        raise Refused.coded(
+            "bad_target_name",
+            "{target} is not the name of a {kind}.",
+            then="name one that is not there yet with [into=events.backfill]",
+            target=repr(target),
+            kind=kind_of(declared.family),
+        )
     secret = secrets_named(declared.secrets, home=ws.settings.home)
     match declared:
         case KafkaReplay():
@@ -376,7 +377,13 @@ def _begun(ws: Workspace, sink: Sink, record: ReplayRecord, sender: Sender, *, b
             tx.replays.sending(record.replay_id, by=by)
         ws.reached(Point.REPLAY_SENDING)
     if done is None:
-        raise ProgressLost(name=sink.name, replay_id=record.replay_id)
+        raise Refused.coded(
+            "progress_lost",
+            "the cluster of {name} no longer knows the progress of replay {replay_id}.",
+            then="end it, and replay again: [replay close {replay_id} by=NAME reason=WHY]",
+            name=sink.name,
+            replay_id=record.replay_id,
+        )
     return done
 
 

@@ -26,7 +26,7 @@ def load_terms(ws: Workspace, table: SourceTable) -> Terms:
 
     Raises:
         NotDetermined: Its lifts or gates ask a clock, randomness or the environment.
-        NotPinnable: Its lifts reach a value that cannot be pinned.
+        ContractBroken: Its lifts reach a value that cannot be pinned.
         InvalidReference: An entry of a reference that a gate asks says nothing clear.
     """
     ws.code.require_determined(table, LOAD_VERSION)
@@ -41,7 +41,7 @@ def terms_of(ws: Workspace, table: DerivedTable, version: str, *, computes: bool
 
     Raises:
         NotDetermined: The rows of the release would not follow from what a manifest pins.
-        NotPinnable: The release reaches a value that cannot be pinned.
+        ContractBroken: The release reaches a value that cannot be pinned.
         InvalidReference: An entry of a reference that a gate asks says nothing clear.
     """
     inexact = ws.code.require_determined(table, version) if computes else ()

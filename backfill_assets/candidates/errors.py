@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import date
-
 from backfill_assets.calendar.partitions import OfPartitions
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import (
-    BackfillError,
     ContractBroken,
     IllegalTransition,
     InputsMovedOn,
     MissingInput,
     Refused,
-    TakenOver,
     sentence,
 )
 from backfill_assets.core.next_steps import Advice
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.about import OfManifest
 from backfill_assets.planning.next_steps import fix_and_plan_again
-
-
-@sentence
-class InputRemoved(OfRun, OfTable, OfManifest, MissingInput):
-    """run {run_id} reads version {version} of {table} {partition}, which retention removed at {removed_at}.
-
-    Next: plan it again, from what is accepted now: {planned_again}
-    """
-
-    partition: date
-    version: int
-    removed_at: str
 
 
 @sentence
@@ -68,17 +52,6 @@ class SparkStopped(OfRun, OfManifest, ContractBroken):
     @property
     def advice(self) -> Advice:
         return fix_and_plan_again(self.manifest) if self.is_final else "fix the cause, then [run {run_id}]"
-
-
-@sentence
-class LostWhenStopped(OfRun, TakenOver):
-    """{cause.message} This one had stopped: {stopped}
-
-    Next: {cause.next_step}
-    """
-
-    cause: BackfillError
-    stopped: str
 
 
 @sentence

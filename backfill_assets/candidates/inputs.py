@@ -7,13 +7,14 @@ from datetime import date
 from functools import partial
 
 from backfill_assets.calendar.partitions import Partitions
-from backfill_assets.candidates.errors import InputRemoved, MergedWithEarlier, StagedAgain
+from backfill_assets.candidates.errors import MergedWithEarlier, StagedAgain
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.identity import FileSet, document_digest
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest, node_of
 from backfill_assets.planning.manifest_parts import Kind, PinnedInput, PinnedPartition
+from backfill_assets.planning.next_steps import plan_again
 from backfill_assets.planning.reads import Reads
 
 PinnedFiles = Mapping[str, Mapping[date, FileSet]]
@@ -64,13 +65,16 @@ def _accepted_files(
                 version=pin.version,
             )
         if version.removed_at is not None:
-            raise InputRemoved(
+            raise MissingInput.coded(
+                "input_removed",
+                "run {run_id} reads version {version} of {table} {partition}, which retention removed at {removed_at}.",
+                then="plan it again, from what is accepted now: {planned_again}",
                 run_id=run_id,
                 table=pinned.table,
                 partition=pin.partition,
                 version=pin.version,
                 removed_at=version.removed_at.isoformat(timespec="seconds"),
-                manifest=tx.runs.get(run_id).manifest,
+                planned_again=plan_again(tx.runs.get(run_id).manifest),
             )
     return {pin.partition: versions[pin.partition].files for pin in pins}
 

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.candidates.errors import CostsMore, LostWhenStopped, SparkStopped, TooManyRows
+from backfill_assets.candidates.errors import CostsMore, SparkStopped, TooManyRows
 from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.columns import in_sql
@@ -157,4 +157,12 @@ def _fail(ws: Workspace, work: LeasedRun, error: BackfillError) -> None:
                 payload=_stopped_by(error),
             )
     except TakenOver as taken:
-        raise LostWhenStopped(run_id=work.run_id, cause=taken, stopped=error.message) from error
+        raise TakenOver.coded(
+            "lost_when_stopped",
+            "{taken} This one had stopped: {stopped}",
+            then="{following}",
+            run_id=work.run_id,
+            stopped=error.message,
+            taken=taken.message,
+            following=taken.next_step,
+        ) from error

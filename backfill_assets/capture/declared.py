@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from backfill_assets.capture.errors import NoSecret, SecretInHome
+from backfill_assets.capture.errors import NoSecret
+from backfill_assets.core.errors import Refused
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
@@ -61,7 +62,14 @@ def _value(name: str, given: Mapping[str, str], home: Path) -> str:
         raise NoSecret(name=name, why="neither the environment variable nor one that names its file is set")
     path = Path(given[f"{name}_FILE"]).expanduser()
     if path.resolve().is_relative_to(home.resolve()):
-        raise SecretInHome(name=name, path=str(path), home=str(home))
+        raise Refused.coded(
+            "secret_in_home",
+            "the secret {name} is in {path}, and no secret is read from the home {home}.",
+            then="keep it in a file outside of the home",
+            name=name,
+            path=str(path),
+            home=str(home),
+        )
     try:
         return path.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, UnicodeDecodeError) as error:

@@ -217,18 +217,6 @@ class NoSecret(Because, MissingInput):
 
 
 @sentence
-class SecretInHome(Refused):
-    """the secret {name} is in {path}, and no secret is read from the home {home}.
-
-    Next: keep it in a file outside of the home
-    """
-
-    name: str
-    path: str
-    home: str
-
-
-@sentence
 class NoStream(OfStream, MissingInput):
     """{servers} has no {name}.
 
@@ -236,17 +224,6 @@ class NoStream(OfStream, MissingInput):
     """
 
     servers: str
-
-
-@sentence
-class StreamAway(OfStream, Retryable):
-    """{name} did not answer within {seconds:g} s{why}.
-
-    Next: repeat the command: it continues where it stopped
-    """
-
-    seconds: float
-    why: str = ""
 
 
 @sentence
@@ -294,19 +271,6 @@ class RangeExpired(OfStream, Refused):
 
 
 @sentence
-class StillOpen(OfStream, Retryable):
-    """{records:,} records of the period may be behind a transaction of partition {partition} of {name} that began at
-    {position} and is not finished: nothing was read.
-
-    Next: try again when it has ended; one whose producer is gone is aborted with kafka-transactions.sh
-    """
-
-    partition: str
-    position: str
-    records: int
-
-
-@sentence
 class CreatedAgain(OfStream, Refused):
     """{name} was created again: it is {found}, and the captures are of {expected}, whose positions
     mean something else."""
@@ -338,8 +302,8 @@ class OtherTopic(OfStream, Refused):
 
 
 @sentence
-class ReadFailed(OfStream, Because, Retryable):
-    """reading {name} stopped: {why}.
+class StreamFailed(OfStream, Because, Retryable):
+    """work with {name} stopped: {why}.
 
     Next: repeat the command: it continues where it stopped
     """
@@ -353,30 +317,6 @@ class NothingCaptured(Refused):
     """
 
     source: str
-
-
-@sentence
-class NoGroup(OfStream, Refused):
-    """the consumer group {group} has committed no offset of {name}, so its lag is not known.
-
-    Next: check the name of the group
-    """
-
-    group: str
-
-
-@sentence
-class NotCaptured(Refused):
-    """{source} is not captured from a stream: files of people land in it.
-
-    Next: land its files instead, with their paths after it: [land {short} by=NAME]
-    """
-
-    source: str
-
-    @property
-    def short(self) -> str:
-        return self.source.partition(".")[2]
 
 
 @sentence
@@ -452,27 +392,6 @@ class UnknownValue(OfStream, Refused):
 
 
 @sentence
-class NotReconciled(OfStream, Refused):
-    """{name} is asked for records by {found}, and days are of {expected}: records that it lacks may only have moved.
-
-    Next: declare a window of the event time, or land a complete extract from another place
-    """
-
-    expected: str
-    found: str
-
-
-@sentence
-class NotSettled(OfStream, Retryable):
-    """no day of the period is over in {name}: records of the first one may come until {settles_at:%Y-%m-%d %H:%M} UTC.
-
-    Next: try again then, or reconcile earlier days
-    """
-
-    settles_at: datetime
-
-
-@sentence
 class NoPeriod(OfStream, Refused):
     """{name} cannot be asked for a period: a capture reads everything that it has now.
 
@@ -488,48 +407,6 @@ class BadAnswer(OfStream, Because, Refused):
     """
 
     position: str
-
-
-@sentence
-class PositionGone(OfStream, Refused):
-    """{name} no longer knows {position} (410 Gone), from which its capture has to continue.
-
-    Next: read everything once more: [reconcile=True]
-    """
-
-    position: str
-
-
-@sentence
-class NextPageLoop(OfStream, Refused):
-    """{name} goes round in a circle: behind {position} it has {again} once more.
-
-    Next: compare what the source declares with what the API says; what was captured before stays
-    """
-
-    position: str
-    again: str
-
-
-@sentence
-class AnswerHoldsSecret(OfStream, Refused):
-    """the answer of {name} has the secret {secret} in it, so that it is not kept.
-
-    Next: ask the API in a way in which it does not repeat the request
-    """
-
-    secret: str
-
-
-@sentence
-class AsksToWait(OfStream, Retryable):
-    """{name} asks to wait for {seconds:g} s, and its capture waits for at most {most:g} s.
-
-    Next: repeat the command: it continues where it stopped
-    """
-
-    seconds: float
-    most: float
 
 
 @sentence
@@ -564,3 +441,8 @@ class ChangesUnreadable(OfStream, Because, Refused):
 
     Next: read everything once more: [snapshot=True]
     """
+
+
+def no_answer_within(seconds: float, why: str = "") -> str:
+    """The reason of a `StreamFailed` that a server did not answer."""
+    return f"it did not answer within {seconds:g} s{why and f' ({why})'}"

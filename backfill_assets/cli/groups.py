@@ -11,7 +11,6 @@ from typer.core import TyperGroup
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.next_steps import Command
-from backfill_assets.report.errors import WrongUsage
 
 # Values that are texts, flags, or have a parser of their own, and need no library that converts them.
 #
@@ -150,11 +149,18 @@ def _refused(ctx: Any) -> Iterator[None]:
         raise typer.Exit(Refused.exit_code) from None
 
 
-def _wrong_usage(command: str, message: str) -> WrongUsage:
+def _wrong_usage(command: str, message: str) -> Refused:
     """The mistake that the library found, whose message may end with what to do."""
     line = " ".join(message.split())
     why, _, instead = line.removeprefix("Invalid value: ").replace("Value error, ", "", 1).partition(" next: ")
     why, is_near, near = why.removesuffix(".").partition(" Did you mean ")
     if is_near:
         why, instead = why.removesuffix("."), f"did you mean {near}"
-    return WrongUsage(command=command, why=why[:1].lower() + why[1:], instead=instead or f"see {command} -h")
+    return Refused.coded(
+        "wrong_usage",
+        "{command}: {why}.",
+        then="{instead}",
+        command=command,
+        why=why[:1].lower() + why[1:],
+        instead=instead or f"see {command} -h",
+    )

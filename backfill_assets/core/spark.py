@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from backfill_assets.core import java_classes
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.local_files import umask_of
 from backfill_assets.core.session_settings import (
     DRIVER,
@@ -27,15 +28,7 @@ from backfill_assets.core.session_settings import (
     wrong_settings,
 )
 from backfill_assets.core.settings import Settings
-from backfill_assets.core.spark_server import (
-    NAME,
-    ForeignServer,
-    Found,
-    SparkServer,
-    end_abandoned,
-    look,
-    new_session,
-)
+from backfill_assets.core.spark_server import NAME, Found, SparkServer, end_abandoned, look, new_session
 from backfill_assets.core.tariff import ProcessorClock
 
 if TYPE_CHECKING:
@@ -159,7 +152,13 @@ def _opened_on(server: SparkServer) -> RemoteSession:
     assert isinstance(opened, Remote)
     opened.client.set_retry_policies([WhileItRuns()])
     if java_properties(cast("SparkSession", opened))[NAME] != server.name:
-        raise ForeignServer(address=server.address, home=server.home)
+        raise Refused.coded(
+            "not_our_server",
+            "what answers at {address} is not the Spark server that was started there for {home}.",
+            then="[down]; then the command again",
+            address=server.address,
+            home=server.home,
+        )
     return opened
 
 

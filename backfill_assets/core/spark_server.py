@@ -68,29 +68,6 @@ class Unfit(StrEnum):
 
 
 @sentence
-class OtherServer(Refused):
-    """the Spark server of {home} runs as process {process}, and this command cannot use it: {why}.
-
-    Next: [down], then [up]
-    """
-
-    home: str
-    process: str
-    why: Unfit
-
-
-@sentence
-class ForeignServer(Refused):
-    """what answers at {address} is not the Spark server that was started there for {home}.
-
-    Next: [down]; then the command again
-    """
-
-    address: str
-    home: str
-
-
-@sentence
 class NotOfThisMachine(Refused):
     """{setting} is {value}: Spark does not run in a process of this machine that a command could start.
 
@@ -189,7 +166,7 @@ def start(settings: Settings, conf: Mapping[str, str], *, clock: Clock) -> tuple
         The server, and whether it is new.
 
     Raises:
-        OtherServer: One runs that a command with these settings would not use.
+        Refused: One runs that a command with these settings would not use.
     """
     _require_own(settings)
     with _locked(settings.home) as folder:
@@ -197,7 +174,14 @@ def start(settings: Settings, conf: Mapping[str, str], *, clock: Clock) -> tuple
         if found and found.fit:
             return found.fit, False
         if found and found.server and found.unfit is not Unfit.OTHER_HOME and found.server.is_running:
-            raise OtherServer(home=str(settings.home), process=found.server.machine, why=found.unfit or Unfit.SILENT)
+            raise Refused.coded(
+                "other_server_runs",
+                "the Spark server of {home} runs as process {process}, and this command cannot use it: {why}.",
+                then="[down], then [up]",
+                home=str(settings.home),
+                process=found.server.machine,
+                why=found.unfit or Unfit.SILENT,
+            )
         _forget(folder)
         for _ in range(_ATTEMPTS - 1):
             with suppress(_PortTaken):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.core.about import Because, OfTable
-from backfill_assets.core.errors import MissingInput, NotApproved, Refused, Retryable, sentence
+from backfill_assets.core.errors import MissingInput, NotApproved, Refused, sentence
 
 
 @sentence
@@ -14,14 +14,6 @@ class NotReplayable(OfTable, Refused):
 
     Next: declare replay=KafkaReplay(servers=...) or KinesisReplay(region=...) if its records may be sent
     """
-
-
-@sentence
-class NothingToReplay(MissingInput):
-    """{subject} has nothing to send{within}."""
-
-    subject: str
-    within: str = ""
 
 
 @sentence
@@ -72,29 +64,6 @@ class LiveTarget(OfTable, NotApproved):
 
 
 @sentence
-class BadName(Refused):
-    """{target} is not the name of a {kind}.
-
-    Next: name one that is not there yet with [into=events.backfill]
-    """
-
-    target: str
-    kind: str
-
-
-@sentence
-class OtherSink(OfTable, Refused):
-    """replay {replay_id} sends to {expected}, and the replay that {table} declares now is to {found}.
-
-    Next: declare its replay to {expected} again until it is closed
-    """
-
-    replay_id: str
-    expected: str
-    found: str
-
-
-@sentence
 class TargetGone(Refused):
     """{name} of replay {replay_id} is gone{instead}.
 
@@ -108,36 +77,3 @@ class TargetGone(Refused):
     @property
     def instead(self) -> str:
         return f", and another one has its name ({self.found})" if self.found else ""
-
-
-@sentence
-class ProgressLost(Refused):
-    """the cluster of {name} no longer knows the progress of replay {replay_id}.
-
-    Next: end it, and replay again: [replay close {replay_id} by=NAME reason=WHY]
-    """
-
-    name: str
-    replay_id: str
-
-
-@sentence
-class TooLargeForStream(Refused):
-    """a record with its key and its envelope has {size_bytes:,} bytes, and one of {name} has at most {most_bytes:,}.
-
-    Next: replay to a topic, or only days without such a record
-    """
-
-    name: str
-    size_bytes: int
-    most_bytes: int
-
-
-@sentence
-class WriteFailed(Because, Retryable):
-    """writing to {name} stopped: {why}.
-
-    Next: repeat the command: it continues where it stopped
-    """
-
-    name: str

@@ -13,13 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.capture.errors import NoStream, ReadFailed
+from backfill_assets.capture.errors import NoStream
 from backfill_assets.capture.kafka.client import KafkaClient, plain
 from backfill_assets.capture.kafka.declaration import FIXED, KafkaReplay
 from backfill_assets.capture.kafka.stream import number_of
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.progress import waiting
-from backfill_assets.deliver.errors import WriteFailed
 from backfill_assets.deliver.sinks import Outgoing, Target
 from backfill_assets.ledger.records import PartKind, ReplayPart, ReplayRecord
 from backfill_assets.ledger.replays import replay_taken_over
@@ -230,5 +229,4 @@ class TopicSender:
                 name=self._client.name,
                 why=plain(large.str()),
             )
-        found = self._client.failure(self._undelivered[0] if self._undelivered else error)
-        return WriteFailed(name=self._client.name, why=found.why) if isinstance(found, ReadFailed) else found
+        return self._client.failure(self._undelivered[0] if self._undelivered else error)

@@ -20,13 +20,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NoReturn
 
-from backfill_assets.capture.errors import NoStream, ReadFailed
+from backfill_assets.capture.errors import NoStream
 from backfill_assets.capture.json_members import quoted
 from backfill_assets.capture.kinesis.client import KinesisClient, Shard, Stream
 from backfill_assets.capture.kinesis.declaration import KinesisReplay
 from backfill_assets.core.crash_points import Point, Reached
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.progress import waiting
-from backfill_assets.deliver.errors import TargetGone, TooLargeForStream, WriteFailed
+from backfill_assets.deliver.errors import TargetGone
 from backfill_assets.deliver.sinks import Outgoing, Target
 from backfill_assets.ledger.records import ReplayPart, ReplayRecord
 from backfill_assets.ledger.replays import replay_taken_over
@@ -216,7 +217,15 @@ class StreamSender:
         for number, record in enumerate(batch, first):
             entry = Entry(key=partition_key(record, number), held=enveloped(record, number))
             if entry.size_bytes > LARGEST:
-                raise TooLargeForStream(name=self._client.name, size_bytes=entry.size_bytes, most_bytes=LARGEST)
+                raise Refused.coded(
+                    "too_large_for_stream",
+                    "a record with its key and its envelope has {size_bytes} bytes, and one of {name} has at most "
+                    "{most_bytes}.",
+                    then="replay to a topic, or only days without such a record",
+                    name=self._client.name,
+                    size_bytes=f"{entry.size_bytes:,}",
+                    most_bytes=f"{LARGEST:,}",
+                )
             waiting.setdefault(entry.key, deque()).append(entry)
         try:
             if self._retention is not None:
@@ -225,8 +234,6 @@ class StreamSender:
         except NoStream:
             self._require_mine()
             raise TargetGone(name=self._client.name, replay_id=self._replay.replay_id) from None
-        except ReadFailed as error:
-            raise WriteFailed(name=self._client.name, why=error.why) from None
         self._reached(Point.REPLAY_PUT)
         with self._ledger.write() as tx:
             tx.replays.progressed(self._replay.replay_id, self._token, done, by=self._by)

@@ -14,8 +14,8 @@ from datetime import date, datetime
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, partitions_over
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.capture.streams import SCAN
-from backfill_assets.core.errors import Refused
-from backfill_assets.deliver.errors import NothingToReplay, RowsRemoved
+from backfill_assets.core.errors import MissingInput, Refused
+from backfill_assets.deliver.errors import RowsRemoved
 from backfill_assets.deliver.outgoing import HeldRows
 from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.domain.operations import UnknownKeys
@@ -145,9 +145,14 @@ def parts_as_captured(tx: ReadTransaction, source: SourceTable, days: DayRange |
     return tuple(files)
 
 
-def nothing(subject: str, days: DayRange | None) -> NothingToReplay:
+def nothing(subject: str, days: DayRange | None) -> MissingInput:
     """The error of a replay that has nothing to send."""
-    return NothingToReplay(subject=subject, within="" if days is None else f" of {days}")
+    return MissingInput.coded(
+        "nothing_to_replay",
+        "{subject} has nothing to send{within}.",
+        subject=subject,
+        within="" if days is None else f" of {days}",
+    )
 
 
 def _has_deletes(table: SourceTable | DerivedTable) -> bool:

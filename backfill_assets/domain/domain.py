@@ -21,7 +21,7 @@ from backfill_assets.core.declaring import declared, meant, shown
 from backfill_assets.core.errors import BackfillError, InvalidDeclaration
 from backfill_assets.domain.breakdown import check_measures
 from backfill_assets.domain.declarations import SHORT_NAME, check_conditions, require_columns, wrong
-from backfill_assets.domain.errors import DomainNotFound, DomainNotLoaded, NoDomain, NotPlanned
+from backfill_assets.domain.errors import DomainNotLoaded, NotPlanned
 from backfill_assets.domain.failing_rows import Failing
 from backfill_assets.domain.gates import columns_in, require_kind
 from backfill_assets.domain.sources import SourceTable
@@ -247,7 +247,12 @@ def load_domain(module_name: str, *, conditions: bool = True) -> Domain:
         InvalidDeclaration: No module is named, it cannot be imported, has no `DOMAIN`, or its declarations are invalid.
     """
     if not module_name:
-        raise NoDomain()
+        raise InvalidDeclaration.coded(
+            "no_domain",
+            "BACKFILL_DOMAIN is not set, and there is no domain without it.",
+            then="set BACKFILL_DOMAIN to the module that declares DOMAIN; to begin one: [init my_shop]; to see one: "
+            "[demo]",
+        )
     try:
         return _loaded(module_name, conditions=conditions)
     except InvalidDeclaration as error:
@@ -264,7 +269,12 @@ def _loaded(module_name: str, *, conditions: bool) -> Domain:
             refusal = DomainNotLoaded(module=module_name, why=why)
             refusal.place = _place_of(module_name, error)
             raise refusal from error
-        raise DomainNotFound(module=module_name) from error
+        raise InvalidDeclaration.coded(
+            "domain_not_found",
+            "BACKFILL_DOMAIN names the module {module!r}, which cannot be imported.",
+            then="put the folder that holds it on the path: export PYTHONPATH=$PWD",
+            module=module_name,
+        ) from error
     except BackfillError:
         raise
     except Exception as error:  # every error of an author's module is shown to the author, in one line

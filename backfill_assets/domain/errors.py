@@ -12,24 +12,6 @@ from backfill_assets.planning.next_steps import fix_and_plan_again
 
 
 @sentence
-class NoDomain(InvalidDeclaration):
-    """BACKFILL_DOMAIN is not set, and there is no domain without it.
-
-    Next: set BACKFILL_DOMAIN to the module that declares DOMAIN; to begin one: [init my_shop]; to see one: [demo]
-    """
-
-
-@sentence
-class DomainNotFound(InvalidDeclaration):
-    """BACKFILL_DOMAIN names the module {module!r}, which cannot be imported.
-
-    Next: put the folder that holds it on the path: export PYTHONPATH=$PWD
-    """
-
-    module: str
-
-
-@sentence
 class DomainNotLoaded(Because, InvalidDeclaration):
     """the module {module!r} cannot be loaded: {why}.
 

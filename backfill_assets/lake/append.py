@@ -21,11 +21,11 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_d
 from pyspark.sql import DataFrame
 
 from backfill_assets.core.columns import EVIDENCE_OF_RUN, LINEAGE, LINEAGE_OF_RUN, RUN_ID
-from backfill_assets.core.errors import BackfillError, DiskFull, is_full_disk
+from backfill_assets.core.errors import BackfillError, DiskFull, Retryable, is_full_disk
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, fields_of
 from backfill_assets.core.progress import waiting
 from backfill_assets.files.admission import require_admitted
-from backfill_assets.lake.errors import LineageNotWritten, NotAppended
+from backfill_assets.lake.errors import NotAppended
 from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.swap import Exchange, SwapOrder, swap
 from backfill_assets.lake.tables import TABLE_CONFIGURATION, Lake, in_one_line, live_files
@@ -159,12 +159,19 @@ def append_run(lake: Lake, row: Mapping[str, str]) -> None:
     """Appends the row of a run, unless it was appended before.
 
     Raises:
-        LineageNotWritten: It could not be appended.
+        Retryable: It could not be appended.
     """
     try:
         _TABLE.append_once(lake, [dict(row)], app_id=row[RUN_ID])
     except NotAppended as error:
-        raise LineageNotWritten(table=LINEAGE, run_id=row[RUN_ID], why=error.why) from error
+        raise Retryable.coded(
+            "lineage_not_written",
+            "the lineage of run {run_id} could not be written to {table}, so nothing was published: {why}.",
+            then="make the lake writable again, then [publish {run_id} by=NAME]",
+            table=LINEAGE,
+            run_id=row[RUN_ID],
+            why=error.why,
+        ) from error
 
 
 def hold_runs(lake: Lake, rows: Callable[[], Sequence[Mapping[str, str]]]) -> int:

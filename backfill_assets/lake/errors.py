@@ -126,24 +126,8 @@ class Abandoned(OfRun, OfPublication, OfTable, errors.Refused):
 
 
 @sentence
-class CommitUnknown(OfPublication, OfTable, Because, errors.OutcomeUnknown):
-    """the commit to {table} failed in a way that does not show whether it landed: {why}.
-
-    Next: when the table can be reached, give the same command again, which finds it out; or: [recover]
-    """
-
-
-@sentence
 class NotAppended(OfTable, Because, errors.Retryable):
     """rows could not be appended to {table}: {why}."""
-
-
-@sentence
-class LineageNotWritten(OfRun, OfTable, Because, errors.Retryable):
-    """the lineage of run {run_id} could not be written to {table}, so nothing was published: {why}.
-
-    Next: make the lake writable again, then [publish {run_id} by=NAME]
-    """
 
 
 @sentence

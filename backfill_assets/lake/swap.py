@@ -440,5 +440,12 @@ def _remove(file: DataFile, column: str, value: str, at_ms: int) -> RemoveAction
     )
 
 
-def _unknown(order: SwapOrder, error: Exception) -> errors.CommitUnknown:
-    return errors.CommitUnknown(table=order.table, publication_id=order.publication_id, why=in_one_line(error))
+def _unknown(order: SwapOrder, error: Exception) -> OutcomeUnknown:
+    return OutcomeUnknown.coded(
+        "commit_unknown",
+        "the commit to {table} failed in a way that does not show whether it landed: {why}.",
+        then="when the table can be reached, give the same command again, which finds it out; or: [recover]",
+        table=order.table,
+        publication_id=order.publication_id,
+        why=in_one_line(error),
+    )

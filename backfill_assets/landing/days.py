@@ -11,10 +11,11 @@ from backfill_assets.calendar.local_days import newest_date
 from backfill_assets.calendar.partitions import ONE_DAY, DayRange, Grain, Partitions, compress, plausible_gaps
 from backfill_assets.core.errors import Refused
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.errors import NotEmpty, NothingLanded, RejectedOf, RejectedThere
+from backfill_assets.landing.errors import NothingLanded, RejectedOf, RejectedThere
 from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.states import COUNTING, EVER_VISIBLE, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.next_steps import joined, loads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,7 +173,14 @@ def require_explained(tx: ReadTransaction, table: SourceTable, days: Sequence[da
             partitions=Partitions.of(Grain.DAILY, stray),
         )
     if landed := landed_days(tx, table, declared):
-        raise NotEmpty(table=table.name, partitions=Partitions.of(Grain.DAILY, landed))
+        raise Refused.coded(
+            "days_not_empty",
+            "{partitions} of {table} cannot be declared empty: events for those days have landed.",
+            then="{loaded}",
+            table=table.name,
+            partitions=Partitions.of(Grain.DAILY, landed),
+            loaded=joined(loads(table.name, sorted(landed))),
+        )
     of_rejected = _rejected_days(tx, table) & declared
     if of_rejected and of_rejected != declared:
         # Whoever declares them alone has seen that records of them were rejected.

@@ -132,20 +132,6 @@ class WithdrawsTooMuch(errors.Refused):
 
 
 @sentence
-class ExtractOvertaken(OfTable, errors.Refused):
-    """{import_id} ({path}) has landed on days of {table} since {scope} was read again: records missing there may have
-    come with it, so the extract is not landed.
-
-    Next: read it anew with the command that asked for it, which has [reconcile=True] or [snapshot=True]; nothing has
-    changed
-    """
-
-    scope: str
-    import_id: str
-    path: str
-
-
-@sentence
 class NothingToRestore(Because, errors.Refused):
     """{import_id} withdrew {why}.
 
@@ -174,22 +160,6 @@ class WrongKey(OfTable, Because, errors.Refused):
 
 
 @sentence
-class UnknownColumn(OfTable, errors.UnknownName):
-    """{table} has no column {column!r}; its columns are {columns}.
-
-    Next: name one of these: [where={first}=VALUE]
-    """
-
-    column: str
-    columns: tuple[str, ...]
-    key: tuple[str, ...]
-
-    @property
-    def first(self) -> str:
-        return self.key[0]
-
-
-@sentence
 class NotCurrent(OfTable, errors.Refused):
     """{key} of {table} {why}."""
 
@@ -210,18 +180,6 @@ class NotCurrent(OfTable, errors.Refused):
         if self.withdrawn_by is not None:
             return "[restore {withdrawn_by} reason=WHY by=NAME] undoes the withdrawal"
         return "look for its landed file: [status]"
-
-
-@sentence
-class NotEmpty(OfTable, OfPartitions, errors.Refused):
-    """{partitions} of {table} cannot be declared empty: events for those days have landed.
-
-    Next: {loaded}
-    """
-
-    @property
-    def loaded(self) -> NextStep:
-        return joined(loads(self.table, self.partitions))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

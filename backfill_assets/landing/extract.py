@@ -21,31 +21,18 @@ from backfill_assets.capture.errors import Fault, FileRefused
 from backfill_assets.capture.files.file_capture import FileCapture
 from backfill_assets.capture.landed_files import Capture, FileKind
 from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.places import exactly, for_spark
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import UnknownKeys, is_current
 from backfill_assets.lake.row_values import Texts, instants_in, texts
 from backfill_assets.landing.attempt import Landed, Landing, landed_now, require_all, require_records
 from backfill_assets.landing.bronze import bronze_rows
-from backfill_assets.landing.classify import (
-    PHASE,
-    WITH,
-    WITHOUT,
-    Account,
-    account_of,
-    of_keys_of,
-    with_and_without,
-)
-from backfill_assets.landing.conformed import (
-    CONTENT_HASH,
-    IMPORT_ID,
-    conformed,
-    is_version,
-    owner_of,
-)
+from backfill_assets.landing.classify import PHASE, WITH, WITHOUT, Account, account_of, of_keys_of, with_and_without
+from backfill_assets.landing.conformed import CONTENT_HASH, IMPORT_ID, conformed, is_version, owner_of
 from backfill_assets.landing.days import last_day, unexplained_days
 from backfill_assets.landing.decoding.decode import reading, to_read
-from backfill_assets.landing.errors import ExtractOvertaken, WithdrawsTooMuch
+from backfill_assets.landing.errors import WithdrawsTooMuch
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate, imports_for_days, landed_since, reads_otherwise
@@ -304,7 +291,17 @@ def _require_not_overtaken(work: Landing, extract: Extract) -> None:
         later = landed_since(tx, work.source, extract.days, extract.read_at, but=extract.before)
     if later is not None:
         scope, path = extract.scope(work.source), later.original_path
-        raise ExtractOvertaken(table=work.source.name, scope=scope, import_id=later.import_id, path=path)
+        raise Refused.coded(
+            "extract_overtaken",
+            "{import_id} ({path}) has landed on days of {table} since {scope} was read again: records missing there "
+            "may have come with it, so the extract is not landed.",
+            then="read it anew with the command that asked for it, which has [reconcile=True] or [snapshot=True]; "
+            "nothing has changed",
+            table=work.source.name,
+            scope=scope,
+            import_id=later.import_id,
+            path=path,
+        )
 
 
 def _require_whole_files(work: Landing, captures: Sequence[Capture], extract: Extract) -> None:

@@ -19,26 +19,14 @@ from pyspark.sql.types import StringType, TimestampType
 
 from backfill_assets.capture.landed_files import Family, LandedFile
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.errors import Refused
+from backfill_assets.core.errors import Refused, UnknownName
 from backfill_assets.core.identity import canonical_json
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.landing.attempt import Landed, Landing, landed_now
-from backfill_assets.landing.conformed import (
-    ARRIVAL,
-    CONTENT_HASH,
-    IMPORT_ID,
-    RESTORES,
-    conformed_schema,
-)
+from backfill_assets.landing.conformed import ARRIVAL, CONTENT_HASH, IMPORT_ID, RESTORES, conformed_schema
 from backfill_assets.landing.days import pending_days
-from backfill_assets.landing.errors import (
-    NotCurrent,
-    NothingToRestore,
-    UnknownColumn,
-    Values,
-    WrongKey,
-)
+from backfill_assets.landing.errors import NotCurrent, NothingToRestore, Values, WrongKey
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.landing.key_versions import (
@@ -215,7 +203,15 @@ def require_columns(source: SourceTable, values: Mapping[str, str]) -> None:
     """Refuses columns that a source does not have."""
     if strange := [name for name in values if name not in source.schema.fieldNames()]:
         columns = tuple(source.schema.fieldNames())
-        raise UnknownColumn(table=source.name, column=strange[0][:_QUOTED], columns=columns, key=source.key)
+        raise UnknownName.coded(
+            "unknown_column",
+            "{table} has no column {column!r}; its columns are {columns}.",
+            then="name one of these: [where={first}=VALUE]",
+            table=source.name,
+            column=strange[0][:_QUOTED],
+            columns=columns,
+            first=source.key[0],
+        )
 
 
 def _by_hand(source: SourceTable) -> Reading:

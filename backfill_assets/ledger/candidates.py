@@ -18,7 +18,7 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import FileSet, canonical_json, document_digest, plain
 from backfill_assets.core.people import POLICY
 from backfill_assets.ledger import queries
-from backfill_assets.ledger.errors import LostWork, NoSamples, UnfitState
+from backfill_assets.ledger.errors import LostWork, UnfitState
 from backfill_assets.ledger.events import (
     ALL_GATES,
     CHUNK_FINISHED,
@@ -167,7 +167,14 @@ class SampleWrites(SampleReads, Writes):
         eraser, why = one_line("the name", by), one_line("the reason", reason)
         erased = sum(self._erase_of(run_id, eraser, why) for run_id in run_ids)
         if not erased:
-            raise NoSamples(run_ids=run_ids)
+            raise Refused.coded(
+                "no_samples_kept",
+                "the ledger holds no values of rows of run {runs}.",
+                then="[report {first}]",
+                run_ids=run_ids,
+                runs=" or ".join(run_ids),
+                first=run_ids[0],
+            )
         return erased
 
     def _erase_of(self, run_id: str, eraser: str, why: str) -> int:

@@ -12,11 +12,9 @@ from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfPublication, OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
 from backfill_assets.core.lease import Lease
-from backfill_assets.core.next_steps import WAIT_OR_RECOVER, Advice, Command, NextStep, do
+from backfill_assets.core.next_steps import WAIT_OR_RECOVER, Advice, Command, do
 from backfill_assets.ledger.states import ChunkState, ImportState, RunState, SetState, State, go_on_with, states_before
-from backfill_assets.planning.about import OfManifest
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.next_steps import joined, loads
 
 
 @sentence
@@ -61,21 +59,6 @@ class ReadOnly(Because, errors.Refused):
     """
 
     url: str
-
-
-@sentence
-class ClockBehind(errors.Refused):
-    """the clock of this machine shows {shown:%Y-%m-%d %H:%M:%S} UTC, and the last event of the ledger, {sequence} by
-    {actor}, is of {last:%Y-%m-%d %H:%M:%S} UTC: one of the two clocks was wrong, and nothing was written.
-
-    Next: set the clock of this machine right; if the clock that wrote that event was ahead, set
-    BACKFILL_CLOCK_BEHIND_HOURS to more: until then everything written has the time of that event
-    """
-
-    shown: datetime
-    last: datetime
-    sequence: int
-    actor: str
 
 
 @sentence
@@ -175,23 +158,6 @@ def loosened_words(names: Sequence[str], unsure: Sequence[str] = ()) -> str:
 
 
 @sentence
-class ActNotApproved(errors.NotApproved):
-    """{act_id} is not approved; {requester} asked for it, so another person has to agree{to_what}.
-
-    Next: [approve {act_id} by=ANOTHER_PERSON]
-    """
-
-    act_id: str
-    requester: str
-    loosened: tuple[str, ...] = ()
-    unsure: tuple[str, ...] = ()
-
-    @property
-    def to_what(self) -> str:
-        return f": {loosened_words(self.loosened, self.unsure)}" if self.loosened else ""
-
-
-@sentence
 class AlreadyShown(OfTable, errors.IllegalTransition):
     """{act} of {table} cannot be: readers of {name} are shown it.
 
@@ -214,22 +180,6 @@ class NotTheLast(Because, errors.IllegalTransition):
 
 
 @sentence
-class UnknownVersion(OfTable, errors.UnknownName):
-    """{table} never had version {version} of {partition}{others}.
-
-    Next: [history {table} partition={partition}]
-    """
-
-    partition: date
-    version: int
-    more: int
-
-    @property
-    def others(self) -> str:
-        return f" (nor {self.more} more of those asked for)" if self.more else ""
-
-
-@sentence
 class AlreadyRecorded(Named, errors.Refused):
     """there is a {kind} {name} already, and it never changes."""
 
@@ -244,24 +194,6 @@ class NotAFollowUp(OfRun, Because, errors.Refused):
 
     Next: [follow]
     """
-
-
-@sentence
-class NoSamples(errors.Refused):
-    """the ledger holds no values of rows of run {runs}.
-
-    Next: [report {first}]
-    """
-
-    run_ids: tuple[str, ...]
-
-    @property
-    def runs(self) -> str:
-        return " or ".join(self.run_ids)
-
-    @property
-    def first(self) -> str:
-        return self.run_ids[0]
 
 
 @sentence
@@ -343,17 +275,6 @@ class Ended(Because, Named, errors.IllegalTransition):
     @property
     def advice(self) -> str:
         return "[status {name}]" if self.kind in ("run", "set") else "[status]"
-
-
-@sentence
-class EndedBefore(errors.IllegalTransition):
-    """a freeze until {until:%Y-%m-%d %H:%M} UTC would have ended already: it is {now:%Y-%m-%d %H:%M} UTC.
-
-    Next: name a later instant with [until=TIME]
-    """
-
-    until: datetime
-    now: datetime
 
 
 @sentence
@@ -471,32 +392,6 @@ class TableBusy(OfRun, OfPublication, OfTable, errors.IllegalTransition):
 
 
 @sentence
-class NoLongerAsked(OfRun, OfManifest, errors.IllegalTransition):
-    """run {run_id} follows publications that no longer ask for it ({reasons}), so it is not published.
-
-    Next: [follow], which plans what is asked for now; or ask for a run of your own: {planned_again}
-    """
-
-    publications: tuple[str, ...]
-    reasons: str
-
-
-@sentence
-class LandedSince(OfRun, OfTable, errors.InputsMovedOn):
-    """run {run_id} built {unread} of {table} without events, and events for those days landed afterwards.
-
-    Next: {loaded}
-    """
-
-    unread: str
-    days: tuple[date, ...]
-
-    @property
-    def loaded(self) -> NextStep:
-        return joined(loads(self.table, self.days))
-
-
-@sentence
 class OtherVersions(OfRun, OfTable, errors.TargetChanged):
     """{table} is not what was expected, for {which}: expected version {expected} of {first}, found {found}."""
 
@@ -515,15 +410,3 @@ class OtherVersions(OfRun, OfTable, errors.TargetChanged):
         if self.is_rollback:
             return "[history {table}]; roll back the later publication first"
         return "[run {run_id}], which compares it with what is published now"
-
-
-@sentence
-class ReplacedFilesRemoved(OfRun, OfTable, OfManifest, errors.MissingInput):
-    """run {run_id} cannot be rolled back: what it replaced in {table} {how} at {at}, for {days}.
-
-    Next: restate the days instead: {planned_again}
-    """
-
-    at: str
-    days: str
-    how: str = "was removed by retention"

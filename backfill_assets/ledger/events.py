@@ -27,9 +27,10 @@ from sqlalchemy import (
 )
 
 from backfill_assets.core.clock import LedgerClock
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import canonical_json, sha256_text
 from backfill_assets.ledger import queries
-from backfill_assets.ledger.errors import CannotBecome, ClockBehind, Damaged
+from backfill_assets.ledger.errors import CannotBecome, Damaged
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import required_text, storable_text
 from backfill_assets.ledger.records import EventRecord, RunHeader
@@ -153,7 +154,17 @@ class EventLog(Queries):
         #: The instant of everything in this transaction, which is never before that of the last event.
         self.now, self._shown = clock.present(None if last is None else last.at)
         if last is not None and last.at - self._shown > most_behind:
-            raise ClockBehind(shown=self._shown, last=last.at, sequence=head.sequence, actor=last.actor)
+            raise Refused.coded(
+                "clock_behind",
+                "the clock of this machine shows {shown} UTC, and the last event of the ledger, {sequence} by "
+                "{actor}, is of {last} UTC: one of the two clocks was wrong, and nothing was written.",
+                then="set the clock of this machine right; if the clock that wrote that event was ahead, set "
+                "BACKFILL_CLOCK_BEHIND_HOURS to more: until then everything written has the time of that event",
+                shown=f"{self._shown:%Y-%m-%d %H:%M:%S}",
+                last=f"{last.at:%Y-%m-%d %H:%M:%S}",
+                sequence=head.sequence,
+                actor=last.actor,
+            )
 
     @property
     def next_sequence(self) -> int:

@@ -123,7 +123,13 @@ class FreezeWrites(FreezeReads, Writes):
         require_person("the one who freezes", one_line("the one who freezes", freeze.by))
         reason = one_line("the reason", freeze.reason)
         if freeze.until <= self._log.now:
-            raise errors.EndedBefore(until=freeze.until, now=self._log.now)
+            raise IllegalTransition.coded(
+                "freeze_would_have_ended",
+                "a freeze until {until} UTC would have ended already: it is {now} UTC.",
+                then="name a later instant with [until=TIME]",
+                until=f"{freeze.until:%Y-%m-%d %H:%M}",
+                now=f"{self._log.now:%Y-%m-%d %H:%M}",
+            )
         if freeze.only:
             self._require_of_use(freeze, freeze.only)
         # A swap under way may land at any moment, so that it would not be known what the freeze has kept.

@@ -13,11 +13,11 @@ from datetime import date, datetime
 
 from sqlalchemy import Connection, insert, select, update
 
-from backfill_assets.core.errors import UnknownName
+from backfill_assets.core.errors import IllegalTransition, UnknownName
 from backfill_assets.core.identity import plain
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger import queries
-from backfill_assets.ledger.errors import Ended, NoLongerAsked, NotAFollowUp, NotInLedger
+from backfill_assets.ledger.errors import Ended, NotAFollowUp, NotInLedger
 from backfill_assets.ledger.events import Event, EventLog, Writes
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line
@@ -27,6 +27,7 @@ from backfill_assets.ledger.schema import events, outbox, publications, run_foll
 from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
+from backfill_assets.planning.next_steps import plan_again
 
 
 class OutboxReads(Queries):
@@ -87,7 +88,15 @@ class OutboxReads(Queries):
         if gone:
             reasons = "; ".join(f"{publication_id}: {why}" for publication_id, why in gone.items())
             publications = tuple(sorted(gone))
-            raise NoLongerAsked(run_id=run.run_id, publications=publications, reasons=reasons, manifest=run.manifest)
+            raise IllegalTransition.coded(
+                "no_longer_asked",
+                "run {run_id} follows publications that no longer ask for it ({reasons}), so it is not published.",
+                then="[follow], which plans what is asked for now; or ask for a run of your own: {planned_again}",
+                run_id=run.run_id,
+                publications=publications,
+                reasons=reasons,
+                planned_again=plan_again(run.manifest),
+            )
 
     def _standing(self, publication_ids: Iterable[str]) -> set[str]:
         name = publications.c.publication_id

@@ -7,6 +7,7 @@ from datetime import date
 
 from sqlalchemy import select
 
+from backfill_assets.core.errors import InputsMovedOn
 from backfill_assets.ledger import errors
 from backfill_assets.ledger.publications import PublicationReads
 from backfill_assets.ledger.recorded_text import first_few
@@ -15,6 +16,7 @@ from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.sets import SetReads, last_phase, members_of, next_phase
 from backfill_assets.ledger.states import COUNTING, RunState, SetState
+from backfill_assets.planning.next_steps import joined, loads
 
 _STANDING = (RunState.PUBLISHED, RunState.VERIFIED)
 
@@ -39,7 +41,16 @@ class PublicationChecks(PublicationReads):
             (read if row.import_id in manifest.change.imports else landed).add(row.event_date)
         if unread := sorted(landed - read):
             days = tuple(unread)
-            raise errors.LandedSince(run_id=found.run_id, table=manifest.table, unread=first_few(days), days=days)
+            raise InputsMovedOn.coded(
+                "landed_since_planned",
+                "run {run_id} built {unread} of {table} without events, and events for those days landed afterwards.",
+                then="{loaded}",
+                run_id=found.run_id,
+                table=manifest.table,
+                unread=first_few(days),
+                days=days,
+                loaded=joined(loads(manifest.table, days)),
+            )
 
     def require_turn_of_set(self, run_id: str, action: Action, turn: SetState) -> None:
         """The runs of a set are published and brought back together, by the process that moved the set last; phases

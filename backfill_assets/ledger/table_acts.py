@@ -14,10 +14,10 @@ from typing import Any
 from sqlalchemy import Select, and_, delete, func, insert, select
 
 from backfill_assets.core.columns import ColumnChange
-from backfill_assets.core.errors import IllegalTransition, TargetChanged
+from backfill_assets.core.errors import IllegalTransition, NotApproved, TargetChanged
 from backfill_assets.core.identity import plain
 from backfill_assets.ledger.approvals import ApprovalSteps, row_without_approval, with_approval
-from backfill_assets.ledger.errors import ActNotApproved, AlreadyShown, NotTheLast
+from backfill_assets.ledger.errors import AlreadyShown, NotTheLast, loosened_words
 from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.queries import Queries, batches, read_as, row_of
 from backfill_assets.ledger.recorded_text import one_line, required_text
@@ -437,7 +437,14 @@ class TableActWrites(TableActReads, Writes):
         found = self.get(act_id)
         self.require_kept(found.table)
         if (found.waits or waits) and found.approved_by is None:
-            raise ActNotApproved(act_id=act_id, requester=found.by, loosened=loosened, unsure=unsure)
+            raise NotApproved.coded(
+                "act_not_approved",
+                "{act_id} is not approved; {requester} asked for it, so another person has to agree{to_what}.",
+                then="[approve {act_id} by=ANOTHER_PERSON]",
+                act_id=act_id,
+                requester=found.by,
+                to_what=f": {loosened_words(loosened, unsure)}" if loosened else "",
+            )
         if found.state is ActState.ASKED:
             shown = self.shown(found.name)
             if found.act is TableAct.CUT_OVER and shown != found.from_table:

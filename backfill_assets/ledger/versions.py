@@ -27,8 +27,9 @@ from sqlalchemy import (
     update,
 )
 
+from backfill_assets.core.errors import UnknownName
 from backfill_assets.ledger import queries
-from backfill_assets.ledger.errors import Damaged, UnknownVersion
+from backfill_assets.ledger.errors import Damaged
 from backfill_assets.ledger.events import Writes
 from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.records import PartitionVersion, PublicationIntent
@@ -301,7 +302,15 @@ class VersionReads(_VersionQueries):
         found = {row.partition_date: queries.partition_version(row) for row in read}
         if missing := sorted(wanted.keys() - found.keys()):
             first = missing[0]
-            raise UnknownVersion(table=table, partition=first, version=wanted[first], more=len(missing) - 1)
+            raise UnknownName.coded(
+                "unknown_version_of_partition",
+                "{table} never had version {version} of {partition}{others}.",
+                then="[history {table} partition={partition}]",
+                table=table,
+                partition=first,
+                version=wanted[first],
+                others=f" (nor {len(missing) - 1} more of those asked for)" if missing[1:] else "",
+            )
         return dict(sorted(found.items()))
 
     def claims(self, table: str, partitions: Sequence[date] | None = None) -> dict[date, AcceptedPartition]:

@@ -25,13 +25,7 @@ from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.outbox import OutboxSteps
 from backfill_assets.ledger.publication_checks import PublicationChecks
-from backfill_assets.ledger.publications import (
-    ENDED,
-    ORDERED,
-    OUTCOME_UNKNOWN,
-    ROLLBACK,
-    SET_TO_LEDGER,
-)
+from backfill_assets.ledger.publications import ENDED, ORDERED, OUTCOME_UNKNOWN, ROLLBACK, SET_TO_LEDGER
 from backfill_assets.ledger.recorded_text import first_few, one_line, required_text
 from backfill_assets.ledger.records import (
     Action,
@@ -45,12 +39,7 @@ from backfill_assets.ledger.records import (
     RunRecord,
 )
 from backfill_assets.ledger.runs import RunReads, RunSteps
-from backfill_assets.ledger.schema import (
-    partition_versions,
-    publication_changes,
-    publications,
-    verifications,
-)
+from backfill_assets.ledger.schema import partition_versions, publication_changes, publications, verifications
 from backfill_assets.ledger.sets import SetReads, settle_phases
 from backfill_assets.ledger.states import (
     STANDING,
@@ -64,6 +53,7 @@ from backfill_assets.ledger.states import (
 from backfill_assets.ledger.versions import VersionSteps
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind
+from backfill_assets.planning.next_steps import plan_again
 from backfill_assets.planning.policy import Cause
 
 Versions = Mapping[tuple[date, int], tuple[VersionState, int]]
@@ -225,8 +215,16 @@ class PublicationWrites(PublicationChecks, Writes):
         # A publication that replaces lost files marks them when it is acknowledged.
         is_lost = any(row.removed_at == self.header(intent.undoes or "").finished_at for row in removed)
         how = "was lost, and replaced" if is_lost else "was removed by retention"
-        raise errors.ReplacedFilesRemoved(
-            run_id=intent.run_id, table=intent.table, at=at, days=days, manifest=manifest, how=how
+        raise MissingInput.coded(
+            "replaced_files_removed",
+            "run {run_id} cannot be rolled back: what it replaced in {table} {how} at {at}, for {days}.",
+            then="restate the days instead: {planned_again}",
+            run_id=intent.run_id,
+            table=intent.table,
+            at=at,
+            days=days,
+            how=how,
+            planned_again=plan_again(manifest),
         )
 
     def begin(

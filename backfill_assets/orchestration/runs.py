@@ -23,7 +23,7 @@ from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.requests import Run
 from backfill_assets.application.upkeep import find_run
 from backfill_assets.calendar.partitions import Partitions, days_in, days_listed, days_of, describe
-from backfill_assets.core.errors import BackfillError, Refused, Retryable
+from backfill_assets.core.errors import BackfillError, MissingInput, Refused, Retryable
 from backfill_assets.core.people import FOLLOWER, require_person
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.ledger.records import RunRecord
@@ -35,7 +35,7 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest import has_gaps
 from backfill_assets.planning.manifest_parts import NOT_BY_KIND, CauseKind, Kind
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.report.errors import NoRunYet, NotAsPlanned, NotGiven, NotOneOf, NotTogether
+from backfill_assets.report.errors import NotAsPlanned, NotGiven, NotOneOf, NotTogether
 from backfill_assets.workspace import Workspace
 
 MOST_SAID = 100
@@ -197,7 +197,16 @@ def run_in_state(session: Session, table: Table, context: AssetExecutionContext,
     if found is None:
         found = find_run(session.workspace, table.name, partitions, states=states)
     if found is None:
-        raise NoRunYet(table=table.name, state=states[0], partitions=Partitions.of(table.partition.grain, partitions))
+        raise MissingInput.coded(
+            "no_run_yet",
+            "no run of {table} is {state} over exactly {partitions}.",
+            then="materialize candidate/{short}{and_validated} for these partitions first",
+            table=table.name,
+            state=states[0],
+            partitions=Partitions.of(table.partition.grain, partitions),
+            short=table.short_name,
+            and_validated="" if states[0] is RunState.STAGED else f" and validation/{table.short_name}",
+        )
     return _must_fit(found, table, context)
 
 

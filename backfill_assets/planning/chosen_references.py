@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.calendar.partitions import Grain, Partitions
+from backfill_assets.core.errors import MissingInput
 from backfill_assets.planning import errors
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
+from backfill_assets.planning.next_steps import joined, plans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,13 +88,28 @@ def by_recorded_versions(
     """
     never = [partition for partition in partitions if partition not in recorded]
     if never:
-        raise errors.NeverComputed(table=table, partitions=Partitions.of(grain, never))
+        raise MissingInput.coded(
+            "never_computed",
+            "{table} has never been published for {partitions}, so no references are recorded.",
+            then="plan these with the present references: {planned}",
+            table=table,
+            partitions=Partitions.of(grain, never),
+            planned=joined(plans(table, grain, never)),
+        )
     groups: dict[tuple[PinnedReference, ...], list[date]] = {}
     for partition in partitions:
         used = recorded[partition]
         if used is None or _lacks(used, names):
             lacking = Partitions.of(grain, (p for p in partitions if _lacks(recorded[p], names)))
-            raise errors.VersionsNotRecorded(table=table, partitions=lacking, references=names)
+            raise MissingInput.coded(
+                "versions_not_recorded",
+                "{table} has rows of {partitions} for which no version of {references} is recorded.",
+                then="plan these with the present references: {planned}",
+                table=table,
+                partitions=lacking,
+                references=names,
+                planned=joined(plans(table, grain, lacking)),
+            )
         groups.setdefault(tuple(used[name] for name in names), []).append(partition)
     return tuple(VersionGroup(partitions=tuple(some), references=used) for used, some in groups.items())
 

@@ -17,14 +17,13 @@ from backfill_assets.calendar.partitions import (
     Partitions,
     are_apart,
     compress,
-    count_of,
     days_in,
     partition_text,
 )
-from backfill_assets.core.about import Because, OfRun, OfTable
+from backfill_assets.core.about import Because, OfTable
 from backfill_assets.core.errors import InvalidRange, MissingInput, Refused, UnknownName, sentence
 from backfill_assets.core.next_steps import NAME, WHY, Advice, Command, Invocation, NextStep, Option, do, step
-from backfill_assets.planning.next_steps import how_to_fill, joined, plans
+from backfill_assets.planning.next_steps import how_to_fill, joined
 
 
 def earlier_first_day(day: date, *, or_later: bool = True) -> str:
@@ -178,20 +177,6 @@ class IncompleteWindows(OfTable, MissingInput):
 
 
 @sentence
-class InputsExpired(OfRun, OfTable, OfPartitions, MissingInput):
-    """{table} reads {partitions} of {input}, which expired by run {run_id}: {input} does not keep these snapshots.
-
-    Next: plan other days, or compute these snapshots again first: {snapshots}
-    """
-
-    input: str
-
-    @property
-    def snapshots(self) -> NextStep:
-        return joined(plans(self.input, self.partitions.grain, self.partitions))
-
-
-@sentence
 class KeepsEverySnapshot(OfTable, Refused):
     """{table} does not declare which snapshots it keeps, so that none expires."""
 
@@ -202,22 +187,6 @@ class KeepsEverySnapshot(OfTable, Refused):
         if not self.has_snapshots:
             return "name a table that keeps state: only its partitions are snapshots"
         return "declare it in {table}: reads_self(keep=RetentionRule(days=90, then='month'))"
-
-
-@sentence
-class NothingExpires(OfTable, Refused):
-    """no snapshot of {table} expires: it keeps those of {kept} before the newest one and the last one of each {then},
-    and has no others.
-
-    Next: nothing has to be done
-    """
-
-    days: int
-    then: str
-
-    @property
-    def kept(self) -> str:
-        return count_of(self.days, "day")
 
 
 @sentence
@@ -250,32 +219,6 @@ class ReferencesNotUsed(Refused):
     @property
     def first(self) -> str:
         return self.known[0]
-
-
-@sentence
-class NeverComputed(OfTable, OfPartitions, MissingInput):
-    """{table} has never been published for {partitions}, so no references are recorded.
-
-    Next: plan these with the present references: {planned}
-    """
-
-    @property
-    def planned(self) -> NextStep:
-        return joined(_plans(self.table, [self.partitions]))
-
-
-@sentence
-class VersionsNotRecorded(OfTable, OfPartitions, MissingInput):
-    """{table} has rows of {partitions} for which no version of {references} is recorded.
-
-    Next: plan these with the present references: {planned}
-    """
-
-    references: Sequence[str]
-
-    @property
-    def planned(self) -> NextStep:
-        return joined(_plans(self.table, [self.partitions]))
 
 
 @sentence

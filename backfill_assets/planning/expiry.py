@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime
 
-from backfill_assets.calendar.partitions import DayRange, Partitions, days_of
-from backfill_assets.planning.errors import NothingExpires
+from backfill_assets.calendar.partitions import DayRange, Partitions, count_of, days_of
+from backfill_assets.core.errors import Refused
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.kinds.expire import Expire, RetentionRule
@@ -36,7 +36,15 @@ def plan_expiry(
     keep, claims = expire.keep, state.claims(node.name)
     partitions = keep.expired(node.grain, claims)
     if not partitions:
-        raise NothingExpires(table=node.name, days=keep.days, then=keep.then)
+        raise Refused.coded(
+            "nothing_expires",
+            "no snapshot of {table} expires: it keeps those of {days} before the newest one and the last one of each "
+            "{then_kept}, and has no others.",
+            then="nothing has to be done",
+            table=node.name,
+            days=count_of(keep.days, "day"),
+            then_kept=keep.then,
+        )
     days = DayRange(partitions[0], days_of(node.grain, partitions[-1]).end)
     request = PlanRequest(table=node.name, days=days, partitions=partitions, reason=reason, by=by)
     gone = [claims[partition] for partition in partitions]

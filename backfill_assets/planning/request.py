@@ -28,12 +28,13 @@ from backfill_assets.calendar.partitions import (
     spans_of,
 )
 from backfill_assets.calendar.windows import SAME_DAYS, AnyWindow
+from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning.asked_keys import AskedKeys
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.chunks import chunks_of
-from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, InputsExpired, NeverPublished
+from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, NeverPublished
 from backfill_assets.planning.estimates import Estimate, estimate, require_affordable
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import complete_partitions, dependents_of, first_missing
@@ -51,6 +52,7 @@ from backfill_assets.planning.manifest_parts import (
     RunCause,
     SettledSnapshot,
 )
+from backfill_assets.planning.next_steps import joined, plans
 from backfill_assets.planning.own_past import NO_PAST, SnapshotHistory, StartingPoint, begins_with, end_of, settled_in
 from backfill_assets.planning.proof import ProofTerms, plan_proof
 from backfill_assets.planning.state import AcceptedPartition, Expired, StateReader
@@ -479,7 +481,17 @@ def require_inputs(plan: Plan, *, first_day: date) -> None:
         if gone := [day for day in days if day in expired]:
             run_id = expired[gone[0]].run_id
             some = Partitions.of(grain, (day for day in gone if expired[day].run_id == run_id))
-            raise InputsExpired(table=plan.manifest.table, input=table, partitions=some, run_id=run_id)
+            raise MissingInput.coded(
+                "inputs_expired",
+                "{table} reads {partitions} of {input}, which expired by run {run_id}: {input} does not keep these "
+                "snapshots.",
+                then="plan other days, or compute these snapshots again first: {snapshots}",
+                table=plan.manifest.table,
+                input=table,
+                partitions=some,
+                run_id=run_id,
+                snapshots=joined(plans(table, grain, some)),
+            )
     if plan.missing:
         grains = {read.table: read.grain for read in plan.inputs}
         missing = {table: Partitions(grains[table], days) for table, days in plan.missing.items()}

@@ -579,17 +579,6 @@ class SeveralVersions(errors.UnknownName):
 
 
 @sentence
-class VersionLacks(OfTable, OfPartitions, errors.TargetChanged):
-    """readers of {name} cannot be cut over to {table}: it lacks {partitions}, which {shown} has.
-
-    Next: build them first: [shadow start {table} by=NAME reason=WHY]
-    """
-
-    name: str
-    shown: str
-
-
-@sentence
 class VersionIsStale(OfTable, OfPartitions, errors.InputsMovedOn):
     """readers of {name} cannot be cut over to {table}: its partitions {partitions} are stale.
 

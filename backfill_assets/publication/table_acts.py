@@ -15,7 +15,7 @@ from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.candidates.compare_versions import expected_differences, outdated
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.errors import UnknownName
+from backfill_assets.core.errors import TargetChanged, UnknownName
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.records import TableAct
@@ -36,7 +36,6 @@ from backfill_assets.publication.errors import (
     NotCompared,
     SeveralVersions,
     VersionIsStale,
-    VersionLacks,
 )
 from backfill_assets.staleness.find import stale_before
 from backfill_assets.transforms.schemas import changes_when_shown
@@ -239,7 +238,13 @@ def require_compared(tx: ReadTransaction, pair: Pair) -> None:
     named = {"name": pair.name, "table": version.name, "shown": shown.name}
     there = tx.versions.claims(shown.name)
     if lacking := there.keys() - tx.versions.claims(version.name).keys():
-        raise VersionLacks(partitions=_some(pair, lacking), **named)
+        raise TargetChanged.coded(
+            "version_lacks_partitions",
+            "readers of {name} cannot be cut over to {table}: it lacks {partitions}, which {shown} has.",
+            then="build them first: [shadow start {table} by=NAME reason=WHY]",
+            partitions=_some(pair, lacking),
+            **named,
+        )
     if not pair.clean_days:
         return
     due, gone = outdated(tx, version, shown)

@@ -11,9 +11,8 @@ from dataclasses import field
 from datetime import datetime
 from difflib import get_close_matches
 
-from backfill_assets.calendar.partitions import Partitions
 from backfill_assets.core.about import Because, OfRun, OfTable
-from backfill_assets.core.errors import Interrupted, InvalidRange, MissingInput, Refused, sentence
+from backfill_assets.core.errors import Interrupted, MissingInput, Refused, sentence
 from backfill_assets.core.next_steps import NextStep
 from backfill_assets.core.wording import word_of_a_shell
 from backfill_assets.ledger.states import RunState
@@ -99,17 +98,6 @@ class NotDoneWith(Refused):
 
 
 @sentence
-class WrongUsage(Because, Refused):
-    """{command}: {why}.
-
-    Next: {instead}
-    """
-
-    command: str
-    instead: str
-
-
-@sentence
 class Malformed(Refused):
     """{what} {value!r} is not {form}.
 
@@ -189,16 +177,6 @@ class NothingThen(OfTable, MissingInput):
 
 
 @sentence
-class NotYet(InvalidRange):
-    """{at:%Y-%m-%d %H:%M:%S} UTC is in the future: what readers see then is not known yet.
-
-    Next: name a time that has passed, or leave it out for now
-    """
-
-    at: datetime
-
-
-@sentence
 class NotAsPlanned(OfRun, Because, Refused):
     """{why}.
 
@@ -206,22 +184,6 @@ class NotAsPlanned(OfRun, Because, Refused):
     """
 
     launch: str
-
-
-@sentence
-class NoRunYet(OfTable, MissingInput):
-    """no run of {table} is {state} over exactly {partitions}.
-
-    Next: materialize {assets} for these partitions first
-    """
-
-    state: RunState
-    partitions: Partitions
-
-    @property
-    def assets(self) -> str:
-        before = ["candidate"] if self.state is RunState.STAGED else ["candidate", "validation"]
-        return " and ".join(f"{each}/{self.short}" for each in before)
 
 
 @sentence

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from backfill_assets.calendar.partitions import Partitions, TablePartitions, count_of
+from backfill_assets.calendar.partitions import TablePartitions, count_of
 from backfill_assets.core import errors
 from backfill_assets.core.about import OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
 from backfill_assets.core.next_steps import Advice, Command, NextStep, Option, do, step
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.impact import each_once
-from backfill_assets.planning.next_steps import joined, loads
+from backfill_assets.planning.next_steps import joined
 from backfill_assets.planning.restatement import LeftOut
 from backfill_assets.publication.errors import SetIs
 from backfill_assets.restatements.left_out import how_to_include, why_left_out
@@ -127,20 +127,6 @@ class OpenKeepsChanging(errors.Retryable):
 
     Next: try again when the other processes are done
     """
-
-
-@sentence
-class NotLoaded(OfTable, errors.MissingInput):
-    """{table} has days that are not built from what has landed: {partitions}.
-
-    Next: {loaded}
-    """
-
-    partitions: Partitions
-
-    @property
-    def loaded(self) -> NextStep:
-        return joined(loads(self.table, self.partitions))
 
 
 @sentence

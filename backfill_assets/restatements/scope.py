@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from backfill_assets.calendar.partitions import Days, Partitions, TablePartitions, days_of
-from backfill_assets.core.errors import Refused
+from backfill_assets.core.errors import MissingInput, Refused
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import (
     Rebuild,
@@ -25,9 +25,10 @@ from backfill_assets.planning.impact import (
     reads_expired,
     unbuilt,
 )
+from backfill_assets.planning.next_steps import joined, loads
 from backfill_assets.planning.reasons import Cause, only_of_code
 from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut, asked_of
-from backfill_assets.restatements.errors import NotLoaded, OnlyPart
+from backfill_assets.restatements.errors import OnlyPart
 from backfill_assets.staleness.decide import Staleness, StaleRange
 
 Accepted = Mapping[str, AbstractSet[date]]
@@ -70,7 +71,14 @@ def stale_ones(graph: Graph, request: SetRequest, stale: Iterable[Staleness]) ->
         left_out += added
         if graph.table(found.table).is_source:
             if found.partitions:
-                raise NotLoaded(table=found.table, partitions=Partitions(found.grain, found.partitions))
+                raise MissingInput.coded(
+                    "not_built_from_landed",
+                    "{table} has days that are not built from what has landed: {partitions}.",
+                    then="{loaded}",
+                    table=found.table,
+                    partitions=Partitions(found.grain, found.partitions),
+                    loaded=joined(loads(found.table, found.partitions)),
+                )
             continue
         waiting = [*found.blocked, *(found.waiting if request.days else ())]
         of_code: list[date] = []

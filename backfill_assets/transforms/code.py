@@ -19,6 +19,7 @@ from types import MappingProxyType, ModuleType
 from typing import Any
 
 import backfill_assets
+from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.identity import canonical_json, sha256_text
 from backfill_assets.core.what_ran import what_ran
 from backfill_assets.domain import Domain, Failing, SourceTable, Table
@@ -27,7 +28,6 @@ from backfill_assets.files.port import Files
 from backfill_assets.planning.manifest_parts import InexactSum
 from backfill_assets.transforms.definitions import Reaching, Sources, module_at
 from backfill_assets.transforms.determined import require_determined
-from backfill_assets.transforms.errors import CodeNotArchived
 from backfill_assets.transforms.statements import Module, Named
 from backfill_assets.transforms.values import MISSING, Encoding, NotPinned, Read, found_by, is_constant, is_of_a_library
 
@@ -309,7 +309,7 @@ def keep(code: Code, files: Files) -> str:
     the next one finds.
 
     Raises:
-        CodeNotArchived: The list that is there under the digest is one of other code.
+        MissingInput: The list that is there under the digest is one of other code.
     """
     if not code.texts:
         return ""
@@ -329,7 +329,12 @@ def keep(code: Code, files: Files) -> str:
     there = archived(code.digest, files)
     reached = {text.name: hashlib.sha256(text.reached).hexdigest() for text in code.texts}
     if there is None or {each.name: each.reached for each in there.modules} != reached:
-        raise CodeNotArchived(digest=code.digest, place=f"{files.place}/{path}")
+        raise MissingInput.coded(
+            "code_list_of_other_code",
+            "the list {place} is not that of the code with digest {digest}, which would not lead to its lines.",
+            digest=code.digest,
+            place=f"{files.place}/{path}",
+        )
     return there.sha256
 
 

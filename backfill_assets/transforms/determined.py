@@ -19,10 +19,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Protocol
 
+from backfill_assets.core.errors import ContractBroken
 from backfill_assets.domain import DerivedTable, Domain, Failing, RowExpression, SourceTable, Table
 from backfill_assets.planning.manifest_parts import InexactSum
 from backfill_assets.transforms.definitions import Sources, functions_of_gates, module_at
-from backfill_assets.transforms.errors import NotDetermined, NotPinnable
+from backfill_assets.transforms.errors import NotDetermined
 from backfill_assets.transforms.statements import (
     Alias,
     Chain,
@@ -464,7 +465,7 @@ def require_determined(domain: Domain, sources: Sources, table: Table, version: 
 
     Raises:
         NotDetermined: It reaches a clock, randomness, the environment, or what differs by task or by file.
-        NotPinnable: It reaches a value that is not the same thing in every process.
+        ContractBroken: It reaches a value that is not the same thing in every process.
     """
     search = _Search(sources=sources)
     for function in _functions_of(domain, table, version):
@@ -481,7 +482,11 @@ def require_determined(domain: Domain, sources: Sources, table: Table, version: 
         )
     if search.loose:
         first_loose = min(search.loose)
-        raise NotPinnable(
+        raise ContractBroken.coded(
+            "not_pinnable",
+            "{table} uses {name}, bound in {file}, line {line}: its value, a {kind}, cannot be pinned in a manifest.",
+            then="bind a constant, such as a number, a text, a tuple or a StructType, or make it inside of the "
+            "function; then plan again",
             table=table.name,
             name=first_loose.name,
             kind=first_loose.why,

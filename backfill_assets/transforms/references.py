@@ -14,7 +14,7 @@ from io import SEEK_END
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.core.errors import InvalidReference, MissingInput, UnknownName
+from backfill_assets.core.errors import InvalidReference, MissingInput, Refused, UnknownName
 from backfill_assets.core.local_files import NotRegular
 from backfill_assets.domain import DerivedTable, Domain, Failing, Reference, ReferenceValue, Table
 from backfill_assets.domain.gates_by_reference import KnownRows
@@ -192,7 +192,16 @@ def find_version(
         )
     if len(found) > 1:
         digests = sorted(each.sha256[:12] for each in found)
-        raise errors.SeveralDocuments(reference=reference.name, wanted=wanted, sha256=digests)
+        raise Refused.coded(
+            "several_documents",
+            "{count} documents of {reference} have version {wanted}: sha256 {sha256}.",
+            then="name one by its sha256: [reference={reference}={first}]",
+            reference=reference.name,
+            wanted=wanted,
+            sha256=digests,
+            count=len(digests),
+            first=digests[0],
+        )
     return found[0]
 
 

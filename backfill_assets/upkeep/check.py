@@ -21,7 +21,15 @@ from backfill_assets.candidates.failing_rows import Measuring, counted, examples
 from backfill_assets.candidates.read_by_gates import pinned_by_gate
 from backfill_assets.candidates.rows import lost_partitions, rows_of
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.errors import BackfillError, ContractBroken, InvalidReference, MissingInput, Problem, Problems
+from backfill_assets.core.errors import (
+    BackfillError,
+    ContractBroken,
+    InvalidReference,
+    MissingInput,
+    Problem,
+    Problems,
+    Refused,
+)
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import DataFile, FileSet, contract_of, document_digest
 from backfill_assets.core.progress import Listener, Progress, no_listener
@@ -46,7 +54,6 @@ from backfill_assets.planning.manifest_parts import InexactSum
 from backfill_assets.transforms.apply import CHECK, plan_of
 from backfill_assets.transforms.schemas import business_schema, former_columns_of, require_follows
 from backfill_assets.transforms.ties import AddedDoubles
-from backfill_assets.upkeep.errors import AskedOfCandidates, NothingAccepted, NotReadThen
 from backfill_assets.workspace import Workspace
 
 # Check: compares the domain with what is published, and every table with what its readers need.
@@ -303,8 +310,8 @@ def check_rows(
         by: Who checks.
 
     Raises:
-        NothingAccepted: None of these partitions has accepted rows.
-        AskedOfCandidates: A gate is named that needs a candidate.
+        MissingInput: None of these partitions has accepted rows.
+        Refused: A gate is named that needs a candidate.
         WrongSession: The Spark session gives rows another meaning.
         ContractBroken: Spark stopped at a gate, which the error names.
         NotAppended: The results could not be written; nothing of their group was recorded.
@@ -312,11 +319,23 @@ def check_rows(
     wanted = tuple(gate for gate in table.gates if not gates or gate.name in gates)
     for gate in wanted:
         if gates and not gate.of_accepted:
-            raise AskedOfCandidates(table=table.name, gate=gate.name)
+            raise Refused.coded(
+                "asked_of_candidates_only",
+                "gate {gate} of {table} is asked only of candidates: it compares one with the accepted rows.",
+                then="leave it out; [plan {short} reason=WHY by=NAME] asks it",
+                table=table.name,
+                gate=gate.name,
+                short=table.short_name,
+            )
     with ws.ledger.read() as tx:
         accepted = tx.versions.accepted(table.name, partitions)
     if not accepted:
-        raise NothingAccepted(table=table.name)
+        raise MissingInput.coded(
+            "nothing_accepted",
+            "no partition of {table} that was asked for has accepted rows.",
+            then="[history {table}] lists its publications",
+            table=table.name,
+        )
     unreadable, own = _unreadable(ws, table, accepted), ws.code.gate_digests(table)
     readable = {p: version for p, version in accepted.items() if p not in unreadable}
     work = _Checking(
@@ -471,7 +490,15 @@ def _asked(work: _Checking, gates: Sequence[Failing], manifest: Manifest, files:
         return rows_of(ws, table, _with_rows(files.values()))
 
     def not_read(name: str) -> DataFrame:
-        raise NotReadThen(run_id=manifest.run_id, table=table.name, argument=name)
+        raise MissingInput.coded(
+            "not_read_then",
+            "run {run_id} did not read {argument} for {table}, so that a gate on it cannot be asked of its rows.",
+            then="compute the rows again: [plan {short} reason=WHY by=NAME]",
+            run_id=manifest.run_id,
+            table=table.name,
+            argument=name,
+            short=table.short_name,
+        )
 
     declared = table.inputs if isinstance(table, DerivedTable) else {}
     partitions = tuple(sorted(files))

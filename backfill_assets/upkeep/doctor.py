@@ -21,17 +21,18 @@ from pathlib import Path
 from pyspark.sql import functions as F
 
 from backfill_assets.capture.landed_files import landing_files
-from backfill_assets.core.errors import BackfillError, StoreAway
+from backfill_assets.core.errors import BackfillError, Refused, StoreAway
 from backfill_assets.core.local_files import PRIVATE, readable_by_others, umask_of
 from backfill_assets.core.places import InvalidSetting, Place, StoreUrl, for_spark
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.settings import mistyped
 from backfill_assets.core.spark import session_on_server
+from backfill_assets.core.wording import word_of_a_shell
 from backfill_assets.files import files_at, open_files
 from backfill_assets.files.admission import ROUNDS, WRITERS, require_one_winner
 from backfill_assets.files.port import Files
 from backfill_assets.upkeep.alignment import Behind, tables_out_of_step, words_of
-from backfill_assets.upkeep.errors import Fault, NotSound, ReadableByOthers
+from backfill_assets.upkeep.errors import Fault, NotSound
 from backfill_assets.workspace import Workspace
 
 OLDEST_JAVA = 17
@@ -185,7 +186,15 @@ def _rights_of_others(ws: Workspace) -> str:
     found = readable_by_others((place for place in written if isinstance(place, Path)), umask)
     if found is None:
         return "no file can be read by users who do not share the home"
-    raise ReadableByOthers(place=str(found), home=str(settings.home), whom="go" if umask == PRIVATE else "o")
+    raise Refused.coded(
+        "readable_by_others",
+        "{place} can be read by other users of this machine.",
+        then="take it from them: chmod -R {whom}= {home}, and the same for landed files, the lake and the "
+        "ledger where they are elsewhere",
+        place=str(found),
+        whom="go" if umask == PRIVATE else "o",
+        home=word_of_a_shell(str(settings.home)),
+    )
 
 
 def _free_bytes(place: Path) -> int:

@@ -6,16 +6,7 @@ from collections.abc import Mapping
 from enum import Enum, auto
 
 from backfill_assets.core.about import Because, OfRun, OfTable
-from backfill_assets.core.errors import ContractBroken, IllegalTransition, MissingInput, Refused, sentence
-from backfill_assets.core.wording import word_of_a_shell
-
-
-@sentence
-class ComputedNothing(OfRun, OfTable, IllegalTransition):
-    """run {run_id} computed nothing that could be reproduced: by it, snapshots of {table} expired.
-
-    Next: [report {run_id}]
-    """
+from backfill_assets.core.errors import ContractBroken, Refused, sentence
 
 
 @sentence
@@ -24,34 +15,6 @@ class SparkStopped(OfRun, OfTable, Because, ContractBroken):
 
     Next: fix the cause; nothing was changed
     """
-
-
-@sentence
-class NothingAccepted(OfTable, MissingInput):
-    """no partition of {table} that was asked for has accepted rows.
-
-    Next: [history {table}] lists its publications
-    """
-
-
-@sentence
-class AskedOfCandidates(OfTable, Refused):
-    """gate {gate} of {table} is asked only of candidates: it compares one with the accepted rows.
-
-    Next: leave it out; [plan {short} reason=WHY by=NAME] asks it
-    """
-
-    gate: str
-
-
-@sentence
-class NotReadThen(OfRun, OfTable, MissingInput):
-    """run {run_id} did not read {argument} for {table}, so that a gate on it cannot be asked of its rows.
-
-    Next: compute the rows again: [plan {short} reason=WHY by=NAME]
-    """
-
-    argument: str
 
 
 class Fault(Enum):
@@ -93,34 +56,6 @@ class NotSound(Refused):
     @property
     def advice(self) -> str | None:
         return _TO_DO.get(self.fault)
-
-
-@sentence
-class ReadableByOthers(Refused):
-    """{place} can be read by other users of this machine.
-
-    Next: take it from them: {change}, and the same for landed files, the lake and the ledger where they are elsewhere
-    """
-
-    place: str
-    home: str
-    whom: str
-
-    @property
-    def change(self) -> str:
-        return f"chmod -R {self.whom}= {word_of_a_shell(self.home)}"
-
-
-@sentence
-class ReadAnew(OfRun, MissingInput):
-    """{run_id} was computed from {import_id} ({path}) as an earlier declaration read it, and that file was read anew
-    since: the rows that it gave then are not kept.
-
-    Next: [report {run_id}]
-    """
-
-    import_id: str
-    path: str
 
 
 @sentence

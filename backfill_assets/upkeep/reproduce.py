@@ -60,12 +60,7 @@ from backfill_assets.planning.reads import reads_of
 from backfill_assets.transforms.apply import broken_in_worker
 from backfill_assets.transforms.code import archived, text_of_module
 from backfill_assets.transforms.schemas import business_schema, contract_version
-from backfill_assets.upkeep.errors import (
-    ComputedNothing,
-    ReadAnew,
-    ReproducedOtherwise,
-    SparkStopped,
-)
+from backfill_assets.upkeep.errors import ReproducedOtherwise, SparkStopped
 from backfill_assets.workspace import Workspace
 
 # Archived code: rebuilds a run with the code that it was planned with, after the author's modules were edited.
@@ -572,7 +567,13 @@ def _pinned(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Rebuilding:
             state=run.state,
         )
     if not run.manifest.computed:
-        raise ComputedNothing(run_id=run.run_id, table=run.manifest.table)
+        raise IllegalTransition.coded(
+            "computed_nothing",
+            "run {run_id} computed nothing that could be reproduced: by it, snapshots of {table} expired.",
+            then="[report {run_id}]",
+            run_id=run.run_id,
+            table=run.manifest.table,
+        )
     try:
         require_same_code(ws, run.manifest)
     except PlannedOtherwise as error:
@@ -602,7 +603,15 @@ def _require_as_read(tx: ReadTransaction, run: RunRecord, record: ImportRecord, 
     read = [each.payload.get("reading") for each in landings if each.at <= asked_at]
     was, now = read[-1] if read else None, record.reading
     if was != now and (differs or (was and now and are_comparable(was, now))):
-        raise ReadAnew(run_id=run.run_id, import_id=record.import_id, path=record.original_path)
+        raise MissingInput.coded(
+            "read_anew",
+            "{run_id} was computed from {import_id} ({path}) as an earlier declaration read it, and that file was "
+            "read anew since: the rows that it gave then are not kept.",
+            then="[report {run_id}]",
+            run_id=run.run_id,
+            import_id=record.import_id,
+            path=record.original_path,
+        )
 
 
 def _require_as_declared(work: Rebuilding, run_id: str) -> None:

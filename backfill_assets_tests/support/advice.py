@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -29,3 +29,8 @@ def refused(kind: type[BackfillError], *, match: str) -> Iterator[None]:
     with pytest.raises(kind) as refusal:
         yield
     assert re.search(match, explained(refusal.value))
+
+
+def has_code(code: str) -> Callable[[BackfillError], bool]:
+    """The check, for `pytest.raises`, that an error without a class of its own is the one that has this code."""
+    return lambda error: error.code == code

@@ -25,6 +25,7 @@ from typing import Any
 import backfill_assets
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions
 from backfill_assets.core.errors import BackfillError, Refused
+from backfill_assets.core.next_steps import NAME, WHY, Command, do
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.report.command_line import words_of
 
@@ -72,6 +73,13 @@ _SAMPLES: Mapping[Any, tuple[object, ...]] = {
     Partitions: (Partitions.of(Grain.DAILY, (_DAY,)),),
     DayRange: (DayRange.inclusive(_DAY, _DAY),),
 }
+_PLAN = do(Command.PLAN, "TABLE", first="DAY", last="DAY", reason=WHY, by=NAME)
+_STEPS: Mapping[str, object] = {
+    **dict.fromkeys(("planned", "planned_again", "snapshots"), _PLAN),
+    "loaded": do(Command.LOAD, "TABLE", first="DAY", last="DAY", by=NAME),
+    "following": "the next step of the cause",
+}
+"""Next steps that errors without a class are raised with, by the names of their fields."""
 
 
 @functools.cache
@@ -99,9 +107,10 @@ class Coded:
     then: str
 
     def sample(self) -> BackfillError:
-        """The error, with the names of its fields in capitals as their values."""
+        """The error, with the names of its fields in capitals as their values, or with a next step that they hold."""
         names = [name for text in (self.said, self.then) for _, name, _, _ in Formatter().parse(text) if name]
-        return self.kind.coded(self.code, self.said, then=self.then, **{name: name.upper() for name in names})
+        values = {name: _STEPS.get(name, name.upper()) for name in names}
+        return self.kind.coded(self.code, self.said, then=self.then, **values)
 
 
 @functools.cache

@@ -25,18 +25,11 @@ import requests
 from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError
 
-from backfill_assets.capture.errors import (
-    AsksToWait,
-    BadAnswer,
-    NoStream,
-    PositionGone,
-    ReadFailed,
-    StreamAway,
-    StreamDenied,
-)
+from backfill_assets.capture.errors import BadAnswer, NoStream, StreamDenied, StreamFailed, no_answer_within
 from backfill_assets.capture.http.declaration import HttpApi, Token
 from backfill_assets.capture.json_members import as_written, json_of, member_at
 from backfill_assets.capture.streams import Pace
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.progress import waiting
 
 _MOST_BYTES = 1 << 30
@@ -222,7 +215,13 @@ class Asking:
                 more = f", or no records for this window, which {declares} declares" if declares else ""
                 raise NoStream(name=f"/{path}{more}", servers=server)
             case HTTPStatus.GONE:
-                raise PositionGone(name=self._name, position=position)
+                raise Refused.coded(
+                    "position_gone",
+                    "{name} no longer knows {position} (410 Gone), from which its capture has to continue.",
+                    then="read everything once more: [reconcile=True]",
+                    name=self._name,
+                    position=position,
+                )
         more = f", which {declares} declares to mean no records" if declares else ""
         raise BadAnswer(name=self._name, position=position, why=f"with {_said(answer.status)}{more}")
 
@@ -244,16 +243,17 @@ class Asking:
                     pace.wait(self._wait(attempt, seconds))
         assert trouble is not None
         if isinstance(trouble, _Late):
-            raise StreamAway(name=self._name, seconds=self._seconds)
+            raise StreamFailed(name=self._name, why=no_answer_within(self._seconds))
         tried = f"{self._declared.attempts} times" if self._declared.attempts > 1 else "once"
-        raise ReadFailed(name=self._name, why=f"{trouble}, tried {tried}")
+        raise StreamFailed(name=self._name, why=f"{trouble}, tried {tried}")
 
     def _wait(self, attempt: int, asked: float | None) -> float:
         most = self._declared.waits_at_most / timedelta(seconds=1)
         if asked is None:
             return min(_MOST_WAIT, most, 0.5 * 2.0**attempt)
         if asked > most:
-            raise AsksToWait(name=self._name, seconds=asked, most=most)
+            why = f"it asks to wait for {asked:g} s, and its capture waits for at most {most:g} s"
+            raise StreamFailed(name=self._name, why=why)
         return asked
 
     def _once(self, method: str, url: str, **sent: Any) -> Answer:

@@ -19,15 +19,7 @@ from urllib.parse import urlsplit
 
 from backfill_assets.calendar.local_days import LocalDays
 from backfill_assets.calendar.partitions import DayRange
-from backfill_assets.capture.errors import (
-    AnswerHoldsSecret,
-    BadAnswer,
-    NextPageLoop,
-    NoPeriod,
-    NothingCaptured,
-    NotReconciled,
-    NotSettled,
-)
+from backfill_assets.capture.errors import BadAnswer, NoPeriod, NothingCaptured
 from backfill_assets.capture.http.client import Answer, Asking, HttpSecrets, Request
 from backfill_assets.capture.http.declaration import (
     HttpApi,
@@ -64,6 +56,7 @@ from backfill_assets.capture.streams import (
     followed,
     new_scan,
 )
+from backfill_assets.core.errors import Refused, Retryable
 from backfill_assets.core.identity import canonical_json
 from backfill_assets.core.wording import visible
 
@@ -123,7 +116,15 @@ class HttpStream:
         if window is None and not period.is_whole and (period.start or period.end):
             raise NoPeriod(name=self.name)
         if window is not None and period.is_whole and window.of != self._event_time:
-            raise NotReconciled(name=self.name, expected=self._event_time, found=window.of)
+            raise Refused.coded(
+                "asked_by_another_time",
+                "{name} is asked for records by {found}, and days are of {expected}: records that it lacks may only "
+                "have moved.",
+                then="declare a window of the event time, or land a complete extract from another place",
+                name=self.name,
+                expected=self._event_time,
+                found=window.of,
+            )
         start, end = (_START, _END) if window is None else self._in_windows(period, captured)
         partition = new_scan(captured) if period.is_whole else "0"
         return Resolution(
@@ -144,7 +145,13 @@ class HttpStream:
         if period.start is not None and period.start >= until:
             first = self._days.of(period.start)
             ends = self._days.instants(DayRange.inclusive(first, first))[1]
-            raise NotSettled(name=self.name, settles_at=ends + window.settles_after)
+            raise Retryable.coded(
+                "not_settled",
+                "no day of the period is over in {name}: records of the first one may come until {settles_at} UTC.",
+                then="try again then, or reconcile earlier days",
+                name=self.name,
+                settles_at=f"{ends + window.settles_after:%Y-%m-%d %H:%M}",
+            )
         return replace(period, end=until if period.end is None else min(period.end, until))
 
     def require_same(self, stream: str) -> None:
@@ -372,7 +379,7 @@ class HttpStream:
         self._seen.add((piece.partition, piece.range_from))
         is_there = range_to is not None and (piece.partition, range_to) in self._seen
         if is_there and (goes_on or range_to != piece.range_from or lines):
-            raise NextPageLoop(name=self.name, position=piece.range_from, again=str(range_to))
+            raise self._loop(piece, str(range_to))
         self._empty = 0 if lines else self._empty + 1
         if goes_on and self._empty >= _MOST_EMPTY:
             why = f"{_MOST_EMPTY:,} pages without records, one after the other"
@@ -381,10 +388,10 @@ class HttpStream:
             return
         page = (piece.partition, window, hashlib.sha256(lines).digest())
         if page == self._before:
-            raise NextPageLoop(name=self.name, position=piece.range_from, again="the page before")
+            raise self._loop(piece, "the page before")
         # One page may have the records of an earlier one, where records have no key; hardly two one after the other.
         if (self._before, page) in self._pairs:
-            raise NextPageLoop(name=self.name, position=piece.range_from, again="two pages that it had before")
+            raise self._loop(piece, "two pages that it had before")
         self._pairs.add((self._before, page))
         self._before = page
 
@@ -405,7 +412,13 @@ class HttpStream:
         }
         kept = canonical_json(said).encode() + b"\n" + answer.body
         if (secret := self._asking.secret_in(kept + b"\n" + range_to.encode())) is not None:
-            raise AnswerHoldsSecret(name=self.name, secret=secret)
+            raise Refused.coded(
+                "answer_holds_secret",
+                "the answer of {name} has the secret {secret} in it, so that it is not kept.",
+                then="ask the API in a way in which it does not repeat the request",
+                name=self.name,
+                secret=secret,
+            )
         return kept
 
     def _times_of(self, member: object) -> Sequence[datetime]:
@@ -420,6 +433,12 @@ class HttpStream:
             return (at.astimezone(UTC),) if at.tzinfo is not None else ()
         except (ValueError, OverflowError):
             return ()
+
+    def _loop(self, piece: Span, again: str) -> BadAnswer:
+        position = piece.range_from
+        return BadAnswer(
+            name=self.name, position=position, why=f"in a circle: behind {position} it has {again} once more"
+        )
 
     def _bad(self, position: str, why: str) -> BadAnswer:
         return BadAnswer(name=self.name, position=position, why=f"with {why}")

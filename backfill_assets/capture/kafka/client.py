@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.capture.errors import NoStream, ReadFailed, StreamAway, StreamDenied
+from backfill_assets.capture.errors import NoStream, StreamDenied, StreamFailed, no_answer_within
 from backfill_assets.capture.kafka.declaration import KafkaCluster
 from backfill_assets.core.errors import PackageMissing
 from backfill_assets.core.progress import waiting
@@ -154,10 +154,10 @@ class KafkaClient:
         if denied is not None:
             raise self.failure(denied)
 
-    def away(self) -> StreamAway:
+    def away(self) -> StreamFailed:
         """The cluster does not answer."""
-        why = f" ({plain(self.trouble[-1].str())})" if self.trouble else ""
-        return StreamAway(name=self.name, seconds=self.seconds, why=why)
+        why = plain(self.trouble[-1].str()) if self.trouble else ""
+        return StreamFailed(name=self.name, why=no_answer_within(self.seconds, why))
 
     def failure(self, error: KafkaError) -> Exception:
         """The error that an error of the client means."""
@@ -169,7 +169,7 @@ class KafkaClient:
                 return NoStream(name=self.name.removeprefix("the "), servers=self._declared.servers)
             case "_TIMED_OUT" | "_TRANSPORT" | "_ALL_BROKERS_DOWN" | "REQUEST_TIMED_OUT" | "_RESOLVE":
                 return self.away()
-        return ReadFailed(name=self.name, why=plain(error.str()))
+        return StreamFailed(name=self.name, why=plain(error.str()))
 
 
 def plain(text: str) -> str:

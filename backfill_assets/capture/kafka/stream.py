@@ -22,13 +22,11 @@ from backfill_assets.capture import debezium
 from backfill_assets.capture.errors import (
     CannotBeCaptured,
     CreatedAgain,
-    NoGroup,
     NoPeriod,
     NothingCaptured,
     NothingWhole,
     OtherTopic,
     RangeExpired,
-    StillOpen,
     WentBack,
 )
 from backfill_assets.capture.json_members import (
@@ -62,6 +60,7 @@ from backfill_assets.capture.streams import (
     new_scan,
     write_lines,
 )
+from backfill_assets.core.errors import Refused, Retryable
 from backfill_assets.core.progress import waiting
 
 if TYPE_CHECKING:
@@ -251,7 +250,13 @@ class KafkaStream:
         partitions = self._identity().partitions
         committed = self._client.committed(group, partitions)
         if not committed:
-            raise NoGroup(name=self.name, group=group)
+            raise Refused.coded(
+                "no_offset_of_group",
+                "the consumer group {group} has committed no offset of {name}, so its lag is not known.",
+                then="check the name of the group",
+                name=self.name,
+                group=group,
+            )
         held = {each: self._watermarks(each) for each in partitions}
         return sum(high - max(low, committed.get(each, low)) for each, (low, high) in held.items())
 
@@ -348,7 +353,7 @@ class KafkaStream:
             is_by_broker: Whether records get their time from the broker now.
 
         Raises:
-            StillOpen: Some of these records are behind a transaction that is not finished.
+            Retryable: Some of these records are behind a transaction that is not finished.
         """
         found, until = self._offset_at(partition, at, high), at.timestamp() * 1000
         for batch in self._messages(partition, found, high, most=_AT_ONCE):
@@ -358,7 +363,16 @@ class KafkaStream:
             behind = [offset for offset, each in times_of(batch) if each is None or each < until]
             found = max([found, *(offset + 1 for offset in behind)])
         if held := self._held_back(partition, high, until):
-            raise StillOpen(name=self.name, partition=str(partition), position=str(high), records=held)
+            raise Retryable.coded(
+                "still_open",
+                "{records} records of the period may be behind a transaction of partition {partition} of {name} that "
+                "began at {position} and is not finished: nothing was read.",
+                then="try again when it has ended; one whose producer is gone is aborted with kafka-transactions.sh",
+                name=self.name,
+                partition=str(partition),
+                position=str(high),
+                records=f"{held:,}",
+            )
         return found
 
     def _held_back(self, partition: int, begin: int, until: float) -> int:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from backfill_assets.capture.errors import NoStream, ReadFailed, StreamAway, StreamDenied
+from backfill_assets.capture.errors import NoStream, StreamDenied, StreamFailed, no_answer_within
 from backfill_assets.capture.kinesis.declaration import KinesisService
 from backfill_assets.core.errors import PackageMissing
 from backfill_assets.core.progress import waiting
@@ -286,9 +286,9 @@ class KinesisClient:
             except BotoCoreError as error:
                 raise self.away(type(error).__name__) from None
 
-    def away(self, why: str) -> StreamAway:
+    def away(self, why: str) -> StreamFailed:
         """The service does not answer."""
-        return StreamAway(name=self.name, seconds=self.seconds, why=f" ({why})")
+        return StreamFailed(name=self.name, why=no_answer_within(self.seconds, why))
 
     def _failure(self, code: str, said: str) -> Exception:
         if code in _DENIED:
@@ -298,7 +298,7 @@ class KinesisClient:
             return NoStream(name=self.name.removeprefix("the "), servers=where)
         if code in _LATER:
             return self.away(code)
-        return ReadFailed(name=self.name, why=f"{code}: {said}".rstrip(" .:"))
+        return StreamFailed(name=self.name, why=f"{code}: {said}".rstrip(" .:"))
 
     @cached_property
     def _client(self) -> Any:

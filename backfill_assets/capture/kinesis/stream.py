@@ -21,7 +21,7 @@ from backfill_assets.capture.errors import (
     NothingWhole,
     OtherTopic,
     RangeExpired,
-    ReadFailed,
+    StreamFailed,
 )
 from backfill_assets.capture.json_members import KINESIS_PROBLEM, members_of, quoted, several, values_in
 from backfill_assets.capture.kinesis.client import (
@@ -227,7 +227,7 @@ class KinesisCapture:
 
         Raises:
             RangeExpired: Its first record is gone by now.
-            ReadFailed: The shard ended before the piece does.
+            StreamFailed: The shard ended before the piece does.
         """
         start, end = order_of(piece.range_from), order_of(piece.range_to)
         is_first, reached = not piece.range_from.endswith("+"), False
@@ -248,7 +248,7 @@ class KinesisCapture:
             if reached:
                 return
         if piece.range_to != f"{self._closed.get(piece.partition)}+":  # the end of a closed shard is no record
-            raise ReadFailed(name=self.name, why=f"{piece.partition} ended before {piece.range_to}")
+            raise StreamFailed(name=self.name, why=f"{piece.partition} ended before {piece.range_to}")
 
 
 def in_order(shards: Sequence[Shard]) -> Iterator[Shard]:

@@ -22,8 +22,8 @@ from backfill_assets.capture.errors import (
     CannotBeCaptured,
     ChangesUnreadable,
     NoStream,
-    ReadFailed,
     StreamDenied,
+    StreamFailed,
     VersionGone,
     WentBack,
 )
@@ -411,7 +411,7 @@ class DeltaStream(TableStream):
             if isinstance(error, FileNotFoundError) or any(word in said for word in _GONE):
                 wanted = self._declared.version if version is None else version
                 raise VersionGone(name=self.name, version=wanted) from None
-            raise ReadFailed(name=self.name, why=f"its client failed ({type(error).__name__})") from None
+            raise StreamFailed(name=self.name, why=f"its client failed ({type(error).__name__})") from None
 
 
 def _not_empty(value: pa.Scalar) -> pa.Scalar:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from backfill_assets.calendar.local_days import UTC_DAYS, LocalDays
-from backfill_assets.capture.errors import CannotBeCaptured, NoStream, ReadFailed, StreamDenied, VersionGone
+from backfill_assets.capture.errors import CannotBeCaptured, NoStream, StreamDenied, StreamFailed, VersionGone
 from backfill_assets.capture.lake_tables.declaration import IcebergTable
 from backfill_assets.capture.lake_tables.versions import OF_STATE, ROWS, Newest, TableStream, all_there
 from backfill_assets.capture.streams import Operated
@@ -167,7 +167,7 @@ class IcebergStream(TableStream):
         except (ForbiddenError, UnauthorizedError, PermissionError):
             raise StreamDenied(name=self.name, why="its catalog or store refused the request") from None
         except NotInstalledError as error:
-            raise ReadFailed(name=self.name, why=f"its client needs another package: {error}") from None
+            raise StreamFailed(name=self.name, why=f"its client needs another package: {error}") from None
         except FileNotFoundError:
             if state is None:
                 raise NoStream(name="metadata of an Iceberg table", servers=self._declared.table) from None
@@ -182,7 +182,7 @@ class IcebergStream(TableStream):
             if _CHECKSUM in str(error):
                 why = "a page of one of its files does not match its checksum"
                 raise CannotBeCaptured(name=self.name, why=why) from None
-            raise ReadFailed(name=self.name, why=f"its client failed ({type(error).__name__})") from None
+            raise StreamFailed(name=self.name, why=f"its client failed ({type(error).__name__})") from None
 
 
 def _number(snapshot: Snapshot) -> int:

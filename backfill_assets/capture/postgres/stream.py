@@ -27,9 +27,9 @@ from backfill_assets.capture.errors import (
     NoSnapshot,
     NoStream,
     NotByTime,
-    ReadFailed,
-    StreamAway,
     StreamDenied,
+    StreamFailed,
+    no_answer_within,
 )
 from backfill_assets.capture.landed_files import Family, FileKind, Format
 from backfill_assets.capture.postgres.changes import (
@@ -403,7 +403,7 @@ class PostgresStream:
                 written = _written(copy, ((_line(said, row), at) for row in values), pace)
             # A snapshot from before a truncate sees the table empty all the same.
             if self._stored_as != stored:
-                raise ReadFailed(name=self.name, why="it was truncated or rewritten while its snapshot was read")
+                raise StreamFailed(name=self.name, why="it was truncated or rewritten while its snapshot was read")
         return replace(written, range_to=lsn_text(lsn_number(lsn)))
 
     def _keep_slot(self) -> None:
@@ -557,12 +557,12 @@ class PostgresStream:
                 return StreamDenied(name=self._database, why=why)
         if not state or state.startswith(("08", "57P")):
             seconds = self._declared.answers_within / timedelta(seconds=1)
-            return StreamAway(name=self._database, seconds=seconds, why=f" ({why})")
+            return StreamFailed(name=self._database, why=no_answer_within(seconds, why))
         if state.startswith("28"):
             return StreamDenied(name=self._database, why=why)
         if state in ("42501", "22021"):  # the role may not do that; texts of a database in SQL_ASCII
             return CannotBeCaptured(name=self.name, why=f"{why}{missing_grant(why, self._declared.user)}")
-        return ReadFailed(name=self.name, why=why)
+        return StreamFailed(name=self.name, why=why)
 
 
 def _client() -> Any:

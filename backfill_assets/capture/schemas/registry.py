@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import requests
 
-from backfill_assets.capture.errors import ReadFailed, StreamAway, StreamDenied
+from backfill_assets.capture.errors import StreamDenied, StreamFailed, no_answer_within
 from backfill_assets.capture.json_members import json_of, members_of, quoted
 from backfill_assets.capture.schemas.declaration import BrokenValue, Decode, Schema, SchemaFolder, SchemaRegistry
 
@@ -182,18 +182,18 @@ class RegistrySchemas:
             )
         except requests.RequestException:
             # Its words have the address with everything in it.
-            raise StreamAway(name=name, seconds=seconds) from None
+            raise StreamFailed(name=name, why=no_answer_within(seconds)) from None
         match answer.status_code:
             case 200:
                 try:
                     return answer.json()
                 except ValueError:
-                    raise ReadFailed(name=name, why="its answer is not JSON") from None
+                    raise StreamFailed(name=name, why="its answer is not JSON") from None
             case 404:
                 raise BrokenValue(f"{what} is not in the registry")
             case 401 | 403:
                 raise StreamDenied(name=name, why=f"it answers {answer.status_code}")
-        raise ReadFailed(name=name, why=f"it answers {answer.status_code}")
+        raise StreamFailed(name=name, why=f"it answers {answer.status_code}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

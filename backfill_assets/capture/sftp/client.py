@@ -23,9 +23,9 @@ from backfill_assets.capture.errors import (
     FileRefused,
     NoFile,
     OtherHostKey,
-    ReadFailed,
-    StreamAway,
     StreamDenied,
+    StreamFailed,
+    no_answer_within,
 )
 from backfill_assets.capture.sftp.declaration import SftpFolder
 from backfill_assets.core.errors import DiskFull, PackageMissing, is_full_disk
@@ -208,10 +208,10 @@ async def _connected(declared: SftpFolder, key: SSHKey | None, secret: Mapping[s
         found = f"none of the kind {' or '.join(kind for kind, _ in declared.host_keys)}"
         raise OtherHostKey(name=declared.address, found=found) from error
     except socket.gaierror as error:
-        why = f" (no host {declared.host} is known)"
-        raise StreamAway(name=declared.address, seconds=SECONDS, why=why) from error
+        why = no_answer_within(SECONDS, f"no host {declared.host} is known")
+        raise StreamFailed(name=declared.address, why=why) from error
     except (library.Error, OSError, EOFError) as error:
-        raise StreamAway(name=declared.address, seconds=SECONDS) from error
+        raise StreamFailed(name=declared.address, why=no_answer_within(SECONDS)) from error
 
 
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")
@@ -234,9 +234,9 @@ def _working(declared: SftpFolder) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise StreamAway(name=declared.address, seconds=SECONDS) from error
+        raise StreamFailed(name=declared.address, why=no_answer_within(SECONDS)) from error
     except (library.Error, library.SFTPError, EOFError, OSError) as error:
-        raise ReadFailed(name=declared.address, why="the connection broke off") from error
+        raise StreamFailed(name=declared.address, why="the connection broke off") from error
 
 
 class _Loop:

@@ -16,16 +16,18 @@ from backfill_assets.application.look import stale
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.statements import land_as_extract
 from backfill_assets.calendar.partitions import DayRange
+from backfill_assets.core.errors import MissingInput
 from backfill_assets.domain import Csv
 from backfill_assets.landing.extract import Extract
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import status
 from backfill_assets.upkeep import reproduce
-from backfill_assets.upkeep.errors import ReadAnew, ReproducedOtherwise
+from backfill_assets.upkeep.errors import ReproducedOtherwise
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.example import DOMAIN, recent_sales, sales
 from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.advice import has_code
 from backfill_assets_tests.support.shop import RECENT, SALES, Shop, open_shop, ticking_clock, usual_sales
 
 ANA = Acting(by="ana", recorder=Unrecorded())
@@ -89,9 +91,9 @@ def test_a_corrected_declaration_is_a_restatement_of_what_landed(shop: Shop, mon
     (recent,) = (each for each in after.tables if each.table == RECENT)
     assert FIFTH in recent.partitions and date(2026, 1, 9) not in recent.partitions
     assert again.load is not None
-    with pytest.raises(ReadAnew, match="as an earlier declaration read it"):
+    with pytest.raises(MissingInput, check=has_code("read_anew"), match="as an earlier declaration read it"):
         operations.reproduce(now, landed.load.run.record.run_id, by="rita")
-    with monkeypatch.context() as of_earlier_release, pytest.raises(ReadAnew):
+    with monkeypatch.context() as of_earlier_release, pytest.raises(MissingInput, check=has_code("read_anew")):
         of_earlier_release.setattr(reproduce, "are_comparable", lambda _was, _now: False)
         operations.reproduce(now, landed.load.run.record.run_id, by="rita")
     assert operations.reproduce(now, again.load.run.record.run_id, by="rita", from_raw=True).identical

@@ -13,27 +13,14 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.capture.errors import (
-    BadAnswer,
-    NoPeriod,
-    NothingCaptured,
-    NotReconciled,
-    NotSettled,
-    ReadFailed,
-)
+from backfill_assets.capture.errors import BadAnswer, NoPeriod, NothingCaptured, StreamFailed
+from backfill_assets.core.errors import Refused, Retryable
 from backfill_assets.domain import Cursor, IdRange, Offset, PageNumber, TimeWindow
 from backfill_assets.landing.errors import WithdrawsTooMuch
 from backfill_assets.report.command_line import explained
 from backfill_assets.upkeep.audit import audit
-from backfill_assets_tests.support.api_server import (
-    LAST,
-    Api,
-    Fault,
-    ShopOf,
-    Waits,
-    current,
-    ids,
-)
+from backfill_assets_tests.support.advice import has_code
+from backfill_assets_tests.support.api_server import LAST, Api, Fault, ShopOf, Waits, current, ids
 from backfill_assets_tests.support.captured_shop import FIRST
 
 _homes = count(1)
@@ -303,7 +290,9 @@ def test_a_reconciliation_withdraws_nothing_of_days_that_it_does_not_read_to_the
         assert found.landed.extract is not None
         assert found.landed.extract.scope == "2026-01-01..2026-01-13"
         api.sales["s000001"]["amount"] += 1
-    with pytest.raises(NotSettled, match=r"no day of the period is over .* until 2026-01-15 18:00 UTC"):
+    with pytest.raises(
+        Retryable, check=has_code("not_settled"), match=r"no day of the period is over .* until 2026-01-15 18:00 UTC"
+    ):
         shop.capture(FIRST + timedelta(days=13), today, is_whole=True)
 
 
@@ -312,7 +301,11 @@ def test_a_window_of_another_time_than_the_event_time_lands_and_is_not_reconcile
     api.sell(20)
     shop = shop_of(window=TimeWindow(start="from", end="to", of="updated_at", step=timedelta(days=7)))
     assert shop.capture(FIRST, LAST).captured == 20
-    with pytest.raises(NotReconciled, match="is asked for records by updated_at, and days are of sold_at"):
+    with pytest.raises(
+        Refused,
+        check=has_code("asked_by_another_time"),
+        match="is asked for records by updated_at, and days are of sold_at",
+    ):
         shop.capture(FIRST, LAST, is_whole=True)
 
 
@@ -370,7 +363,7 @@ def test_a_scan_that_was_stopped_goes_on_and_lands_only_when_it_is_complete(shop
     api.sales["s000050"]["amount"] = 5
     before = len(api.asked)
     api.faults = {before + 4: (500, {}, b"")}
-    with pytest.raises(ReadFailed, match="500 Internal Server Error"):
+    with pytest.raises(StreamFailed, match="500 Internal Server Error"):
         shop.capture(FIRST, LAST, is_whole=True)
     shop.capture(FIRST, LAST)  # nothing of a scan lands before all of it does
     assert current(shop)["s000050"] == 10

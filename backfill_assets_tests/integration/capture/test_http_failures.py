@@ -12,24 +12,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.capture.errors import (
-    AnswerHoldsSecret,
-    AsksToWait,
-    BadAnswer,
-    NextPageLoop,
-    NoStream,
-    PositionGone,
-    ReadFailed,
-    StreamAway,
-    StreamDenied,
-)
+from backfill_assets.capture.errors import BadAnswer, NoStream, StreamDenied, StreamFailed
 from backfill_assets.capture.streams import Pace
-from backfill_assets.core.errors import BackfillError, TakenOver
+from backfill_assets.core.errors import BackfillError, Refused, TakenOver
 from backfill_assets.domain import Cursor, PageNumber
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.files.port import FileState
 from backfill_assets.report.command_line import explained
 from backfill_assets_tests.domains import captured_api
+from backfill_assets_tests.support.advice import has_code
 from backfill_assets_tests.support.api_server import (
     CLIENT,
     LAST,
@@ -77,7 +68,7 @@ def test_an_answer_that_repeats_a_secret_is_not_kept(
     monkeypatch.setenv("TEST_API_CLIENT", CLIENT)
     api.faults = {1: (200, {}, json.dumps({"data": {"items": [], "next": f"/v1/sales?client={CLIENT}"}}).encode())}
     shop = shop_of(secret_parameters={"client": "TEST_API_CLIENT"})
-    with pytest.raises(AnswerHoldsSecret, match="has the secret client in it"):
+    with pytest.raises(Refused, check=has_code("answer_holds_secret"), match="has the secret client in it"):
         shop.capture(FIRST, FIRST)
     assert (shop.bytes("*.gz"), shop.files()) == ({}, ())
 
@@ -85,19 +76,23 @@ def test_an_answer_that_repeats_a_secret_is_not_kept(
 FAULTS: list[tuple[Fault, type[BackfillError], str]] = [
     ((401, {}, b""), StreamDenied, "does not accept the credentials: 401 Unauthorized"),
     ((404, {}, b""), NoStream, "has no /v1/sales"),
-    ((410, {}, b""), PositionGone, "no longer knows 2026-01-02T00:00:00Z"),
+    ((410, {}, b""), Refused, "no longer knows 2026-01-02T00:00:00Z"),
     ((302, {"Location": "http://127.0.0.1:9/"}, b""), BadAnswer, "with 302 Found: the answer was not kept"),
     ((400, {}, b"limit: too many"), BadAnswer, "with 400 Bad Request"),
-    ((500, {}, b"trace"), ReadFailed, "it answered 500 Internal Server Error, tried 2 times"),
-    ((429, {"Retry-After": "3600"}, b""), AsksToWait, "asks to wait for 3600 s, and its capture waits for at most 300"),
+    ((500, {}, b"trace"), StreamFailed, "it answered 500 Internal Server Error, tried 2 times"),
+    (
+        (429, {"Retry-After": "3600"}, b""),
+        StreamFailed,
+        "asks to wait for 3600 s, and its capture waits for at most 300",
+    ),
     ((200, {}, b"<html>"), BadAnswer, "with content that is not JSON"),
     ((200, {}, b'{"data": {"items": [], "error": 01}}'), BadAnswer, "with content that is not JSON"),
     ((200, {}, b"\xff"), BadAnswer, "with what is not UTF-8"),
     ((200, {}, b'{"data": {"items": null}}'), BadAnswer, "with no array at 'data.items', where its records"),
     ((200, {}, b'{"data": {"items": [], "next": "a\\u0000b"}}'), BadAnswer, "a next page that cannot be written down"),
-    ("reset", ReadFailed, "the connection was refused or broke off, tried 2 times"),
-    ("half", ReadFailed, "its answer broke off, tried 2 times"),
-    ("slow", StreamAway, "did not answer within 0.5 s"),
+    ("reset", StreamFailed, "the connection was refused or broke off, tried 2 times"),
+    ("half", StreamFailed, "its answer broke off, tried 2 times"),
+    ("slow", StreamFailed, "did not answer within 0.5 s"),
 ]
 
 
@@ -123,10 +118,10 @@ def test_an_api_that_went_away_in_the_middle_is_one_sentence(spark: SparkSession
         own.sell(40)
         shop = ApiShop(home=tmp_path / "home", spark=spark, api=own, declared={"attempts": 3})
         own.faults = dict.fromkeys(range(3, 100), "reset")
-        with pytest.raises(ReadFailed, match="refused or broke off, tried 3 times"):
+        with pytest.raises(StreamFailed, match="refused or broke off, tried 3 times"):
             shop.capture(FIRST, LAST, pace=Waits().pace)
         assert len(shop.files()) == 4
-    with pytest.raises(ReadFailed, match="refused or broke off, tried 3 times"):
+    with pytest.raises(StreamFailed, match="refused or broke off, tried 3 times"):
         shop.capture(FIRST, LAST, pace=Waits().pace)
 
 
@@ -179,20 +174,20 @@ def test_pages_that_go_round_in_a_circle_stop_the_capture(shop_of: ShopOf, api: 
     first = {"data": {"items": list(api.sales.values())[20:30], "next": "10"}}
     whole = {"window": None, "pages": Cursor(parameter="cursor", next="data.next")}
     api.faults = {2: (200, {}, json.dumps(page).encode())}
-    with pytest.raises(NextPageLoop, match="behind cursor 10 it has cursor 10 once more"):
+    with pytest.raises(BadAnswer, match="behind cursor 10 it has cursor 10 once more"):
         shop_of(**whole).capture(None, None)
     api.requests.clear()
     api.faults = {3: (200, {}, json.dumps(first).encode())}
     shop = shop_of(home="later", **whole)
-    with pytest.raises(NextPageLoop, match="behind cursor 20 it has cursor 10 once more"):
+    with pytest.raises(BadAnswer, match="behind cursor 20 it has cursor 10 once more"):
         shop.capture(None, None)
     # Also when the process that read these pages is gone.
     api.faults = {4: (200, {}, json.dumps(first).encode())}
-    with pytest.raises(NextPageLoop, match="behind cursor 20 it has cursor 10 once more"):
+    with pytest.raises(BadAnswer, match="behind cursor 20 it has cursor 10 once more"):
         shop.capture(None, None)
     # An API that knows no pages gives the first one for each.
     numbered = shop_of(home="numbered", path="/v1/all", records="", window=None, pages=PageNumber(parameter="page"))
-    with pytest.raises(NextPageLoop, match="behind page 2 it has the page before once more"):
+    with pytest.raises(BadAnswer, match="behind page 2 it has the page before once more"):
         numbered.capture(None, None)
 
 

@@ -14,7 +14,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-from backfill_assets.capture.errors import CannotBeCaptured, CreatedAgain, NoPeriod, NoStream, ReadFailed, VersionGone
+from backfill_assets.capture.errors import CannotBeCaptured, CreatedAgain, NoPeriod, NoStream, StreamFailed, VersionGone
 from backfill_assets.capture.lake_tables.iceberg import IcebergStream
 from backfill_assets.domain import IcebergTable, SourceTable
 from backfill_assets.report.command_line import explained
@@ -178,7 +178,7 @@ def test_what_is_wrong_with_a_table_is_one_sentence(shop_of: ShopOf, catalog: Ca
     old.append(rows(1))
     with pytest.raises(CannotBeCaptured, match="version 1 of its format, whose snapshots are not numbered"):
         shop_of("old", table="shop.old").capture(None)
-    with pytest.raises(ReadFailed) as refused:
+    with pytest.raises(StreamFailed) as refused:
         shop_of("away", catalog={"type": "rest", "uri": "http://127.0.0.1:1/"}).capture(None)
     assert "127.0.0.1" not in explained(refused.value)
     with pytest.raises(NoStream):

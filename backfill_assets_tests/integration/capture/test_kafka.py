@@ -25,10 +25,11 @@ from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.requests import request_of
 from backfill_assets.calendar.partitions import DayRange
-from backfill_assets.capture.errors import CreatedAgain, NoGroup, OtherTopic, RangeExpired, RecordsMissing, StreamAway
+from backfill_assets.capture.errors import CreatedAgain, OtherTopic, RangeExpired, RecordsMissing, StreamFailed
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.capture.stream_files import StreamCapture
 from backfill_assets.capture.streams import Pace
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.desk.app import create_app
 from backfill_assets.ledger.errors import Ended, NeedsAnother
@@ -38,6 +39,7 @@ from backfill_assets.report.locate import locate
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests.support.advice import has_code
 from backfill_assets_tests.support.captured_shop import (
     FIRST,
     CapturedShop,
@@ -348,7 +350,11 @@ def test_a_capture_waits_while_a_consumer_group_is_behind_and_changes_nothing_of
     shop = shop_of(chunk=100)
     broker.write(shop.topic, sale_records(300))
     group = f"alerts-{shop.topic}"
-    with pytest.raises(NoGroup, match=f"the consumer group {group} has committed no offset of the topic {shop.topic}"):
+    with pytest.raises(
+        Refused,
+        check=has_code("no_offset_of_group"),
+        match=f"the consumer group {group} has committed no offset of the topic {shop.topic}",
+    ):
         shop.capture(pace=Pace(group=group))
     assert shop.files() == ()
     consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": group, "enable.auto.commit": False})
@@ -380,7 +386,7 @@ def test_a_broker_that_goes_away_stops_the_capture_in_one_sentence_and_it_goes_o
             if next(read) == 30:
                 own.stop()
 
-        with pytest.raises(StreamAway, match="the topic sales did not answer within 3 s"):
+        with pytest.raises(StreamFailed, match="the topic sales stopped: it did not answer within 3 s"):
             shop.capture(pace=Pace(records_per_minute=6_000, wait=wait))
         files = shop.files()
         assert 0 < len(files) < 10

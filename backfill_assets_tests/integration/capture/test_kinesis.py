@@ -25,8 +25,8 @@ from backfill_assets.capture.errors import (
     NoStream,
     OtherTopic,
     RangeExpired,
-    StreamAway,
     StreamDenied,
+    StreamFailed,
 )
 from backfill_assets.capture.kinesis.client import KinesisClient, order_of
 from backfill_assets.capture.kinesis.stream import KinesisCapture
@@ -283,7 +283,7 @@ def test_a_server_that_goes_away_stops_the_capture_in_one_sentence_and_it_goes_o
             if next(read) == 15:
                 own.stop()
 
-        with pytest.raises(StreamAway, match="the stream sales did not answer within 2 s"):
+        with pytest.raises(StreamFailed, match="the stream sales stopped: it did not answer within 2 s"):
             shop.capture(pace=Pace(records_per_minute=6_000, wait=wait))
         files = shop.files()
         assert 0 < len(files) < 3
@@ -365,5 +365,5 @@ def test_credentials_that_are_refused_or_missing_are_one_sentence(
         monkeypatch.setenv(NAMES["aws_secret_access_key"], "anything")
         busy = {"answers_within": timedelta(seconds=1)}
         shop = KinesisShop(home=tmp_path / "home", topic="sales", endpoint=endpoint, declared=busy)
-        with pytest.raises(StreamAway, match="ProvisionedThroughputExceeded"):
+        with pytest.raises(StreamFailed, match="ProvisionedThroughputExceeded"):
             shop.capture()

@@ -26,7 +26,7 @@ from backfill_assets.capture.errors import (
     CreatedAgain,
     NoPeriod,
     NoStream,
-    ReadFailed,
+    StreamFailed,
     VersionGone,
 )
 from backfill_assets.capture.streams import Pace
@@ -385,7 +385,7 @@ def test_what_is_wrong_with_a_table_is_one_sentence(shop_of: ShopOf, tmp_path: P
         shop_of("other", kind=other).capture(None)
     (log,) = (shop.table / "_delta_log").glob("*.json")
     log.write_text("no log")
-    with pytest.raises((ReadFailed, NoStream)) as broken:
+    with pytest.raises((StreamFailed, NoStream)) as broken:
         shop_of("broken").capture(None)
     assert "\n" not in explained(broken.value)
 
@@ -401,7 +401,7 @@ def test_a_store_that_refuses_or_does_not_answer_is_one_sentence_without_its_key
         options={**options, "max_retries": "0", "retry_timeout": "1s"},
         secrets={"AWS_SECRET_ACCESS_KEY": "TEST_LAKE_SECRET", "AWS_ACCESS_KEY_ID": "TEST_LAKE_SECRET"},
     )
-    with pytest.raises(ReadFailed, match="reading the Delta table s3://bucket/table stopped") as refused:
+    with pytest.raises(StreamFailed, match="work with the Delta table s3://bucket/table stopped") as refused:
         shop.capture(None)
     assert "hidden-word" not in explained(refused.value)
     code, said = finished(shop_of().command("capture", "sales", "--to", "now", "--by", "ana", "--no-load"))

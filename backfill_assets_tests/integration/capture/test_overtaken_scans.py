@@ -13,11 +13,13 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.land import land
 from backfill_assets.application.requests import request_of
-from backfill_assets.landing.errors import ExtractOvertaken, WithdrawsTooMuch
+from backfill_assets.core.errors import Refused
+from backfill_assets.landing.errors import WithdrawsTooMuch
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.policy import Policy
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.screens import page_of
+from backfill_assets_tests.support.advice import has_code
 from backfill_assets_tests.support.api_server import Api, ApiShop, running_api
 from backfill_assets_tests.support.captured_shop import FIRST, SALES, plain_text
 
@@ -62,7 +64,9 @@ def test_a_scan_withdraws_nothing_that_a_person_has_landed_since_it_was_read(sho
     with pytest.raises(WithdrawsTooMuch, match="lacks 10 of 20 keys"):
         shop.capture(FIRST, LAST, is_whole=True)
     land_by_hand(shop, tmp_path / "by-hand.jsonl")
-    with pytest.raises(ExtractOvertaken, match=r"imp-\d+ \(.*by-hand.jsonl\) has landed on days of") as refused:
+    with pytest.raises(
+        Refused, check=has_code("extract_overtaken"), match=r"imp-\d+ \(.*by-hand.jsonl\) has landed on days of"
+    ) as refused:
         shop.capture(FIRST, LAST)
     assert "--reconcile" in explained(refused.value)
     asked = len(shop.api.asked)

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import DecimalType, LongType, StringType, StructField, StructType, TimestampType
 
-from backfill_assets.capture.errors import StreamAway
+from backfill_assets.capture.errors import StreamFailed
 from backfill_assets.domain import KafkaTopic, SchemaRegistry, SourceTable, lifts
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets_tests.support.captured_shop import SALES, CapturedShop, at_noon
@@ -172,7 +172,7 @@ def test_values_land_as_they_were_written_and_without_the_registry(
     registry.stop()
     producer.produce(shop.topic, value=records[0][1], key=avro(key, KEY, "s1"), timestamp=at_noon(DAY))
     assert producer.flush(30) == 0
-    with pytest.raises(StreamAway, match="the registry http"):
+    with pytest.raises(StreamFailed, match="the registry http"):
         shop.capture(first=None)
     assert files_of(shop) == files
 

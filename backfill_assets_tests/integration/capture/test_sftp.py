@@ -178,7 +178,7 @@ def test_what_is_not_there_or_not_allowed_is_named(server: Server) -> None:
     assert "(no host no-such-host.invalid is known)" in refusal(server, host="no-such-host.invalid")
     with running_sftp(server.root) as other:
         free = other.port
-    assert f"sftp://127.0.0.1:{free} did not answer within 30 s" in refusal(server, port=free)
+    assert f"sftp://127.0.0.1:{free} stopped: it did not answer within 30 s" in refusal(server, port=free)
 
 
 def test_thousands_of_names_are_listed(server: Server) -> None:

@@ -22,7 +22,8 @@ from backfill_assets.application.replay import ReplayAsked, close_replay, plan_r
 from backfill_assets.application.requests import request_of
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.crash_points import Point
-from backfill_assets.deliver.errors import LiveTarget, NothingToReplay, NotReplayable, ProgressLost, TargetGone
+from backfill_assets.core.errors import MissingInput, Refused
+from backfill_assets.deliver.errors import LiveTarget, NotReplayable, TargetGone
 from backfill_assets.deliver.kafka_out import ReplayTopic
 from backfill_assets.deliver.sinks import Outgoing, Sender
 from backfill_assets.domain import DayRange, KafkaReplay
@@ -36,6 +37,7 @@ from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.advice import has_code
 from backfill_assets_tests.support.captured_shop import (
     FIRST,
     SALES,
@@ -360,7 +362,7 @@ def test_a_topic_that_is_gone_or_another_one_and_a_forgotten_progress_are_refuse
     group = f"backfill-{record.replay_id}-{record.mark}"
     admin = broker.admin()
     admin.delete_consumer_groups([group])[group].result(30)
-    with pytest.raises(ProgressLost):
+    with pytest.raises(Refused, check=has_code("progress_lost")):
         send(shop, into)
     broker.delete(into)
     with pytest.raises(TargetGone, match=r"is gone\.$"):
@@ -539,7 +541,7 @@ def test_published_rows_are_sent_and_keys_that_a_run_took_away_are_deleted(
     sent = {each.key(): each for each in committed(broker, "again")}
     assert {header(each, "x-run-id") for each in sent.values()} == {again} != {run_id}
     assert [key for key, each in sent.items() if each.value() is None] == [third.key()]
-    with pytest.raises(NothingToReplay):
+    with pytest.raises(MissingInput, check=has_code("nothing_to_replay")):
         plan_replay(ws, ReplayAsked(subject=again, into="none", days=DayRange.inclusive(FIRST, FIRST)))
     with pytest.raises(NoSuchName):
         plan_replay(ws, ReplayAsked(subject="nothing", into="none"))

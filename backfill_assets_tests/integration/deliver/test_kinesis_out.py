@@ -21,9 +21,10 @@ import pytest
 
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.replay import ReplayAsked, close_replay, plan_replay, replay
-from backfill_assets.capture.errors import StreamAway
+from backfill_assets.capture.errors import StreamFailed
 from backfill_assets.capture.streams import Pace
-from backfill_assets.deliver.errors import BadName, LiveTarget, OtherSink, TargetGone, TooLargeForStream
+from backfill_assets.core.errors import Refused
+from backfill_assets.deliver.errors import LiveTarget, TargetGone
 from backfill_assets.deliver.kinesis_out import LARGEST, MOST_RECORDS
 from backfill_assets.domain import KafkaReplay, KinesisReplay
 from backfill_assets.ledger.errors import CannotBecome, LostWork
@@ -36,6 +37,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.streamed import NAMES, REGION
 from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.advice import has_code
 from backfill_assets_tests.support.captured_shop import FIRST, SALES, Died, dying_after, finished, plain_text, stopped
 from backfill_assets_tests.support.declaring import declaring
 from backfill_assets_tests.support.kinesis_faults import Faults, Limits, faulty
@@ -286,7 +288,7 @@ def test_a_server_that_goes_away_stops_the_replay_in_one_sentence_and_it_goes_on
     faults = Faults(refuses=lambda *_: True)
     with faulty(kinesis.port, faults):
         away = replace(shop, replays=faults.endpoint)
-        with pytest.raises(StreamAway, match="the stream backfill-away did not answer within 5 s"):
+        with pytest.raises(StreamFailed, match="the stream backfill-away stopped: it did not answer within 5 s"):
             send(away, "backfill-away")
         assert recorded(shop).progress == 0
         faults.refuses = lambda *_: False
@@ -303,9 +305,11 @@ def test_a_stream_that_is_gone_or_another_one_and_another_kind_of_sink_are_refus
     with closing(shop.open()) as ws:
         kafka = KafkaReplay(servers="127.0.0.1:9", answers_within=timedelta(seconds=1))
         other = replace(ws, domain=replace(ws.domain, sources=(replace(shop.source(), replay=kafka),)))
-        with pytest.raises(OtherSink, match="sends to a stream, and the replay that"):
+        with pytest.raises(
+            Refused, check=has_code("other_sink_declared"), match="sends to a stream, and the replay that"
+        ):
             close_replay(other, "rep-000001", by="ana", reason="another")
-        with pytest.raises(BadName, match="'a stream' is not the name of a stream"):
+        with pytest.raises(Refused, check=has_code("bad_target_name"), match="'a stream' is not the name of a stream"):
             sent_by(ws, "sales", "a stream")
     kinesis.delete("backfill-gone")
     with pytest.raises(TargetGone, match=r"the stream backfill-gone of replay rep-000001 is gone\.$"):
@@ -356,7 +360,7 @@ def test_a_replay_that_is_closed_while_it_is_sent_sends_nothing_more(shop_of: Sh
 @pytest.mark.long
 def test_a_record_that_no_shard_takes_is_refused(shop_of: ShopOf) -> None:
     shop = shop_of([("k", json.dumps({"text": "x" * (LARGEST - 200)}).encode())])
-    with pytest.raises(TooLargeForStream, match="has at most 1,048,576") as refused:
+    with pytest.raises(Refused, check=has_code("too_large_for_stream"), match="has at most 1,048,576") as refused:
         send(shop, "backfill-large-one")
     assert "replay to a topic" in explained(refused.value)
     assert close(shop).deleted

@@ -24,15 +24,16 @@ from backfill_assets.application.parts import Part
 from backfill_assets.application.plan import plan_expiry
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.errors import BackfillError, InputsMovedOn, TargetChanged
+from backfill_assets.core.errors import BackfillError, InputsMovedOn, Refused, TargetChanged
 from backfill_assets.landing.extract import Extract
 from backfill_assets.ledger.states import ApprovalState, RunState
-from backfill_assets.planning.errors import AlreadyAccepted, NothingExpires
+from backfill_assets.planning.errors import AlreadyAccepted
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.modes import EVERY_MODE
 from backfill_assets_tests.faults.scenario import Stopped
 from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.advice import has_code
 from backfill_assets_tests.support.ledger_book import ENTRIES, FIRST, Book, entry, open_book
 from backfill_assets_tests.support.ledgers import copy_home
 from backfill_assets_tests.support.merge_model import COLUMNS
@@ -230,7 +231,7 @@ class Story:
         """What the table does not keep expires, perhaps killed on its way."""
         gone = self.model.expiring(self.table)
         if not gone:
-            with pytest.raises(NothingExpires):
+            with pytest.raises(Refused, check=has_code("nothing_expires")):
                 plan_expiry(self.book.ws, self.table, reason="retention", by="ana")
             self.done["nothing expires"] += 1
             return

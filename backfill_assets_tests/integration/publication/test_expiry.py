@@ -21,7 +21,7 @@ from backfill_assets.application.plan import described_plan, plan_expiry
 from backfill_assets.application.report import report_markdown
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.errors import TargetChanged
+from backfill_assets.core.errors import IllegalTransition, MissingInput, Refused, TargetChanged
 from backfill_assets.domain import DerivedTable, RetentionRule
 from backfill_assets.lake.append import validation_table
 from backfill_assets.ledger.states import RunState, VersionState
@@ -32,7 +32,7 @@ from backfill_assets.orchestration.next_steps import EXPIRE, PLAN
 from backfill_assets.orchestration.partitions import published_key
 from backfill_assets.orchestration.recorder import report_landed, show_accepted
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.planning.errors import InputsExpired, KeepsEverySnapshot, NothingExpires
+from backfill_assets.planning.errors import KeepsEverySnapshot
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
@@ -47,11 +47,10 @@ from backfill_assets.report.trace import trace_of
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.restatements.errors import OnlyPart
 from backfill_assets.upkeep.audit import audit
-from backfill_assets.upkeep.errors import ComputedNothing
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.support import operations
-from backfill_assets_tests.support.advice import worded
+from backfill_assets_tests.support.advice import has_code, worded
 from backfill_assets_tests.support.dagster_record import open_record
 from backfill_assets_tests.support.lakes import folder_of
 from backfill_assets_tests.support.ledgers import copy_home
@@ -163,7 +162,7 @@ def test_what_a_table_does_not_keep_goes_and_comes_back_and_goes_again(office: O
     with office.ws.ledger.read() as tx:
         assert manifest.run_id not in {entry.run_id for entry in tx.outbox.entries()}
         assert set(tx.versions.expired(CASES)) == set(GONE)
-    with pytest.raises(NothingExpires):
+    with pytest.raises(Refused, check=has_code("nothing_expires")):
         planned(office)
 
     operations.rollback(office.ws, manifest.run_id, by="ben", reason="an auditor asked")
@@ -234,7 +233,7 @@ def test_who_lets_a_snapshot_expire_is_said_wherever_it_is_looked_for(office: Of
     (file,) = before.files.files
     assert (folder_of(office.ws.lake, CASES) / file.path).exists()
     assert operations.reproduce(office.ws, before.run_id, by="ana").identical
-    with pytest.raises(ComputedNothing):
+    with pytest.raises(IllegalTransition, check=has_code("computed_nothing")):
         operations.reproduce(without_spark(office).ws, run_id, by="ana")
 
 
@@ -288,7 +287,7 @@ def test_a_snapshot_that_is_asked_for_by_name_is_computed_again(office: Office) 
     office.gated(expiry)
     operations.approve(office.ws, expiry, by="ben")
     operations.publish(office.ws, expiry, by="ben")
-    with pytest.raises(InputsExpired) as refused:
+    with pytest.raises(MissingInput, check=has_code("inputs_expired")) as refused:
         office.planned(APRIL, LAST, table=DUE)
     assert refused.value.message == (
         f"{DUE} reads 2026-04, 1 month of {CASES}, which expired by run {expiry}: "
@@ -490,7 +489,7 @@ def test_snapshots_expire_and_come_back_with_the_ledger_in_postgresql(
     with office.ws.ledger.read() as tx:
         assert set(tx.versions.expired(CASES)) == set(GONE)
     assert stale(office)[CASES] == () and audit(office.ws).problems == ()
-    with pytest.raises(NothingExpires):
+    with pytest.raises(Refused, check=has_code("nothing_expires")):
         planned(office)
     operations.rollback(office.ws, plan.manifest.run_id, by="ben", reason="an auditor asked")
     assert office.rows() == rows and audit(office.ws).problems == ()

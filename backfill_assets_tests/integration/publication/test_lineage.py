@@ -18,9 +18,8 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.core.columns import EVIDENCE_OF_RUN, LINEAGE, LINEAGE_OF_RUN
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.errors import UnreadableTable
+from backfill_assets.core.errors import Retryable, UnreadableTable
 from backfill_assets.lake.append import AppendedTable, append_run, lineage_rows
-from backfill_assets.lake.errors import LineageNotWritten
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import lineage
 from backfill_assets.report.history import row_history
@@ -28,7 +27,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.check import check
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.support import operations
-from backfill_assets_tests.support.advice import advised
+from backfill_assets_tests.support.advice import advised, has_code
 from backfill_assets_tests.support.lakes import folder_of, only_in_folders
 from backfill_assets_tests.support.lineages import declaring, published, unexplained
 from backfill_assets_tests.support.shop import OUTPUT, RECENT, SALES, Shop
@@ -130,7 +129,10 @@ def test_a_run_whose_lineage_cannot_be_written_is_not_published(shop: Shop, monk
         raise OSError(errno.EIO, "Input/output error")
 
     run_id = shop.ready(MIDDLE)
-    with monkeypatch.context() as broken, pytest.raises(LineageNotWritten, match="Input/output error") as no:
+    with (
+        monkeypatch.context() as broken,
+        pytest.raises(Retryable, check=has_code("lineage_not_written"), match="Input/output error") as no,
+    ):
         broken.setattr("backfill_assets.lake.append.write_deltalake", failing)
         shop.publish(run_id)
     assert f"the lineage of run {run_id} could not be written to lineage.runs" in no.value.message

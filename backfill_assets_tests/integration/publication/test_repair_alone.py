@@ -13,8 +13,9 @@ import pytest
 from backfill_assets.application.plan import plan_table
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.candidates import evaluate
+from backfill_assets.core.errors import MissingInput
 from backfill_assets.domain import DerivedTable, Domain, phases
-from backfill_assets.ledger.errors import NeedsApproval, ReplacedFilesRemoved
+from backfill_assets.ledger.errors import NeedsApproval
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import Kind
@@ -29,6 +30,7 @@ from backfill_assets_tests.faults.paper import without_spark
 from backfill_assets_tests.faults.stories import begun
 from backfill_assets_tests.faults.teller import BUILT, Teller
 from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.advice import has_code
 from backfill_assets_tests.support.lakes import folder_of
 
 PALETTE, TURNOVER = "gold.palette", "silver.turnover"
@@ -187,7 +189,7 @@ def test_a_rollback_to_what_was_lost_is_refused_as_lost(teller: Teller) -> None:
     file_of(teller.ws, TURNOVER, DAY).unlink()
     run_id = staged_by_ana(teller, TURNOVER)
     operations.publish(teller.ws, run_id, by="ana")
-    with pytest.raises(ReplacedFilesRemoved, match="was lost, and replaced at"):
+    with pytest.raises(MissingInput, check=has_code("replaced_files_removed"), match="was lost, and replaced at"):
         operations.rollback(teller.ws, run_id, by="ben", reason="tried")
 
 
@@ -212,7 +214,7 @@ def test_what_was_accepted_as_lost_is_not_brought_back_when_its_file_comes_back(
     away = path.rename(path.with_suffix(".away"))
     set_to_ledger(teller.ws, TURNOVER, by="ben", reason="tried")
     away.rename(path)
-    with pytest.raises(ReplacedFilesRemoved):
+    with pytest.raises(MissingInput, check=has_code("replaced_files_removed")):
         operations.rollback(teller.ws, run_id, by="ben", reason="tried")
 
 

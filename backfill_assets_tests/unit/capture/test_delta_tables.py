@@ -17,7 +17,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.capture.errors import CannotBeCaptured, ReadFailed, VersionGone, WentBack
+from backfill_assets.capture.errors import CannotBeCaptured, StreamFailed, VersionGone, WentBack
 from backfill_assets.capture.lake_tables.declaration import LakeTable
 from backfill_assets.capture.lake_tables.delta import DeltaStream
 from backfill_assets.capture.streams import Captured, Operated, Pace, Period
@@ -262,7 +262,7 @@ def test_a_page_whose_checksum_does_not_match_is_not_read(tmp_path: Path) -> Non
     content = bytearray(path.read_bytes())
     content[2000] ^= 1
     path.write_bytes(content)
-    with pytest.raises(ReadFailed):
+    with pytest.raises(StreamFailed):
         captured(table.folder, tmp_path / "copy")
 
 

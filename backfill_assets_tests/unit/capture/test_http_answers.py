@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from backfill_assets.capture.errors import ReadFailed
+from backfill_assets.capture.errors import StreamFailed
 from backfill_assets.capture.http.client import Answer, Asking, HttpSecrets, Request
 from backfill_assets.capture.http.paging import page_of
 from backfill_assets.capture.streams import Pace
@@ -67,7 +67,7 @@ def test_an_answer_is_what_was_sent_however_it_is_packed(api: Api, encoding: str
 
 @pytest.mark.parametrize("headers", digests_of(BODY)[1:5])
 def test_an_answer_that_does_not_match_its_digest_is_refused(api: Api, headers: dict[str, str]) -> None:
-    with pytest.raises(ReadFailed, match="does not match its own digest"):
+    with pytest.raises(StreamFailed, match="does not match its own digest"):
         asked(api, headers, BODY.replace(b"7", b"8", 1))
 
 
@@ -75,12 +75,12 @@ def test_an_answer_that_does_not_match_its_digest_is_refused(api: Api, headers: 
 def test_a_packed_answer_that_is_cut_or_has_changed_is_refused(api: Api, encoding: str) -> None:
     body = PACKED[encoding]
     for end in (0, 5, len(body) // 2, len(body) - 9, len(body) - 4, len(body) - 1):
-        with pytest.raises(ReadFailed, match="broke off"):
+        with pytest.raises(StreamFailed, match="broke off"):
             asked(api, {"Content-Encoding": encoding}, body[:end])
     for changed in (body[:40] + bytes([body[40] ^ 1]) + body[41:], body[:-1] + bytes([body[-1] ^ 1]), body + b"x"):
-        with pytest.raises(ReadFailed):
+        with pytest.raises(StreamFailed):
             asked(api, {"Content-Encoding": encoding}, changed)
-    with pytest.raises(ReadFailed, match="packed in another way than it was asked for"):
+    with pytest.raises(StreamFailed, match="packed in another way than it was asked for"):
         asked(api, {"Content-Encoding": "br"}, body)
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.calendar.local_days import LocalDays
-from backfill_assets.capture.errors import BadAnswer, NextPageLoop
+from backfill_assets.capture.errors import BadAnswer
 from backfill_assets.capture.http.client import Answer, HttpSecrets, Request
 from backfill_assets.capture.http.stream import HttpStream
 from backfill_assets.capture.streams import Pace, Period, Span
@@ -266,7 +266,7 @@ def test_cursors_that_lead_to_each_other_are_refused(
 ) -> None:
     found = Capture(tmp_path, by_cursor(pages), pages=BY_CURSOR)
     for _ in range(2):  # also when the process that read the first pages is gone
-        with pytest.raises(NextPageLoop):
+        with pytest.raises(BadAnswer):
             found.run()
 
 
@@ -275,7 +275,7 @@ def test_an_api_that_says_that_there_is_more_and_gives_the_same_cursor_without_r
 ) -> None:
     pages = Cursor(parameter="cursor", next="next_cursor", more="more")
     found = Capture(tmp_path, lambda _: {"results": [], "next_cursor": "a", "more": True}, pages=pages)
-    with pytest.raises(NextPageLoop):
+    with pytest.raises(BadAnswer):
         found.run()
 
 
@@ -284,7 +284,7 @@ def test_numbered_pages_that_begin_anew_are_refused(tmp_path: Path, length: int)
     def answer(parameters: Parameters) -> object:
         return {"results": [{"n": int(parameters["page"]) % length}]}
 
-    with pytest.raises(NextPageLoop):
+    with pytest.raises(BadAnswer):
         Capture(tmp_path, answer, pages=PageNumber(parameter="page")).run()
 
 

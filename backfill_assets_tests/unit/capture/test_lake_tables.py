@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql.types import DateType, StructField, StructType
 
-from backfill_assets.capture.errors import ReadFailed, StreamDenied, VersionGone
+from backfill_assets.capture.errors import StreamDenied, StreamFailed, VersionGone
 from backfill_assets.capture.lake_tables.declaration import IcebergTable, LakeTable
 from backfill_assets.capture.lake_tables.delta import DeltaStream
 from backfill_assets.capture.lake_tables.versions import Newest
@@ -108,8 +108,8 @@ def test_changes_are_cut_where_every_capture_cuts() -> None:
 @pytest.mark.parametrize(
     ("said", "error"),
     [
-        ("in 401.625µs - HTTP error: tcp connect error: Connection refused (os error 111)", ReadFailed),
-        ("in 6.404ms - HTTP error: tcp connect error: Connection refused (os error 111)", ReadFailed),
+        ("in 401.625µs - HTTP error: tcp connect error: Connection refused (os error 111)", StreamFailed),
+        ("in 6.404ms - HTTP error: tcp connect error: Connection refused (os error 111)", StreamFailed),
         ("in 6.364ms - Server returned non-2xx status code\n 403 Forbidden\n <Code>AccessDenied</Code>", StreamDenied),
         ("in 6.364ms - Server returned non-2xx status code\n 401 Unauthorized", StreamDenied),
         ("in 6.364ms - Server returned non-2xx status code\n 404 Not Found", VersionGone),

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.capture.errors import ReadFailed, StreamAway, StreamDenied
+from backfill_assets.capture.errors import StreamDenied, StreamFailed
 from backfill_assets.capture.schemas.declaration import BrokenValue, SchemaFolder, SchemaRegistry
 from backfill_assets.capture.schemas.registry import ValueReader, value_reader
 from backfill_assets.core.errors import InvalidDeclaration
@@ -297,10 +297,10 @@ def test_a_schema_that_a_registry_does_not_know_breaks_a_value_and_a_registry_th
     with pytest.raises(BrokenValue, match="schema 7 is XML"):
         read(token="hidden-word")
     registry.status = 503
-    with pytest.raises(ReadFailed, match="it answers 503"):
+    with pytest.raises(StreamFailed, match="it answers 503"):
         read()
     away = SchemaRegistry(url=f"http://127.0.0.1:{free_port()}", answers_within=timedelta(seconds=2))
-    with pytest.raises(StreamAway, match="did not answer within 2 s"):
+    with pytest.raises(StreamFailed, match="did not answer within 2 s"):
         value_reader(away, {}).read(value)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.capture.declared import secrets_named
-from backfill_assets.capture.errors import NoSecret, SecretInHome
+from backfill_assets.capture.errors import NoSecret
 from backfill_assets.capture.kafka.declaration import KafkaReplay, KafkaTopic
 from backfill_assets.capture.kafka.stream import KafkaStream
 from backfill_assets.capture.kinesis.client import Shard, order_of
@@ -21,11 +21,12 @@ from backfill_assets.capture.kinesis.declaration import KinesisReplay, KinesisSt
 from backfill_assets.capture.kinesis.stream import in_order
 from backfill_assets.capture.landed_files import LandingPlace
 from backfill_assets.capture.streams import Captured, Pace, Resolution, Span, covers
-from backfill_assets.core.errors import InvalidDeclaration, PackageMissing
+from backfill_assets.core.errors import InvalidDeclaration, PackageMissing, Refused
 from backfill_assets.domain import Operations, SourceTable
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.report.command_line import explained
 from backfill_assets_tests.domains import captured
+from backfill_assets_tests.support.advice import has_code
 
 TOPIC = KafkaTopic(topic="sales", servers="broker:9092")
 
@@ -158,7 +159,7 @@ def test_a_secret_is_read_by_its_name_from_the_environment_or_from_a_file_outsid
     link = tmp_path / "link"
     link.symlink_to(home / "secret")
     for path in (home / "secret", link):
-        with pytest.raises(SecretInHome, match="no secret is read from the home"):
+        with pytest.raises(Refused, check=has_code("secret_in_home"), match="no secret is read from the home"):
             secrets_named(names, home=home, environment={"PASSWORD_FILE": str(path)})
 
 

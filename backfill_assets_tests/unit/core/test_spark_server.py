@@ -15,23 +15,16 @@ from typing import Any
 import pytest
 
 from backfill_assets.application.spark_server import up
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import document_digest
 from backfill_assets.core.lease import mark_of
 from backfill_assets.core.progress import Progress
 from backfill_assets.core.session_settings import client_versions
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import spark_conf
-from backfill_assets.core.spark_server import (
-    FOLDER,
-    Found,
-    NotOfThisMachine,
-    OtherServer,
-    Unfit,
-    look,
-    start,
-    stop,
-)
+from backfill_assets.core.spark_server import FOLDER, Found, NotOfThisMachine, Unfit, look, start, stop
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
+from backfill_assets_tests.support.advice import has_code
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONF = {"spark.driver.memory": "4g"}
@@ -133,7 +126,7 @@ def test_up_does_not_replace_a_server_with_other_settings_that_commands_may_be_u
     settings = settings_of(tmp_path)
     with listening() as (number, port):
         write(settings, number, port, settings="another")
-        with pytest.raises(OtherServer, match="OTHER_SETTINGS"):
+        with pytest.raises(Refused, check=has_code("other_server_runs"), match="OTHER_SETTINGS"):
             start(settings, CONF, clock=lambda: NOW)
         ended = stop(settings)
         assert ended is not None and ended.unfit is None

@@ -12,6 +12,7 @@ from types import ModuleType
 
 import pytest
 
+from backfill_assets.core.errors import MissingInput
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.transforms.code import (
     Code,
@@ -26,7 +27,7 @@ from backfill_assets.transforms.code import (
     texts_now,
     what_changed,
 )
-from backfill_assets.transforms.errors import CodeNotArchived
+from backfill_assets_tests.support.advice import has_code
 
 NAME = "archived_shop"
 FILES = {
@@ -214,7 +215,7 @@ def test_a_list_that_somebody_put_there_for_other_lines_is_refused(shop: Path, t
     edit(shop / "rules.py", "amount >", "amount >=")
     present = code()
     old.rename(old.with_name(f"{present.digest}.json"))
-    with pytest.raises(CodeNotArchived):
+    with pytest.raises(MissingInput, check=has_code("code_list_of_other_code")):
         keep(present, files)
 
 

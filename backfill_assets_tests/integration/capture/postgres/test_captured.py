@@ -20,10 +20,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.capture.errors import (
-    NoSnapshot,
-    ReadFailed,
-)
+from backfill_assets.capture.errors import NoSnapshot, StreamFailed
 from backfill_assets.capture.postgres.changes import lsn_number, lsn_text
 from backfill_assets.capture.postgres.stream import BEGINNING, PostgresStream
 from backfill_assets.capture.streams import Pace, Period, Span
@@ -185,7 +182,7 @@ def test_a_capture_is_about_as_fast_as_a_plain_dump(shop_of: ShopOf, nothing_lan
 
 def until_it_is_read_without_a_truncate(shop: DatabaseShop) -> None:
     while not shop.files():
-        with suppress(ReadFailed):
+        with suppress(StreamFailed):
             shop.capture(whole=True)
 
 

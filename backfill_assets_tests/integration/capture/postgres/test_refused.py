@@ -14,21 +14,15 @@ from backfill_assets.capture.errors import (
     ChangesUnreadable,
     NoStream,
     NotByTime,
-    StreamAway,
     StreamDenied,
+    StreamFailed,
     UnknownValue,
 )
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.planning.policy import Policy
 from backfill_assets.publication.authority import approve
 from backfill_assets_tests.support.captured_shop import finished
-from backfill_assets_tests.support.database_shop import (
-    TABLE,
-    DatabaseShop,
-    ShopOf,
-    records_of,
-    slots_of,
-)
+from backfill_assets_tests.support.database_shop import TABLE, DatabaseShop, ShopOf, records_of, slots_of
 from backfill_assets_tests.support.source_database import running_source
 
 
@@ -76,7 +70,7 @@ PARTITIONED = TABLE.replace("PRIMARY KEY", "").replace("seal bytea)", "seal byte
         ([], {"database": "nothing"}, NoStream, "has no database nothing"),
         ([], {"user": "nobody"}, StreamDenied, "does not accept the credentials"),
         ([], {"secrets": {}}, StreamDenied, "asks for a password, and no secret is declared"),
-        ([], {"port": 9}, StreamAway, "did not answer"),
+        ([], {"port": 9}, StreamFailed, "did not answer"),
         (
             [PARTITIONED, "CREATE TABLE p PARTITION OF sales DEFAULT"],
             {},

@@ -10,12 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.capture.errors import (
-    CannotBeCaptured,
-    ChangesGone,
-    ReadFailed,
-    StreamAway,
-)
+from backfill_assets.capture.errors import CannotBeCaptured, ChangesGone, StreamFailed
 from backfill_assets.capture.postgres.stream import PostgresStream
 from backfill_assets.capture.streams import Pace
 from backfill_assets.landing.errors import WithdrawsTooMuch
@@ -202,7 +197,7 @@ def test_a_server_that_goes_away_stops_the_capture_in_one_sentence(tmp_path: Pat
             if next(calls) == 8:
                 own.kill()
 
-        with pytest.raises(StreamAway, match="did not answer within 3 s") as refused:
+        with pytest.raises(StreamFailed, match="did not answer within 3 s") as refused:
             shop.capture(pace=Pace(records_per_minute=6_000, wait=wait))
         assert len(refused.value.message.splitlines()) == 1
         records = records_of(shop)
@@ -224,6 +219,6 @@ def test_a_table_that_is_truncated_while_its_snapshot_is_read_is_not_captured_as
 
     with monkeypatch.context() as patch:
         patch.setattr(PostgresStream, "_run", truncates_first)
-        with pytest.raises(ReadFailed, match="it was truncated or rewritten while its snapshot was read"):
+        with pytest.raises(StreamFailed, match="it was truncated or rewritten while its snapshot was read"):
             shop.capture(whole=True)
     assert (shop.files(), slots_of(shop)) == ((), [])
