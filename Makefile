@@ -25,16 +25,16 @@ PYTEST = $(TRIED) pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscop
 # Tests that are about more data, orders and surroundings at length.
 LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py traffic_fines_extract.py traffic_fines_state.py) \
 	$(addprefix backfill_assets_tests/integration/, \
-	application/test_follow_replay.py application/test_restated_by_an_extract.py \
-	application/test_shadow_of_deadlines.py examples/test_determinism.py examples/test_sla_by_the_rules.py \
+	publication/test_follow_replay.py landing/test_restated_by_an_extract.py \
+	publication/test_shadow_of_deadlines.py examples/test_determinism.py examples/test_sla_by_the_rules.py \
 	examples/test_sla_traffic_fines.py landing/test_changes.py landing/test_many_changes.py \
 	landing/test_property.py landing/test_statements.py publication/test_every_mode_by_model.py \
 	publication/test_versioned_model.py)
 
 # Tests that also run with the lake of every home in an object store.
 ON_A_STORE = $(addprefix backfill_assets_tests/integration/, \
-	application/test_leases.py application/test_reference_semantics.py \
-	application/test_references_on_a_store.py application/test_resume.py application/test_store_away.py \
+	core/test_leases.py restatements/test_reference_semantics.py \
+	restatements/test_references_on_a_store.py candidates/test_resume.py files/test_store_away.py \
 	files/test_files.py lake/test_lake_on_a_store.py lake/test_swap.py landing/test_changes.py landing/test_dialects.py \
 	landing/test_compacted.py landing/test_formats.py landing/test_land.py landing/test_split.py \
 	landing/test_statements.py landing/test_together.py publication/test_early_cutoff.py \
@@ -163,7 +163,7 @@ test-faults: setup
 	$(RUN) $(TRIED) backfill_assets_tests.faults.interleavings --count $(RACES) --workers $(WORKERS)
 	$(RUN) $(TRIED) backfill_assets_tests.faults.interleavings --count 1000 --workers $(WORKERS) --sweep
 	$(RUN) $(TRIED) backfill_assets_tests.faults.stories --count 60 --workers $(WORKERS)
-	$(RUN) $(TRIED) backfill_assets_tests.faults.alone --count 100
+	$(RUN) $(TRIED) backfill_assets_tests.faults.single_actor_attack --count 100
 	$(RUN) $(TRIED) backfill_assets_tests.faults.next_steps --count 60
 	$(RUN) $(TRIED) backfill_assets_tests.faults.fuzz --records 100000
 	$(RUN) $(TRIED) backfill_assets_tests.faults.fuzz_values --records 100000

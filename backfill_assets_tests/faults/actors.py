@@ -21,8 +21,8 @@ from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.restatements.undo import rollback_set, rollback_with_dependents
 from backfill_assets.transforms.schemas import RUN_LINEAGE
 from backfill_assets.upkeep.vacuum import vacuum_lake
-from backfill_assets_tests.faults.baton import Actor, stop
 from backfill_assets_tests.faults.scene import DAYS, EQUAL_SET_ID, OPENED, SET_ID, Scene
+from backfill_assets_tests.faults.turn_scheduler import Actor, stop
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.hand_made import SILVER
 from backfill_assets_tests.support.lakes import folder_of

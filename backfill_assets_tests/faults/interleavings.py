@@ -8,8 +8,8 @@ ledger, with a table's handle in its hand, and between compare and commit.
 
 First all orders of the phases of every pair that changes one table. Then chance: two or three of all actors, every
 stop; an actor may also die at a stop, and the ledger may be gone or a commit may fail, before or after it landed.
-Everything follows from the seed. After each run `recover` is called, `truths` are checked, losers try again, and gold
-catches up (`outbox`).
+Everything follows from the seed. After each run `recover` is called, `invariants` are checked, losers try again, and
+gold catches up (`outbox`).
 
     python -m backfill_assets_tests.faults.interleavings --count 10000 --workers 2
     python -m backfill_assets_tests.faults.interleavings --seed 4711
@@ -45,17 +45,17 @@ from backfill_assets_tests.faults.actors import (
     stops_inside_swaps,
     the_pairs,
 )
-from backfill_assets_tests.faults.baton import Actor, Choose, Order, Stuck, Turn, every_order, play
-from backfill_assets_tests.faults.outbox import gold_catches_up, is_followed_once, nothing_lacks_its_input
-from backfill_assets_tests.faults.prepared import LedgerServer, Prepared
-from backfill_assets_tests.faults.scene import Scene
-from backfill_assets_tests.faults.truths import (
+from backfill_assets_tests.faults.invariants import (
     living_work_is_left_alone,
     losers_can_try_again,
     nothing_is_amiss,
     outcomes_are_told,
     readers_find_every_file,
 )
+from backfill_assets_tests.faults.outbox import gold_catches_up, is_followed_once, nothing_lacks_its_input
+from backfill_assets_tests.faults.prepared import LedgerServer, Prepared
+from backfill_assets_tests.faults.scene import Scene
+from backfill_assets_tests.faults.turn_scheduler import Actor, Choose, Order, Stuck, Turn, every_order, play
 from backfill_assets_tests.support.lakes import lakes_where_asked, memory
 
 SHARE = 250

@@ -1,6 +1,6 @@
 """Do the next steps that commands print lead on? Each is typed, literally, into a copy of the home.
 
-A story of commands is told by chance, with the real command line in this process and paper in place of Spark. After
+A story of commands is told by chance, with the real command line in this process and without Spark. After
 every refusal, and every command that failed, each alternative that its next step offers is followed in a copy of the
 home: the commands that it names, an option that is to be added or left out, and what `status` and `report` say next in
 turn. That has to succeed, to change the ledger, or to be refused for another reason; a refusal that comes back while
@@ -42,9 +42,18 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.runs import run_document
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests.faults.paper import Paper, without_spark
+from backfill_assets_tests.faults.spark_free_compute import SparkFreeCompute, without_spark
 from backfill_assets_tests.faults.stories import begun
-from backfill_assets_tests.faults.teller import DAYS, SILVER, Death, Died, NothingThere, Teller, Time, open_home
+from backfill_assets_tests.faults.story_generator import (
+    DAYS,
+    SILVER,
+    Death,
+    Died,
+    NothingThere,
+    StoryGenerator,
+    Time,
+    open_home,
+)
 
 STEPS = 20
 DEEPEST = 5
@@ -79,7 +88,7 @@ class Terminal:
 
     home: Path
     time: Time
-    paper: Paper
+    compute: SparkFreeCompute
     shared: Mapping[str, object]
 
     def type(self, *argv: str, death: Death | None = None) -> Typed:
@@ -274,12 +283,12 @@ def _filled(word: str) -> str:
 
 
 @dataclass(kw_only=True)
-class Storyteller:
+class CommandStoryGenerator:
     """Types commands by chance: most of them in an order that makes no sense."""
 
     terminal: Terminal
     chance: random.Random
-    corrector: Teller
+    corrector: StoryGenerator
 
     def step(self) -> Typed:
         """Types one command; its process may die."""
@@ -296,7 +305,7 @@ class Storyteller:
     def corrects(self) -> Argv:
         days = self.chance.sample(DAYS, self.chance.choice((1, 1, 2)))
         with self.terminal.opened() as ws:
-            self.terminal.paper.land(ws, {day: self.corrector._corrected(day) for day in days}, by="ana")
+            self.terminal.compute.land(ws, {day: self.corrector._corrected(day) for day in days}, by="ana")
         return self.loads()
 
     def loads(self) -> Argv:
@@ -437,21 +446,23 @@ class Walk:
         return f"seed {self.seed}\n{told}\n" + "\n".join(f"  ! {each}" for each in self.circles)
 
 
-def walk(seed: int, start: Path, paper: Paper, folder: Path, steps: int = STEPS) -> Walk:
+def walk(seed: int, start: Path, compute: SparkFreeCompute, folder: Path, steps: int = STEPS) -> Walk:
     """The story of a seed, with every next step of it followed."""
     home = folder / f"home-{seed}"
     shutil.copytree(start, home)
-    corrector = Teller(home=home, chance=random.Random(seed), paper=Paper(files=dict(paper.files)))
+    corrector = StoryGenerator(
+        home=home, chance=random.Random(seed), compute=SparkFreeCompute(files=dict(compute.files))
+    )
     shared = {name: getattr(corrector.ws, name) for name in ("references", "graph", "code")}
     corrector.ws.close()
-    terminal = Terminal(home=home, time=corrector.time, paper=corrector.paper, shared=shared)
-    teller = Storyteller(terminal=terminal, chance=corrector.chance, corrector=corrector)
+    terminal = Terminal(home=home, time=corrector.time, compute=corrector.compute, shared=shared)
+    generator = CommandStoryGenerator(terminal=terminal, chance=corrector.chance, corrector=corrector)
     walker, told = Walker(folder=folder), list[str]()
     try:
-        with without_spark(terminal.paper):
+        with without_spark(terminal.compute):
             for _ in range(steps):
                 try:
-                    typed = teller.step()
+                    typed = generator.step()
                 except NothingThere:
                     continue
                 told.append(f"{shlex.join(typed.argv)}: {typed.said}")
@@ -478,10 +489,10 @@ def walk_all(seeds: Iterable[int], steps: int = STEPS, *, progress: bool = False
     place = memory if os.access(memory, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="backfill-steps-", dir=place) as name:
         folder = Path(name)
-        with begun(folder) as (start, paper):
+        with begun(folder) as (start, compute):
             walks: list[Walk] = []
             for seed in seeds:
-                walks.append(walk(seed, start, paper, folder, steps))
+                walks.append(walk(seed, start, compute, folder, steps))
                 if progress and walks[-1].circles:
                     sys.stderr.write(f"{walks[-1].text}\n")
             return walks

@@ -31,9 +31,9 @@ from backfill_assets.publication.authority import reads_approvers
 from backfill_assets.publication.obstacles import Ends, Obstacle, Publishing, obstacles
 from backfill_assets.report.what_next import next_step
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests.faults.paper import Paper, without_spark
+from backfill_assets_tests.faults.spark_free_compute import SparkFreeCompute, without_spark
 from backfill_assets_tests.faults.stories import begun
-from backfill_assets_tests.faults.teller import DAYS, SILVER, STEPS, Teller, open_home
+from backfill_assets_tests.faults.story_generator import DAYS, SILVER, STEPS, StoryGenerator, open_home
 from backfill_assets_tests.support import operations
 
 MOST = 6
@@ -54,8 +54,8 @@ class Asked:
 
 
 @dataclass(kw_only=True)
-class Asker(Teller):
-    """A teller whose stories also have freezes and runs of different priorities."""
+class Asker(StoryGenerator):
+    """A story generator whose stories also have freezes and runs of different priorities."""
 
     def step_aside(self) -> None:
         """Sometimes a freeze begins, or a run of another priority is planned."""
@@ -79,12 +79,12 @@ def in_the_way(ws: Workspace, run_id: str) -> list[Obstacle]:
         return list(obstacles(Publishing(ws=ws, tx=tx, run=tx.runs.get(run_id))))
 
 
-def published(teller: Teller, name: str) -> BackfillError | None:
+def published(generator: StoryGenerator, name: str) -> BackfillError | None:
     """What publication of a run or a set says in a copy of the home."""
-    home = teller.home.with_name(f"copy-{random.getrandbits(48)}")
-    shutil.copytree(teller.home, home)
-    ws = open_home(home, teller.time)
-    ws.__dict__.update({each: getattr(teller.ws, each) for each in ("references", "graph", "code")})
+    home = generator.home.with_name(f"copy-{random.getrandbits(48)}")
+    shutil.copytree(generator.home, home)
+    ws = open_home(home, generator.time)
+    ws.__dict__.update({each: getattr(generator.ws, each) for each in ("references", "graph", "code")})
     try:
         (operations.publish_set if operations.is_set(name) else operations.publish)(ws, name, by="ben")
     except BackfillError as error:
@@ -103,9 +103,9 @@ def acts_of(following: NextStep | None) -> set[Command]:
     return {part.command for part in (following.parts if following else ()) if isinstance(part, Invocation)}
 
 
-def ask(teller: Teller, found: Asked) -> None:
+def ask(generator: StoryGenerator, found: Asked) -> None:
     """Asks everybody about the newest open runs."""
-    ws = teller.ws
+    ws = generator.ws
     with ws.ledger.read() as tx:
         runs = tx.runs.records(states=(*OPEN_STATES, RunState.ROLLED_BACK, RunState.CANCELLED), limit=MOST)
         by_sensor = set(approved(ws))
@@ -115,7 +115,7 @@ def ask(teller: Teller, found: Asked) -> None:
         ways = in_the_way(ws, run_id)
         first = ways[0].error if ways else None
         found.ways[type(first).__name__] += 1
-        if said(first) != (tried := said(published(teller, run_id))):
+        if said(first) != (tried := said(published(generator, run_id))):
             found.others.append(f"{run_id} of {run.manifest.member_of}: {said(first)}, and publication says {tried}")
         if run.manifest.member_of is None and run.state is RunState.PASSED:
             is_bens = run.approval is ApprovalState.APPROVED and run.approved_by == "ben"
@@ -126,23 +126,23 @@ def ask(teller: Teller, found: Asked) -> None:
                 found.others.append(f"{run_id}: {said(first)}, and next is {steps[run_id]}")
 
 
-def tell(seed: int, start: Path, paper: Paper, folder: Path, found: Asked, steps: int) -> None:
+def tell(seed: int, start: Path, compute: SparkFreeCompute, folder: Path, found: Asked, steps: int) -> None:
     """The story of a seed, with everybody asked after every step."""
     home = folder / f"home-{seed}"
     shutil.copytree(start, home)
-    teller = Asker(home=home, chance=random.Random(seed), paper=Paper(files=dict(paper.files)))
+    generator = Asker(home=home, chance=random.Random(seed), compute=SparkFreeCompute(files=dict(compute.files)))
     before = len(found.others)
     try:
-        with without_spark(teller.paper):
+        with without_spark(generator.compute):
             for number in range(1, steps + 1):
-                taken, _ = teller.step(number)
-                teller.step_aside()
-                ask(teller, found)
+                taken, _ = generator.step(number)
+                generator.step_aside()
+                ask(generator, found)
                 if len(found.others) > before:
                     found.others[before] = f"seed {seed}, {taken}: {found.others[before]}"
                     return
     finally:
-        teller.ws.close()
+        generator.ws.close()
         shutil.rmtree(home)
 
 
@@ -152,9 +152,9 @@ def ask_all(seeds: Iterable[int], steps: int = STEPS) -> Asked:
     place = memory if os.access(memory, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="backfill-obstacles-", dir=place) as name:
         folder = Path(name)
-        with begun(folder) as (start, paper):
+        with begun(folder) as (start, compute):
             for seed in seeds:
-                tell(seed, start, paper, folder, found, steps)
+                tell(seed, start, compute, folder, found, steps)
     return found
 
 

@@ -49,7 +49,7 @@ from backfill_assets.publication.publish import publish_run
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains import example as example_domain
-from backfill_assets_tests.faults.baton import no_stops, stop
+from backfill_assets_tests.faults.turn_scheduler import no_stops, stop
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.hand_made import (
     COLUMN,
@@ -318,7 +318,7 @@ def _add_set(ws: Workspace, set_id: str, manifests: Iterable[Manifest]) -> None:
 
 
 def open_home(home: Path, ledger_url: str | None = None) -> Workspace:
-    """A workspace of the example domain whose ledger and lake stop for the baton."""
+    """A workspace of the example domain whose ledger and lake stop for their turn."""
     # A copy of the home is the history as it was, so that its ledger is in it, whatever other tests use.
     kept_in = {"BACKFILL_LEDGER_URL": ledger_url or f"sqlite:///{home / 'ledger.db'}"}
     kept = {"BACKFILL_ROLLBACK_DAYS": "30", "BACKFILL_REPRODUCTION_DAYS": "30"}

@@ -3,7 +3,8 @@
 Orders are corrected; runs and sets are planned, run, approved, published, rolled back and cancelled; dependents follow;
 processes die between any two durable steps, and `recover` comes later or much later. After every step every document
 that a command prints is asked for and shown, and the tables are compared with the ledger; at the end nothing is stuck.
-Real files, ledger, planning, staging, gating and publication; only what Spark computes is computed on `paper`.
+Real files, ledger, planning, staging, gating and publication; only what Spark computes is computed by
+`spark_free_compute`.
 
     python -m backfill_assets_tests.faults.stories --count 200 --workers 2
     python -m backfill_assets_tests.faults.stories --seed 17
@@ -28,57 +29,59 @@ from pathlib import Path
 
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets_tests.faults.paper import Paper, without_spark
-from backfill_assets_tests.faults.teller import (
+from backfill_assets_tests.faults.spark_free_compute import SparkFreeCompute, without_spark
+from backfill_assets_tests.faults.story_generator import (
     BUILT,
     DAYS,
     SILVER,
     STEPS,
     Step,
     Story,
-    Teller,
+    StoryGenerator,
 )
 from backfill_assets_tests.support import operations
 
 
 @contextmanager
-def begun(folder: Path) -> Iterator[tuple[Path, Paper]]:
+def begun(folder: Path) -> Iterator[tuple[Path, SparkFreeCompute]]:
     """A home in which every day has landed and all three tables are published; copied for each story."""
     home = folder / "begun"
-    teller = Teller(home=home, chance=random.Random(0))
-    with without_spark(teller.paper):
-        teller.paper.land(teller.ws, dict.fromkeys(DAYS, (10, 1)), by="ana")
-        teller.load(teller.ws)
+    generator = StoryGenerator(home=home, chance=random.Random(0))
+    with without_spark(generator.compute):
+        generator.compute.land(generator.ws, dict.fromkeys(DAYS, (10, 1)), by="ana")
+        generator.load(generator.ws)
         for table in SILVER:
             request = PlanRequest(table=table, days=DayRange.inclusive(BUILT[0], BUILT[-1]), reason="first", by="ana")
-            run_id = operations.plan(teller.ws, request).manifest.run_id
-            teller._carry(teller.ws, run_id)
-            operations.approve(teller.ws, run_id, by="ben")
-            operations.publish(teller.ws, run_id, by="ben")
-        teller.follow(teller.ws)
-    teller.ws.close()
-    yield home, teller.paper
+            run_id = operations.plan(generator.ws, request).manifest.run_id
+            generator._carry(generator.ws, run_id)
+            operations.approve(generator.ws, run_id, by="ben")
+            operations.publish(generator.ws, run_id, by="ben")
+        generator.follow(generator.ws)
+    generator.ws.close()
+    yield home, generator.compute
 
 
-def tell(seed: int, start: Path, paper: Paper, folder: Path, steps: int = STEPS) -> Story:
+def tell(seed: int, start: Path, compute: SparkFreeCompute, folder: Path, steps: int = STEPS) -> Story:
     """The story of a seed, up to the first step after which something is found_violations."""
     home = folder / "home"
     shutil.copytree(start, home)
-    teller = Teller(home=home, chance=random.Random(seed), paper=Paper(files=dict(paper.files)))
+    generator = StoryGenerator(
+        home=home, chance=random.Random(seed), compute=SparkFreeCompute(files=dict(compute.files))
+    )
     taken: list[Step] = []
     found_violations: list[str] = []
     try:
-        with without_spark(teller.paper):
+        with without_spark(generator.compute):
             for number in range(1, steps + 1):
-                step, found_violations = teller.step(number)
+                step, found_violations = generator.step(number)
                 taken.append(step)
-                found_violations += list(teller.look())
+                found_violations += list(generator.look())
                 if found_violations:
                     break
             else:
-                found_violations = list(teller.end())
+                found_violations = list(generator.end())
     finally:
-        teller.ws.close()
+        generator.ws.close()
         shutil.rmtree(home)
     return Story(seed=seed, steps=tuple(taken), violations=tuple(dict.fromkeys(found_violations)))
 
@@ -89,10 +92,10 @@ def tell_all(seeds: Iterable[int], steps: int = STEPS, *, progress: bool = False
     place = memory if os.access(memory, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="backfill-stories-", dir=place) as name:
         folder = Path(name)
-        with begun(folder) as (start, paper):
+        with begun(folder) as (start, compute):
             stories: list[Story] = []
             for seed in seeds:
-                story = tell(seed, start, paper, folder, steps)
+                story = tell(seed, start, compute, folder, steps)
                 stories.append(story)
                 if progress:
                     sys.stderr.write(f"{story.text}\n" if story.violations else f"story {seed} is in order\n")

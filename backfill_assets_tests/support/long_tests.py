@@ -49,10 +49,10 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
         "test_lineage_that_was_changed_by_another_program_is_found": ("edited",),
     },
-    "integration/application/test_broken_tables.py": {
+    "integration/upkeep/test_broken_tables.py": {
         "test_a_damaged_table_keeps_no_other_one_from_being_looked_after": ("a log of garbage", "gone"),
     },
-    "integration/application/test_corrected_declarations.py": {
+    "integration/landing/test_corrected_declarations.py": {
         "test_what_was_declared_wrongly_is_corrected_by_the_command_that_every_screen_names": ("a misspelt name",),
     },
     "integration/landing/test_again.py": {
@@ -60,7 +60,7 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "land: its rejected records are in the quarantine",
         ),
     },
-    "integration/application/test_contracts.py": {
+    "integration/landing/test_contracts.py": {
         "test_a_lift_that_breaks_its_contract_is_refused_before_anything_is_published": (
             "failing-its function failed: KeyError: 'nett'",
         ),
@@ -80,7 +80,7 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "killed_set-PUBLISHED",
         ),
     },
-    "integration/application/test_follow.py": {
+    "integration/publication/test_follow.py": {
         "test_whatever_is_published_undone_and_killed_the_month_ends_as_the_sum_of_its_days": ("0", "3"),
     },
     "integration/gates/test_gates.py": {
@@ -109,7 +109,7 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "test_days_that_a_complete_extract_lacks_are_empty_unless_it_is_of_some_rows": ("where1-unexplained1",),
         "test_after_an_extract_bronze_is_what_it_is_where_only_the_extract_landed": ("0",),
     },
-    "integration/application/test_leases.py": {
+    "integration/core/test_leases.py": {
         "test_a_process_that_stops_the_work_releases_its_lease_at_once": ("KeyboardInterrupt-stage",),
     },
     "integration/candidates/test_plan_is_run.py": {
@@ -142,7 +142,7 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "integration/cli/test_start.py": {
         "test_what_the_ledger_knows_is_shown_without_what_moves_rows": ("asked0",),
     },
-    "integration/application/test_resume.py": {
+    "integration/candidates/test_resume.py": {
         "test_a_process_that_was_given_up_changes_nothing_when_it_wakes_up": ("chunk 2 of 4: -recovers-FAILED",),
         "test_who_lost_a_run_and_fails_does_not_fail_it_for_the_one_that_has_it": ("stages_half",),
     },
@@ -152,10 +152,10 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "integration/lake/test_swap.py": {
         "test_of_rivals_for_the_same_partitions_exactly_one_wins_each_round": ("folder-0", "folder-1", "store-0"),
     },
-    "integration/application/test_not_known.py": {
+    "integration/landing/test_not_known_keys_in_runs.py": {
         "test_a_run_whose_inputs_are_what_is_accepted_goes_on_when_the_key_is_known": ("keep",),
     },
-    "integration/application/test_staged_and_never_published.py": {
+    "integration/lake/test_staged_and_never_published.py": {
         "test_a_cancelled_first_try_leaves_no_columns_behind": ("another partition column",),
     },
     "integration/capture/postgres/test_columns.py": {
@@ -203,7 +203,7 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 """By module and test: the members of its family that stay, by their identifiers."""
 
 ON_SQLITE_ONLY = (
-    "integration/application/test_cancellation.py",
+    "integration/publication/test_cancellation.py",
     *(
         f"integration/ledger/test_{name}.py"
         for name in ("chain", "interleavings", "migrations", "publications", "runs", "staging")

@@ -18,20 +18,18 @@ GUARANTEES = (PROJECT_ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8
 
 CENTRAL: Mapping[str, Sequence[str]] = {
     "1": (
-        "integration/application/test_dying_and_reading.py::test_a_reader_in_another_process_never_sees_a_mixture",
+        "integration/publication/test_dying_and_reading.py::test_a_reader_in_another_process_never_sees_a_mixture",
         "integration/restatements/test_sets_with_gaps.py::test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has",
     ),
     "2": ("integration/lake/test_swap.py::test_every_declared_partition_changes_and_no_other",),
     "3": (
         "integration/publication/test_publication.py::test_a_gate_result_counts_only_for_the_files_it_measured",
         "integration/publication/test_authority.py::test_an_approval_satisfies_the_pinned_and_the_present_groups",
-        "integration/application/test_breakdowns.py::test_an_approval_from_before_the_numbers_were_known_does_not_comment_on_them",
+        "integration/gates/test_breakdowns.py::test_an_approval_from_before_the_numbers_were_known_does_not_comment_on_them",
     ),
     "4": ("faults/test_crashes.py::test_nothing_is_lost_wherever_it_is_killed",),
     "5": ("faults/test_fencing.py::test_a_publisher_that_slept_cannot_publish_over_newer_work_and_says_why",),
-    "6": (
-        "integration/application/test_many_runs_at_once.py::test_twenty_runs_at_once_end_published_or_refused_in_words",
-    ),
+    "6": ("integration/ledger/test_many_runs_at_once.py::test_twenty_runs_at_once_end_published_or_refused_in_words",),
     "7": (
         "integration/restatements/test_sets_half_way.py::test_a_set_killed_between_its_tables_is_completed_by_recover",
         "integration/restatements/test_sets_half_way.py::test_a_set_that_cannot_be_completed_is_reversed_by_recover",
@@ -42,7 +40,7 @@ CENTRAL: Mapping[str, Sequence[str]] = {
     ),
     "8": ("integration/publication/test_publication.py::test_a_rollback_brings_back_exactly_the_files_from_before",),
     "9": (
-        "integration/application/test_resume.py"
+        "integration/candidates/test_resume.py"
         "::test_a_run_that_stopped_between_chunks_is_resumed_with_the_checksums_of_one_that_did_not",
     ),
     "9a": (
@@ -62,7 +60,7 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "faults/test_fuzz_values.py::test_every_landed_value_is_the_value_that_was_written_or_its_record_is_rejected",
     ),
     "10b": (
-        "integration/application/test_not_known.py"
+        "integration/landing/test_not_known_keys_in_runs.py"
         "::test_what_reads_such_a_day_is_refused_until_a_newer_record_of_the_key_is_accepted",
     ),
     "11": (
@@ -76,7 +74,7 @@ CENTRAL: Mapping[str, Sequence[str]] = {
     "13": ("integration/cli/test_hostile_words.py::test_no_word_of_any_command_changes_anything_or_shows_a_traceback",),
     "14": (),
     "15": ("integration/ledger/test_migrations.py::test_every_row_of_an_earlier_revision_is_there_after_the_upgrade",),
-    "16": ("integration/application/test_follow.py::test_a_manifest_is_a_follow_up_by_the_outbox_alone",),
+    "16": ("integration/publication/test_follow.py::test_a_manifest_is_a_follow_up_by_the_outbox_alone",),
     "17": (
         "integration/publication/test_rollback_with_dependents.py"
         "::test_a_rollback_that_would_leave_gold_without_its_silver_is_refused_and_names_it",
@@ -90,7 +88,7 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "::test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_on",
     ),
     "20": (
-        "integration/application/test_broken_tables.py"
+        "integration/upkeep/test_broken_tables.py"
         "::test_a_publication_of_a_damaged_table_stays_open_and_everything_else_is_recovered",
     ),
     "21": ("unit/calendar/test_windows.py::test_the_plan_and_its_stages_read_exactly_the_window_of_each_input",),
@@ -107,13 +105,13 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/lake/test_table_schemas.py::test_one_commit_exchanges_the_files_and_changes_the_schema",
     ),
     "25": (
-        "integration/application/test_reference_semantics.py::test_a_correction_of_inputs_as_recorded_keeps_the_truth_of_its_time",
-        "integration/application/test_reference_semantics.py"
+        "integration/restatements/test_reference_semantics.py::test_a_correction_of_inputs_as_recorded_keeps_the_truth_of_its_time",
+        "integration/restatements/test_reference_semantics.py"
         "::test_dependents_whose_references_were_chosen_do_not_follow_by_themselves",
     ),
     "26": (
         "unit/staleness/test_proposals.py::test_in_any_order_no_two_open_ones_meet_and_every_changed_day_is_in_one_place",
-        "integration/application/test_propose.py::test_a_newer_file_replaces_the_draft_and_the_last_one_is_published",
+        "integration/staleness/test_propose.py::test_a_newer_file_replaces_the_draft_and_the_last_one_is_published",
     ),
     "27": (
         "integration/landing/test_statements.py"
@@ -137,16 +135,16 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/publication/test_early_cutoff.py::test_a_value_that_moves_inside_a_nested_column_is_published",
     ),
     "32": ("unit/domain/test_column_types.py::test_a_type_is_allowed_or_refused_with_the_way_out",),
-    "33": ("integration/application/test_full_disk.py::test_a_ledger_is_read_where_nothing_can_be_written",),
+    "33": ("integration/core/test_full_disk.py::test_a_ledger_is_read_where_nothing_can_be_written",),
     "34": ("integration/core/test_private_files.py::test_who_may_use_what_a_command_makes_is_who_may_use_the_home",),
     "35": (
         "unit/restatements/test_scope.py::test_everything_stale_that_is_asked_for_is_built_or_left_out_with_a_reason",
-        "integration/application/test_nothing_less.py::test_a_range_of_which_a_part_lacks_its_input_is_refused_and_counted",
+        "integration/planning/test_nothing_less.py::test_a_range_of_which_a_part_lacks_its_input_is_refused_and_counted",
     ),
     "36": (
-        "faults/test_alone.py::test_one_person_changes_what_policies_grant_and_nothing_else",
+        "faults/test_single_actor_attack.py::test_one_person_changes_what_policies_grant_and_nothing_else",
         "unit/planning/test_late_events.py::test_what_corrects_takes_back_or_restores_is_for_a_person",
-        "integration/application/test_live.py::test_what_a_person_has_rolled_back_is_not_published_again_without_one",
+        "integration/publication/test_live.py::test_what_a_person_has_rolled_back_is_not_published_again_without_one",
     ),
     "37": (
         "integration/publication/test_append.py"
@@ -159,7 +157,7 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/publication/test_lineage.py::test_of_many_processes_each_run_is_appended_once",
     ),
     "40": (
-        "integration/application/test_own_past.py"
+        "integration/candidates/test_own_past.py"
         "::test_a_late_event_is_restated_from_the_snapshot_before_it_and_stops_where_the_state_is_equal",
     ),
     "41": (
@@ -172,7 +170,7 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "::test_pieces_are_what_is_not_captured_in_order_each_once_and_cut_where_every_capture_cuts",
     ),
     "42": (
-        "integration/application/test_freeze.py"
+        "integration/publication/test_freeze.py"
         "::test_what_a_publication_asks_for_waits_says_so_and_is_planned_once_when_the_freeze_ends_by_itself",
     ),
     "43": (
@@ -187,7 +185,7 @@ CENTRAL: Mapping[str, Sequence[str]] = {
     "45": (
         "integration/publication/test_versioned.py"
         "::test_readers_see_a_version_once_they_are_cut_over_and_the_earlier_table_again_after_a_rollback",
-        "integration/application/test_shadow.py"
+        "integration/publication/test_shadow.py"
         "::test_a_version_catches_up_follows_live_days_is_compared_and_takes_its_place_with_its_columns",
     ),
     "46": (

@@ -20,9 +20,9 @@ from backfill_assets.orchestration.background_recorder import RecordedBeside
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.orchestration.resources import Session
-from backfill_assets_tests.faults.paper import Paper, without_spark
-from backfill_assets_tests.faults.teller import DAYS as LANDED
-from backfill_assets_tests.faults.teller import Time, open_home
+from backfill_assets_tests.faults.spark_free_compute import SparkFreeCompute, without_spark
+from backfill_assets_tests.faults.story_generator import DAYS as LANDED
+from backfill_assets_tests.faults.story_generator import Time, open_home
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.by_hand import JANUARY, Hand
 from backfill_assets_tests.support.dagster_record import ended_process, open_record
@@ -136,14 +136,14 @@ def test_where_that_process_is_killed_the_sensor_shows_what_is_accepted(
 
 
 def test_the_sensor_completes_the_record_of_a_load_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ws, paper = open_home(tmp_path / "own", Time()), Paper()
+    ws, compute = open_home(tmp_path / "own", Time()), SparkFreeCompute()
     monkeypatch.setattr(background_recorder, "Apart", Killed)
     monkeypatch.setattr(background_recorder, "_is_apart", lambda *_: True)
     source = ws.domain.source_table("bronze.orders")
     ticks = Ticks(ws)
-    with open_record(ws.settings) as instance, ticks.open(instance), without_spark(paper):
+    with open_record(ws.settings) as instance, ticks.open(instance), without_spark(compute):
         for days in (LANDED[:2], LANDED):
-            paper.land(ws, {day: (10 + len(days), 1) for day in days}, by="ana")
+            compute.land(ws, {day: (10 + len(days), 1) for day in days}, by="ana")
             load = operations.plan_load(ws, source.name, partitions=None, by="ana", reason="landed")
             assert load is not None
             with RecordedBeside(ws.settings) as recorder:

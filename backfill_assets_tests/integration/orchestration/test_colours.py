@@ -1,4 +1,4 @@
-"""Dagster's pages paint every partition of every table as the ledger has it, whatever people and processes do."""
+"""Dagster's pages show every partition of every table as the ledger has it, whatever people and processes do."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from backfill_assets.orchestration.partitions import published_key
 from backfill_assets.orchestration.recorder import DagsterRecorder
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.storage import SHOWN_PER_RUN
-from backfill_assets_tests.faults.painted import paint
-from backfill_assets_tests.faults.teller import Time, open_home
+from backfill_assets_tests.faults.dagster_status_oracle import compare_with_dagster
+from backfill_assets_tests.faults.story_generator import Time, open_home
 from backfill_assets_tests.support.by_hand import JANUARY, open_by_hand
 from backfill_assets_tests.support.dagster_record import open_record
 from backfill_assets_tests.support.hand_made import SILVER
@@ -32,7 +32,7 @@ SEEDS = {"short": (7, 15), "long": (8, 30), "longer": (9, 30)}
 def test_after_every_step_every_partition_is_green_where_it_is_accepted_and_none_is_red(
     tmp_path: Path, name: str
 ) -> None:
-    story, looks = paint(*SEEDS[name], tmp_path)
+    story, looks = compare_with_dagster(*SEEDS[name], tmp_path)
     assert not story.violations, story.text
     shown = {(look.table, look.green) for look in looks}
     assert len(shown) > len({look.table for look in looks}), "the story never changed a colour"
@@ -42,7 +42,7 @@ def test_after_every_step_every_partition_is_green_where_it_is_accepted_and_none
 def test_a_home_that_was_copied_names_no_place_of_the_first_one_and_works(tmp_path: Path) -> None:
     """Everything that is recorded is scanned: the ledger, Dagster's record, the tables and what has landed."""
     first, copied = tmp_path / "made" / "home", tmp_path / "elsewhere"
-    paint(7, 3, first.parent)
+    compare_with_dagster(7, 3, first.parent)
     shutil.copytree(first, copied, symlinks=True)
     assert not [path for path in copied.rglob("*") if path.is_symlink()]
     shutil.rmtree(first.parent)

@@ -25,9 +25,9 @@ from backfill_assets.orchestration.dagster_internals import AssetCheckExecutionR
 from backfill_assets.orchestration.next_steps import DECIDE, PLAN
 from backfill_assets.orchestration.partitions import published_key
 from backfill_assets.orchestration.resources import Session
-from backfill_assets_tests.faults.painted import Painter
-from backfill_assets_tests.faults.paper import without_spark
-from backfill_assets_tests.faults.teller import BUILT, DAYS, Teller
+from backfill_assets_tests.faults.dagster_status_oracle import DagsterStatusOracle
+from backfill_assets_tests.faults.spark_free_compute import without_spark
+from backfill_assets_tests.faults.story_generator import BUILT, DAYS, StoryGenerator
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.dagster_history import latest_check
 from backfill_assets_tests.support.dagster_record import open_record
@@ -43,16 +43,16 @@ TABLE = "silver.turnover"
 class Launchpad:
     """A home on which everything is built, and a person before its launchpad."""
 
-    painter: Painter
+    oracle: DagsterStatusOracle
 
     def launch(
         self, job: str, chosen: str, typed: Mapping[str, object], given: Mapping[str, str] | None = None
     ) -> Result:
         """Launches a job with an entry, what was typed there, and tags."""
-        ws = self.painter.ws
+        ws = self.oracle.ws
         found = definitions_over(ws, lambda: Session(workspace=ws), pool=None).resolve_job_def(job)
         return found.execute_in_process(
-            instance=self.painter.instance,
+            instance=self.oracle.instance,
             run_config={chosen: dict(typed)},
             tags=dict(given or {}),
             raise_on_error=False,
@@ -73,39 +73,39 @@ class Launchpad:
 
     def newest(self, table: str = TABLE) -> RunRecord:
         """The newest run of a table."""
-        with self.painter.ws.ledger.read() as reader:
+        with self.oracle.ws.ledger.read() as reader:
             return reader.runs.records(table=table, limit=1)[0]
 
     def events(self) -> int:
         """How many events the ledger has."""
-        with self.painter.ws.ledger.read() as reader:
+        with self.oracle.ws.ledger.read() as reader:
             return len(list(reader.events.entries()))
 
     def log(self, result: ExecuteInProcessResult) -> list[str]:
         """What the job wrote into the log of its Dagster run."""
-        return [entry.user_message for entry in self.painter.instance.all_logs(result.run_id) if entry.level == 20]
+        return [entry.user_message for entry in self.oracle.instance.all_logs(result.run_id) if entry.level == 20]
 
 
 @pytest.fixture(scope="module")
 def launchpad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launchpad]:
     home = tmp_path_factory.mktemp("launchpad") / "home"
-    teller = Teller(home=home, chance=random.Random(1))
-    with open_record(teller.ws.settings) as instance, without_spark(teller.paper):
-        painter = Painter(home=home, chance=teller.chance, paper=teller.paper, instance=instance)
-        painter.begin()
-        painter.paper.land(painter.ws, {BUILT[2]: (20, 1)}, by="ana")
-        painter.load(painter.ws)
-        yield Launchpad(painter=painter)
-        assert list(painter.look()) == []
-        painter.ws.close()
-    teller.ws.close()
+    generator = StoryGenerator(home=home, chance=random.Random(1))
+    with open_record(generator.ws.settings) as instance, without_spark(generator.compute):
+        oracle = DagsterStatusOracle(home=home, chance=generator.chance, compute=generator.compute, instance=instance)
+        oracle.begin()
+        oracle.compute.land(oracle.ws, {BUILT[2]: (20, 1)}, by="ana")
+        oracle.load(oracle.ws)
+        yield Launchpad(oracle=oracle)
+        assert list(oracle.look()) == []
+        oracle.ws.close()
+    generator.ws.close()
 
 
 @pytest.mark.long
 def test_reversed_days_are_refused_before_there_is_a_run_in_every_entry_that_has_days(launchpad: Launchpad) -> None:
-    instance = launchpad.painter.instance
+    instance = launchpad.oracle.instance
     before, events = instance.get_runs_count(), launchpad.events()
-    ws = launchpad.painter.ws
+    ws = launchpad.oracle.ws
     with_days = [table.name for table in ws.domain.derived]
     assert with_days
     for name in with_days:
@@ -120,7 +120,7 @@ def test_reversed_days_are_refused_before_there_is_a_run_in_every_entry_that_has
 @pytest.mark.long
 def test_why_a_launch_fails_stands_in_the_lists_of_runs(launchpad: Launchpad) -> None:
     result = launchpad.decide("publish", id="no-such-run", publisher="ben")
-    run = launchpad.painter.instance.get_run_by_id(result.run_id)
+    run = launchpad.oracle.instance.get_run_by_id(result.run_id)
     assert run is not None
     assert "no-such-run" in run.tags[tags.WHY]
     assert not tags.WHY.startswith((".", "dagster/")), "pages hide such tags"
@@ -145,7 +145,7 @@ def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launc
     first, whole, *_ = launchpad.log(agreed)
     assert first == f"ben approved {run.run_id}."
     assert all(part in whole for part in ("ben", "ann", "it is wrong", TABLE, DAY)), whole
-    given = launchpad.painter.instance.get_run_by_id(agreed.run_id)
+    given = launchpad.oracle.instance.get_run_by_id(agreed.run_id)
     assert given is not None
     seen = {name: value for name, value in given.tags.items() if name.startswith("backfill/")}
     assert seen == {tags.ON: run.run_id, tags.CHOSEN: "approve", tags.BY: "ben"}
@@ -155,29 +155,29 @@ def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launc
     assert published.success
     assert launchpad.log(published)[-1].startswith("Next: the sensor backfill_follow computes again what depends on it")
     assert launchpad.newest().state is RunState.PUBLISHED
-    key = published_key(launchpad.painter.ws.domain.table(TABLE))
-    assert DAY in launchpad.painter.instance.get_materialized_partitions(key)
+    key = published_key(launchpad.oracle.ws.domain.table(TABLE))
+    assert DAY in launchpad.oracle.instance.get_materialized_partitions(key)
     # The table carries the gates that let it be published, and the number of its rows.
-    gates = {gate.name: AssetCheckKey(key, gate.name) for gate in launchpad.painter.ws.domain.table(TABLE).gates}
-    checked = launchpad.painter.instance.event_log_storage.get_latest_asset_check_execution_by_key([*gates.values()])
+    gates = {gate.name: AssetCheckKey(key, gate.name) for gate in launchpad.oracle.ws.domain.table(TABLE).gates}
+    checked = launchpad.oracle.instance.event_log_storage.get_latest_asset_check_execution_by_key([*gates.values()])
     assert set(checked) == set(gates.values())
     assert {each.status for each in checked.values()} == {AssetCheckExecutionRecordStatus.SUCCEEDED}
-    (shown,) = launchpad.painter.instance.fetch_materializations(AssetRecordsFilter(asset_key=key), limit=1).records
+    (shown,) = launchpad.oracle.instance.fetch_materializations(AssetRecordsFilter(asset_key=key), limit=1).records
     assert shown.asset_materialization is not None
     assert "dagster/row_count" in shown.asset_materialization.metadata
 
     assert launchpad.decide("roll_back", id=run.run_id, by="ben", reason="second thoughts").success
     assert launchpad.newest().state is RunState.ROLLED_BACK
     # What a rollback brings back has the numbers and the version of the content that its publication had.
-    (back,) = launchpad.painter.instance.fetch_materializations(
+    (back,) = launchpad.oracle.instance.fetch_materializations(
         AssetRecordsFilter(asset_key=key, asset_partitions=[DAY]), limit=1
     ).records
     assert back.asset_materialization is not None
-    with launchpad.painter.ws.ledger.read() as reader:
+    with launchpad.oracle.ws.ledger.read() as reader:
         accepted = reader.versions.accepted(TABLE)[BUILT[2]]
     assert (back.asset_materialization.tags or {})["dagster/data_version"] == accepted.checksum
     assert back.asset_materialization.metadata["dagster/partition_row_count"].value == accepted.rows
-    assert str(launchpad.painter.ws.settings.home) not in str(back.asset_materialization.metadata)
+    assert str(launchpad.oracle.ws.settings.home) not in str(back.asset_materialization.metadata)
 
 
 @pytest.mark.long
@@ -199,7 +199,7 @@ def test_a_table_and_what_depends_on_it_become_a_set_that_waits_for_one_approval
     assert planned.success
     set_id = launchpad.newest().manifest.member_of
     assert launchpad.log(planned)[-1] == f"Next: the job backfill_decide (approve {set_id})"
-    with launchpad.painter.ws.ledger.read() as reader:
+    with launchpad.oracle.ws.ledger.read() as reader:
         members = reader.sets.get(set_id or "").manifest.members
         states = {member.table: reader.runs.get(member.run_id).state for member in members}
     assert states == {TABLE: RunState.PASSED, "gold.palette": RunState.PASSED}
@@ -207,7 +207,7 @@ def test_a_table_and_what_depends_on_it_become_a_set_that_waits_for_one_approval
 
 @pytest.mark.long
 def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: Launchpad) -> None:
-    before, runs = launchpad.events(), len(launchpad.painter.instance.get_runs())
+    before, runs = launchpad.events(), len(launchpad.oracle.instance.get_runs())
     for name, typed in (
         (TABLE, {key: value for key, value in TYPED.items() if key != "requester"}),
         (TABLE, {**TYPED, "transform_version": "9.9.9"}),
@@ -233,7 +233,7 @@ def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: La
         for job in (PLAN, DECIDE):
             with pytest.raises(DagsterInvalidConfigError):
                 launchpad.launch(job, name, typed)
-    assert (launchpad.events(), len(launchpad.painter.instance.get_runs())) == (before, runs)
+    assert (launchpad.events(), len(launchpad.oracle.instance.get_runs())) == (before, runs)
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_what_cannot_be_planned_is_refused_in_one_sentence(
     (sentence,) = failures(result)
     assert said in sentence
     assert launchpad.events() == before
-    kept = launchpad.painter.instance.all_logs(result.run_id, of_type=DagsterEventType.STEP_FAILURE)
+    kept = launchpad.oracle.instance.all_logs(result.run_id, of_type=DagsterEventType.STEP_FAILURE)
     (failed,) = [entry.get_dagster_event().step_failure_data for entry in kept]
     assert failed.error is not None
     assert (failed.error.message, failed.error.stack) == (sentence, [])
@@ -268,7 +268,7 @@ def test_what_cannot_be_planned_is_refused_in_one_sentence(
 def test_a_careless_colleague_in_the_launchpad_publishes_nothing_that_one_person_asked_for(
     launchpad: Launchpad,
 ) -> None:
-    ws = launchpad.painter.ws
+    ws = launchpad.oracle.ws
     assert launchpad.plan(**TYPED).success
     run_id = launchpad.newest().run_id
     with ws.ledger.read() as reader:
@@ -302,18 +302,18 @@ def test_a_careless_colleague_in_the_launchpad_publishes_nothing_that_one_person
 def test_the_run_of_a_job_is_no_attempt_of_the_manifest_that_it_is_about(launchpad: Launchpad) -> None:
     result = launchpad.plan(**TYPED)
     run_id = launchpad.newest().run_id
-    given = launchpad.painter.instance.get_run_by_id(result.run_id)
+    given = launchpad.oracle.instance.get_run_by_id(result.run_id)
     assert given is not None
     assert (given.tags[tags.ON], given.tags[tags.BY]) == (run_id, "ann")
     assert tags.RUN_ID not in given.tags
-    operations.cancel(launchpad.painter.ws, run_id, by="ann", reason="not wanted")
+    operations.cancel(launchpad.oracle.ws, run_id, by="ann", reason="not wanted")
 
 
 def blocked(launchpad: Launchpad) -> tuple[str, RunRecord]:
     """A day that is too large is planned: what the job says, and the run."""
-    painter, day = launchpad.painter, DAYS[4].isoformat()
-    painter.paper.land(painter.ws, {DAYS[4]: (5_000, 1)}, by="ana")
-    painter.load(painter.ws)
+    oracle, day = launchpad.oracle, DAYS[4].isoformat()
+    oracle.compute.land(oracle.ws, {DAYS[4]: (5_000, 1)}, by="ana")
+    oracle.load(oracle.ws)
     (said,) = failures(launchpad.plan(**{**TYPED, "first_day": day, "last_day": day}))
     return said, launchpad.newest()
 
@@ -327,9 +327,9 @@ def test_a_blocked_run_fails_the_job_and_names_the_report(launchpad: Launchpad) 
 
 @pytest.mark.long
 def test_a_reviewer_reads_numbers_the_worst_partitions_and_the_report_at_the_validation(launchpad: Launchpad) -> None:
-    instance, day = launchpad.painter.instance, DAYS[4].isoformat()
+    instance, day = launchpad.oracle.instance, DAYS[4].isoformat()
     _, run = blocked(launchpad)
-    table = launchpad.painter.ws.domain.derived_table(TABLE)
+    table = launchpad.oracle.ws.domain.derived_table(TABLE)
     (record,) = instance.fetch_materializations(
         AssetRecordsFilter(asset_key=validation_key(table), asset_partitions=[day]), limit=1
     ).records

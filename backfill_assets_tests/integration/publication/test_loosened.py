@@ -31,9 +31,18 @@ from backfill_assets.publication.authority import demand_of, demand_to_ask
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens.review import review_of
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests.faults.alone import COLOURS, FIRST, PALETTE, POLICY, TURNOVER, Alone, begun, unproven
-from backfill_assets_tests.faults.keyed_paper import KeyedPaper, Order
-from backfill_assets_tests.faults.paper import without_spark
+from backfill_assets_tests.faults.keyed_spark_free_compute import KeyedSparkFreeCompute, Order
+from backfill_assets_tests.faults.single_actor_attack import (
+    COLOURS,
+    FIRST,
+    PALETTE,
+    POLICY,
+    TURNOVER,
+    SingleActorAttack,
+    begun,
+    unproven,
+)
+from backfill_assets_tests.faults.spark_free_compute import without_spark
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.lakes import folder_at
 
@@ -54,11 +63,11 @@ ALONE = POLICIES["no approval"]
 class World:
     """A home in which finance has agreed to rows, and eve and mallory, of another group, do what they can."""
 
-    teller: Alone
+    generator: SingleActorAttack
 
     @property
     def ws(self) -> Workspace:
-        return self.teller.ws
+        return self.generator.ws
 
     def declare(self, change: Callable[[DerivedTable], DerivedTable]) -> None:
         """The author declares the tables otherwise from here on."""
@@ -74,7 +83,7 @@ class World:
             ),
         )
         ws.__dict__["ledger"] = self.ws.ledger
-        self.teller.ws = ws
+        self.generator.ws = ws
 
     def claims(self) -> Mapping[tuple[str, date], AcceptedPartition]:
         """What readers see of the days to which finance has agreed."""
@@ -88,10 +97,10 @@ class World:
 
     def corrected(self) -> None:
         """Orders of an agreed day come in again with other values, and bronze is built."""
-        chosen = [order for order in self.teller.paper.current().values() if order.day == AGREED]
-        some = [replace(order, row=self.teller._row()) for order in chosen[:1]]
-        self.teller.paper.take_in(self.ws, some, by="eve")
-        self.teller.load(self.ws)
+        chosen = [order for order in self.generator.compute.current().values() if order.day == AGREED]
+        some = [replace(order, row=self.generator._row()) for order in chosen[:1]]
+        self.generator.compute.take_in(self.ws, some, by="eve")
+        self.generator.load(self.ws)
 
     def asked(self, by: str = "eve", table: str = TURNOVER, day: date = AGREED) -> str:
         request = PlanRequest(table=table, days=DayRange.inclusive(day, day), reason="mine", by=by)
@@ -99,7 +108,7 @@ class World:
 
     def planned(self, by: str = "eve", table: str = TURNOVER, day: date = AGREED) -> str:
         run_id = self.asked(by, table, day)
-        self.teller._carry(self.ws, run_id)
+        self.generator._carry(self.ws, run_id)
         return run_id
 
     def published(self, name: str, by: str = "eve") -> None:
@@ -111,25 +120,25 @@ def nothing(world: World) -> None:
 
 
 def a_live_run(world: World) -> None:
-    new = Order(key=f"n{world.teller.chance.random()}", day=world.teller.time.at.date(), row=(7, 7))
-    world.teller.paper.take_in(world.ws, [new], by="eve")
-    world.teller.load(world.ws)
-    world.teller.time.at += timedelta(days=1)
-    world.teller.paper.take_in(
+    new = Order(key=f"n{world.generator.chance.random()}", day=world.generator.time.at.date(), row=(7, 7))
+    world.generator.compute.take_in(world.ws, [new], by="eve")
+    world.generator.load(world.ws)
+    world.generator.time.at += timedelta(days=1)
+    world.generator.compute.take_in(
         world.ws, [replace(new, key=f"{new.key}, later", day=new.day + timedelta(days=1))], by="eve"
     )
-    world.teller.load(world.ws)
+    world.generator.load(world.ws)
     before = runs_of(world, RunState.PUBLISHED)
     live(world.ws, Acting(by="live", recorder=Unrecorded()))
     assert runs_of(world, RunState.PUBLISHED) > before
 
 
 def a_follow_up(world: World) -> None:
-    day = max(world.teller.paper.current().values(), key=lambda order: order.day).day - timedelta(days=1)
-    world.teller.paper.take_in(
-        world.ws, [Order(key=f"late{world.teller.chance.random()}", day=day, row=(7, 7))], by="eve"
+    day = max(world.generator.compute.current().values(), key=lambda order: order.day).day - timedelta(days=1)
+    world.generator.compute.take_in(
+        world.ws, [Order(key=f"late{world.generator.chance.random()}", day=day, row=(7, 7))], by="eve"
     )
-    world.teller.load(world.ws)
+    world.generator.load(world.ws)
     before = runs_of(world, RunState.PUBLISHED)
     follow(world.ws, Acting(by="follow", recorder=Unrecorded()))
     assert runs_of(world, RunState.PUBLISHED) > before
@@ -212,8 +221,8 @@ def restates_a_set_with_a_friend(world: World) -> None:
         world.ws, SetRequest(reason="mine", by="eve", because=(("bronze.orders", days),), partial=True)
     )
     assert isinstance(planned, PlannedSet)
-    for run_id in world.teller._runs_of(planned.manifest.set_id):
-        world.teller._carry(world.ws, run_id)
+    for run_id in world.generator._runs_of(planned.manifest.set_id):
+        world.generator._carry(world.ws, run_id)
     with suppress(BackfillError):
         operations.approve(world.ws, planned.manifest.set_id, by="mallory")
     operations.publish_set(world.ws, planned.manifest.set_id, by="mallory")
@@ -226,8 +235,8 @@ def restates_in_phases_with_a_friend(world: World) -> None:
     set_id = phases.manifest.set_id
     with suppress(BackfillError):
         operations.approve(world.ws, set_id, by="mallory")
-    for run_id in world.teller._runs_of(set_id):
-        world.teller._carry(world.ws, run_id)
+    for run_id in world.generator._runs_of(set_id):
+        world.generator._carry(world.ws, run_id)
         operations.publish_set(world.ws, set_id, by="mallory")
 
 
@@ -249,23 +258,23 @@ ACTS = (
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, KeyedPaper]]:
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, KeyedSparkFreeCompute]]:
     with begun(tmp_path_factory.mktemp("loosened")) as found:
         yield found
 
 
 @pytest.fixture
-def world(start: tuple[Path, KeyedPaper], tmp_path: Path) -> Iterator[World]:
-    home, paper = start
+def world(start: tuple[Path, KeyedSparkFreeCompute], tmp_path: Path) -> Iterator[World]:
+    home, compute = start
     shutil.copytree(home, tmp_path / "home")
-    own = KeyedPaper(orders=dict(paper.orders), landed_on=dict(paper.landed_on))
-    teller = Alone(home=tmp_path / "home", chance=random.Random(3), paper=own)
-    path = folder_at(teller.ws.settings.reference) / "approvers.yaml"
+    own = KeyedSparkFreeCompute(orders=dict(compute.orders), landed_on=dict(compute.landed_on))
+    generator = SingleActorAttack(home=tmp_path / "home", chance=random.Random(3), compute=own)
+    path = folder_at(generator.ws.settings.reference) / "approvers.yaml"
     groups = "{finance: [ben, cara, dora], ops: [eve, mallory, dora]}"
     path.write_text(f'version: "2"\ngroups: {groups}\n', encoding="utf-8")
     with without_spark(own):
-        yield World(teller=teller)
-    teller.ws.close()
+        yield World(generator=generator)
+    generator.ws.close()
 
 
 def loosened(policy: Policy) -> Callable[[DerivedTable], DerivedTable]:

@@ -1,4 +1,4 @@
-"""One person alone repairs what is lost, as it was recorded and agreed to, and nothing else; computed on paper."""
+"""One person alone repairs what is lost, as it was recorded and agreed to, and nothing else; computed without Spark."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from backfill_assets.publication.errors import NotAgreed
 from backfill_assets.staleness.find import changed_otherwise, stale_partitions
 from backfill_assets.upkeep.alignment import set_to_ledger
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests.faults.paper import without_spark
+from backfill_assets_tests.faults.spark_free_compute import without_spark
 from backfill_assets_tests.faults.stories import begun
-from backfill_assets_tests.faults.teller import BUILT, Teller
+from backfill_assets_tests.faults.story_generator import BUILT, StoryGenerator
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import has_code
 from backfill_assets_tests.support.lakes import folder_of
@@ -38,32 +38,32 @@ DAY = BUILT[2]
 
 
 @pytest.fixture
-def teller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Teller]:
+def generator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StoryGenerator]:
     """A home in which all tables are published."""
     monkeypatch.setattr(evaluate, "prove", lambda *_: ())  # the proof of the window is made by Spark
-    with begun(tmp_path) as (home, paper):
-        found = Teller(home=home, chance=random.Random(1), paper=paper)
-        with without_spark(paper):
+    with begun(tmp_path) as (home, compute):
+        found = StoryGenerator(home=home, chance=random.Random(1), compute=compute)
+        with without_spark(compute):
             yield found
         found.ws.close()
 
 
-def released(teller: Teller, version: str) -> None:
+def released(generator: StoryGenerator, version: str) -> None:
     """The author declares a new release of gold, which computes the same."""
-    gold = teller.ws.domain.derived_table(PALETTE)
+    gold = generator.ws.domain.derived_table(PALETTE)
     newer = replace(gold.releases[0], version=version)
-    declared(teller, replace(gold, releases=(newer, *gold.releases)))
+    declared(generator, replace(gold, releases=(newer, *gold.releases)))
 
 
-def declared(teller: Teller, again: DerivedTable) -> None:
+def declared(generator: StoryGenerator, again: DerivedTable) -> None:
     """The author declares gold otherwise."""
-    domain = teller.ws.domain
+    domain = generator.ws.domain
     derived = tuple(again if each.name == PALETTE else each for each in domain.derived)
     ws = replace(
-        teller.ws, domain=Domain(name=domain.name, package=domain.package, sources=domain.sources, derived=derived)
+        generator.ws, domain=Domain(name=domain.name, package=domain.package, sources=domain.sources, derived=derived)
     )
-    ws.__dict__["ledger"] = teller.ws.ledger
-    teller.ws = ws
+    ws.__dict__["ledger"] = generator.ws.ledger
+    generator.ws = ws
 
 
 def file_of(ws: Workspace, table: str, day: date) -> Path:
@@ -72,7 +72,11 @@ def file_of(ws: Workspace, table: str, day: date) -> Path:
 
 
 def staged_by_ana(
-    teller: Teller, table: str, days: Sequence[date] = (DAY,), kind: Kind = Kind.REPAIR, version: str | None = None
+    generator: StoryGenerator,
+    table: str,
+    days: Sequence[date] = (DAY,),
+    kind: Kind = Kind.REPAIR,
+    version: str | None = None,
 ) -> str:
     request = PlanRequest(
         table=table,
@@ -82,8 +86,8 @@ def staged_by_ana(
         kind=kind,
         transform_version=version,
     )
-    run_id = operations.plan(teller.ws, request).manifest.run_id
-    teller._carry(teller.ws, run_id)
+    run_id = operations.plan(generator.ws, request).manifest.run_id
+    generator._carry(generator.ws, run_id)
     return run_id
 
 
@@ -94,52 +98,54 @@ def unagreed(ws: Workspace) -> Sequence[object]:
         return [*changed_otherwise(stale_partitions(ws, tx, table, BUILT, agreed=True))]
 
 
-def test_a_repair_of_intact_rows_is_no_approval_of_a_new_release(teller: Teller) -> None:
-    released(teller, "3.0.0")
-    before = unagreed(teller.ws)
+def test_a_repair_of_intact_rows_is_no_approval_of_a_new_release(generator: StoryGenerator) -> None:
+    released(generator, "3.0.0")
+    before = unagreed(generator.ws)
     assert before
-    run_id = staged_by_ana(teller, PALETTE, BUILT[1:])
+    run_id = staged_by_ana(generator, PALETTE, BUILT[1:])
     with pytest.raises(NotAgreed):
-        operations.publish(teller.ws, run_id, by="ana")
-    assert unagreed(teller.ws) == before
+        operations.publish(generator.ws, run_id, by="ana")
+    assert unagreed(generator.ws) == before
 
 
 @pytest.mark.long
-def test_a_repair_of_a_lost_file_by_a_new_release_waits_for_a_person(teller: Teller) -> None:
-    released(teller, "3.0.0")
-    before = unagreed(teller.ws)
-    file_of(teller.ws, PALETTE, DAY).unlink()
-    run_id = staged_by_ana(teller, PALETTE, version="3.0.0")
+def test_a_repair_of_a_lost_file_by_a_new_release_waits_for_a_person(generator: StoryGenerator) -> None:
+    released(generator, "3.0.0")
+    before = unagreed(generator.ws)
+    file_of(generator.ws, PALETTE, DAY).unlink()
+    run_id = staged_by_ana(generator, PALETTE, version="3.0.0")
     with pytest.raises(NotAgreed):
-        operations.publish(teller.ws, run_id, by="ana")
-    assert unagreed(teller.ws) == before
+        operations.publish(generator.ws, run_id, by="ana")
+    assert unagreed(generator.ws) == before
 
 
 @pytest.mark.long
-def test_a_repair_by_the_agreed_release_is_published_by_one_person_and_agrees_to_nothing_else(teller: Teller) -> None:
-    released(teller, "3.0.0")
-    before = unagreed(teller.ws)
-    file_of(teller.ws, PALETTE, DAY).unlink()
-    run_id = staged_by_ana(teller, PALETTE)
-    operations.publish(teller.ws, run_id, by="ana")
-    assert operations.run_named(teller.ws, run_id).approved_by == "policy:repair"
-    assert len(unagreed(teller.ws)) == len(before)
+def test_a_repair_by_the_agreed_release_is_published_by_one_person_and_agrees_to_nothing_else(
+    generator: StoryGenerator,
+) -> None:
+    released(generator, "3.0.0")
+    before = unagreed(generator.ws)
+    file_of(generator.ws, PALETTE, DAY).unlink()
+    run_id = staged_by_ana(generator, PALETTE)
+    operations.publish(generator.ws, run_id, by="ana")
+    assert operations.run_named(generator.ws, run_id).approved_by == "policy:repair"
+    assert len(unagreed(generator.ws)) == len(before)
 
 
 @pytest.mark.long
 def test_what_a_policy_once_repaired_by_another_release_counts_as_agreed_by_the_release_before(
-    teller: Teller, monkeypatch: pytest.MonkeyPatch
+    generator: StoryGenerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    released(teller, "3.0.0")
-    before = unagreed(teller.ws)
-    file_of(teller.ws, PALETTE, DAY).unlink()
-    run_id = staged_by_ana(teller, PALETTE, version="3.0.0")
+    released(generator, "3.0.0")
+    before = unagreed(generator.ws)
+    file_of(generator.ws, PALETTE, DAY).unlink()
+    run_id = staged_by_ana(generator, PALETTE, version="3.0.0")
     # As a release of the product did that did not compare what they were computed by.
     with monkeypatch.context() as patch:
         patch.setattr("backfill_assets.ledger.bases.BasisReads.is_computed_as_agreed", lambda *_: True)
-        operations.publish(teller.ws, run_id, by="ana")
-    assert operations.run_named(teller.ws, run_id).approved_by == "policy:repair"
-    assert len(unagreed(teller.ws)) == len(before)
+        operations.publish(generator.ws, run_id, by="ana")
+    assert operations.run_named(generator.ws, run_id).approved_by == "policy:repair"
+    assert len(unagreed(generator.ws)) == len(before)
 
 
 def _always(_tx: object, _run: RunRecord) -> bool:
@@ -148,81 +154,81 @@ def _always(_tx: object, _run: RunRecord) -> bool:
 
 @pytest.mark.parametrize("what", ["intact", "another release", "other rows"])
 def test_the_ledger_itself_refuses_what_no_repair_may_publish_alone(
-    teller: Teller, monkeypatch: pytest.MonkeyPatch, what: str
+    generator: StoryGenerator, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    released(teller, "3.0.0")
+    released(generator, "3.0.0")
     if what == "other rows":
-        teller.paper.land(teller.ws, {DAY: (99, 7)}, by="ana")
-        teller.load(teller.ws)
+        generator.compute.land(generator.ws, {DAY: (99, 7)}, by="ana")
+        generator.load(generator.ws)
         # The rows that were read before are lost as well.
         for table in (TURNOVER, "silver.colours"):
-            run_id = staged_by_ana(teller, table, kind=Kind.RESTATEMENT)
-            operations.approve(teller.ws, run_id, by="ben")
-            old = file_of(teller.ws, table, DAY)
-            operations.publish(teller.ws, run_id, by="ana")
+            run_id = staged_by_ana(generator, table, kind=Kind.RESTATEMENT)
+            operations.approve(generator.ws, run_id, by="ben")
+            old = file_of(generator.ws, table, DAY)
+            operations.publish(generator.ws, run_id, by="ana")
             old.unlink()
     if what != "intact":
-        file_of(teller.ws, PALETTE, DAY).unlink()
-    run_id = staged_by_ana(teller, PALETTE, version="3.0.0" if what == "another release" else None)
+        file_of(generator.ws, PALETTE, DAY).unlink()
+    run_id = staged_by_ana(generator, PALETTE, version="3.0.0" if what == "another release" else None)
     monkeypatch.setattr(authority, "brings_back_what_was_recorded", _always)
     with pytest.raises(NeedsApproval):
-        operations.publish(teller.ws, run_id, by="ana")
-    assert operations.run_named(teller.ws, run_id).state is RunState.PASSED
+        operations.publish(generator.ws, run_id, by="ana")
+    assert operations.run_named(generator.ws, run_id).state is RunState.PASSED
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", [Kind.RESTATEMENT, Kind.REPAIR])
-def test_a_file_that_was_away_for_a_moment_is_brought_back_by_a_rollback(teller: Teller, kind: Kind) -> None:
-    path = file_of(teller.ws, TURNOVER, DAY)
+def test_a_file_that_was_away_for_a_moment_is_brought_back_by_a_rollback(generator: StoryGenerator, kind: Kind) -> None:
+    path = file_of(generator.ws, TURNOVER, DAY)
     away = path.rename(path.with_suffix(".away"))
-    run_id = staged_by_ana(teller, TURNOVER, kind=kind)
+    run_id = staged_by_ana(generator, TURNOVER, kind=kind)
     away.rename(path)
-    operations.approve(teller.ws, run_id, by="ben")
-    operations.publish(teller.ws, run_id, by="ana")
-    assert file_of(teller.ws, TURNOVER, DAY) != path
-    operations.rollback(teller.ws, run_id, by="ben", reason="tried")
-    assert file_of(teller.ws, TURNOVER, DAY) == path
+    operations.approve(generator.ws, run_id, by="ben")
+    operations.publish(generator.ws, run_id, by="ana")
+    assert file_of(generator.ws, TURNOVER, DAY) != path
+    operations.rollback(generator.ws, run_id, by="ben", reason="tried")
+    assert file_of(generator.ws, TURNOVER, DAY) == path
 
 
 @pytest.mark.long
-def test_a_rollback_to_what_was_lost_is_refused_as_lost(teller: Teller) -> None:
-    file_of(teller.ws, TURNOVER, DAY).unlink()
-    run_id = staged_by_ana(teller, TURNOVER)
-    operations.publish(teller.ws, run_id, by="ana")
+def test_a_rollback_to_what_was_lost_is_refused_as_lost(generator: StoryGenerator) -> None:
+    file_of(generator.ws, TURNOVER, DAY).unlink()
+    run_id = staged_by_ana(generator, TURNOVER)
+    operations.publish(generator.ws, run_id, by="ana")
     with pytest.raises(MissingInput, check=has_code("replaced_files_removed"), match="was lost, and replaced at"):
-        operations.rollback(teller.ws, run_id, by="ben", reason="tried")
+        operations.rollback(generator.ws, run_id, by="ben", reason="tried")
 
 
 @pytest.mark.parametrize("is_lost", [True, False])
-def test_a_repair_has_the_declared_phases_unless_a_file_is_lost(teller: Teller, is_lost: bool) -> None:
-    declared(teller, replace(teller.ws.domain.derived_table(PALETTE), phases=phases(count=2)))
+def test_a_repair_has_the_declared_phases_unless_a_file_is_lost(generator: StoryGenerator, is_lost: bool) -> None:
+    declared(generator, replace(generator.ws.domain.derived_table(PALETTE), phases=phases(count=2)))
     if is_lost:
-        file_of(teller.ws, PALETTE, DAY).unlink()
+        file_of(generator.ws, PALETTE, DAY).unlink()
     days = DayRange.inclusive(BUILT[1], BUILT[-1])
     request = PlanRequest(table=PALETTE, days=days, reason="a file", by="ana", kind=Kind.REPAIR)
-    assert isinstance(plan_table(teller.ws, request), Plan if is_lost else PlannedSet)
+    assert isinstance(plan_table(generator.ws, request), Plan if is_lost else PlannedSet)
 
 
 @pytest.mark.long
-def test_what_was_accepted_as_lost_is_not_brought_back_when_its_file_comes_back(teller: Teller) -> None:
-    path = file_of(teller.ws, TURNOVER, DAY)
-    teller.paper.land(teller.ws, {DAY: (99, 7)}, by="ana")
-    teller.load(teller.ws)
-    run_id = staged_by_ana(teller, TURNOVER, kind=Kind.RESTATEMENT)
-    operations.approve(teller.ws, run_id, by="ben")
-    operations.publish(teller.ws, run_id, by="ana")
+def test_what_was_accepted_as_lost_is_not_brought_back_when_its_file_comes_back(generator: StoryGenerator) -> None:
+    path = file_of(generator.ws, TURNOVER, DAY)
+    generator.compute.land(generator.ws, {DAY: (99, 7)}, by="ana")
+    generator.load(generator.ws)
+    run_id = staged_by_ana(generator, TURNOVER, kind=Kind.RESTATEMENT)
+    operations.approve(generator.ws, run_id, by="ben")
+    operations.publish(generator.ws, run_id, by="ana")
     away = path.rename(path.with_suffix(".away"))
-    set_to_ledger(teller.ws, TURNOVER, by="ben", reason="tried")
+    set_to_ledger(generator.ws, TURNOVER, by="ben", reason="tried")
     away.rename(path)
     with pytest.raises(MissingInput, check=has_code("replaced_files_removed")):
-        operations.rollback(teller.ws, run_id, by="ben", reason="tried")
+        operations.rollback(generator.ws, run_id, by="ben", reason="tried")
 
 
-def test_a_repair_announces_nothing_to_dependents(teller: Teller) -> None:
-    file_of(teller.ws, TURNOVER, DAY).unlink()
-    run_id = staged_by_ana(teller, TURNOVER)
-    with teller.ws.ledger.read() as tx:
+def test_a_repair_announces_nothing_to_dependents(generator: StoryGenerator) -> None:
+    file_of(generator.ws, TURNOVER, DAY).unlink()
+    run_id = staged_by_ana(generator, TURNOVER)
+    with generator.ws.ledger.read() as tx:
         before = tx.outbox.entries()
-    operations.publish(teller.ws, run_id, by="ana")
-    with teller.ws.ledger.read() as tx:
+    operations.publish(generator.ws, run_id, by="ana")
+    with generator.ws.ledger.read() as tx:
         assert tx.outbox.entries() == before

@@ -15,9 +15,9 @@ from backfill_assets.ledger.states import ApprovalState, PublicationState, RunSt
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.upkeep.audit import audit
-from backfill_assets_tests.faults.baton import Actor, Killed
 from backfill_assets_tests.faults.log import Commit, digest_of, read_log
 from backfill_assets_tests.faults.scene import RUNS, SETS, Gated, Scene
+from backfill_assets_tests.faults.turn_scheduler import Actor, Killed
 from backfill_assets_tests.support.hand_made import COLUMN
 from backfill_assets_tests.support.lakes import folder_of
 

@@ -62,7 +62,7 @@ class Frame:
 
 
 @dataclass(kw_only=True)
-class Paper:
+class SparkFreeCompute:
     """What has landed, by import: the order of each day."""
 
     files: dict[str, Mapping[date, Row]] = field(default_factory=dict)
@@ -222,8 +222,8 @@ def checksum(row: Row | None) -> str:
 
 
 @contextmanager
-def without_spark(paper: Paper) -> Iterator[None]:
-    """Computes on paper what Spark computes otherwise."""
+def without_spark(compute: SparkFreeCompute) -> Iterator[None]:
+    """Computes in Python what Spark computes otherwise."""
 
     def read(ws: Workspace, table: Table, file_sets: Iterable[FileSet]) -> dict[date, Row]:
         return _read(ws.lake, table.name, file_sets)
@@ -232,7 +232,7 @@ def without_spark(paper: Paper) -> Iterator[None]:
         (
             stage,
             {
-                "source_rows": paper.source_rows,
+                "source_rows": compute.source_rows,
                 "derived_rows": derived_rows,
                 "write_staged": write_staged,
                 "_staged_only": staged_rows,
@@ -259,7 +259,7 @@ def without_spark(paper: Paper) -> Iterator[None]:
                 "prove": lambda *_: (),
             },
         ),
-        # Files on paper do not say which import a row is of.
+        # Files computed here do not say which import a row is of.
         (propose, {"rows_by_import": lambda *_: {}}),
         (
             Workspace,

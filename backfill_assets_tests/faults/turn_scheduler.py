@@ -1,6 +1,6 @@
 """How do several actors take turns, one step at a time, in an order that can be said and said again?
 
-Every actor is a thread that runs the real functions and stands still at every stop. Only the actor that holds the baton
+Every actor is a thread that runs the real functions and stands still at every stop. Only the actor whose turn it is
 runs, so an order of turns is a run of the whole, and the same order gives the same run.
 """
 
@@ -96,7 +96,7 @@ _present = _Present()
 
 
 def stop(where: str, *, fails_with: Exception | None = None) -> None:
-    """A place where the present actor hands the baton over; nothing for code that no actor runs.
+    """A place where the present actor gives its turn to another one; nothing for code that no actor runs.
 
     Args:
         where: Names the place.

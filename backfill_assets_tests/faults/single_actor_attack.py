@@ -4,10 +4,10 @@ Eve lands, corrects, moves and withdraws records, builds some of their days, pla
 launches what jobs and sensors do, chooses names, and waits for days. Others agree to restatements, roll back and
 declare releases in between, and processes die. After every step each accepted partition that has changed must have
 changed by what a policy grants (`docs/guarantees.md`, "What a policy grants") or by two people, one of them of finance.
-Whether it has is decided from the orders of every key on paper, and not by what the product decides with.
+Whether it has is decided from the orders of every key as they were landed, and not by what the product decides with.
 
-    python -m backfill_assets_tests.faults.alone --count 100
-    python -m backfill_assets_tests.faults.alone --seed 17
+    python -m backfill_assets_tests.faults.single_actor_attack --count 100
+    python -m backfill_assets_tests.faults.single_actor_attack --seed 17
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ from backfill_assets.planning.state import AcceptedPartition
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.domains.story import colours, orders, palette, turnover
-from backfill_assets_tests.faults.keyed_paper import ORDERS, KeyedPaper, Keys, Order
+from backfill_assets_tests.faults.keyed_spark_free_compute import ORDERS, KeyedSparkFreeCompute, Keys, Order
 from backfill_assets_tests.faults.order import readers_see_what_the_ledger_says
-from backfill_assets_tests.faults.paper import without_spark
-from backfill_assets_tests.faults.teller import NothingThere, Step, Story, Teller, Time
+from backfill_assets_tests.faults.spark_free_compute import without_spark
+from backfill_assets_tests.faults.story_generator import NothingThere, Step, Story, StoryGenerator, Time
 from backfill_assets_tests.support import operations
 
 TURNOVER, COLOURS, PALETTE = "silver.turnover", "silver.colours", "gold.palette"
@@ -129,10 +129,10 @@ class Seen:
 
 
 @dataclass(kw_only=True)
-class Alone(Teller):
+class SingleActorAttack(StoryGenerator):
     """A home with eve in it."""
 
-    paper: KeyedPaper = field(default_factory=KeyedPaper)
+    compute: KeyedSparkFreeCompute = field(default_factory=KeyedSparkFreeCompute)
     time: Time = field(default_factory=lambda: Time(at=BEGUN_AT))
     version: str = "2.0.0"
     policy: Policy = POLICY
@@ -356,8 +356,8 @@ class Alone(Teller):
             yield f"{run.run_id} has changed approved keys: {sorted(gone)}"
         for key in now.keys.keys() - was.keys.keys():
             order = now.keys[key]
-            import_id = self.paper.came_with(order)
-            if not import_id or self.paper.landed_on[import_id] > order.day + timedelta(days=LATENESS):
+            import_id = self.compute.came_with(order)
+            if not import_id or self.compute.landed_on[import_id] > order.day + timedelta(days=LATENESS):
                 yield f"{run.run_id} has added {key}, which is no late event"
 
     def _note(self, each: Partition, was: Seen | None, now: Seen | None) -> None:
@@ -385,7 +385,7 @@ class Alone(Teller):
             for pinned in read.partitions:
                 if pinned.partition in window:
                     load = tx.runs.get(made[pinned.partition, pinned.digest])
-                    found = self.paper.current(load.manifest.change.imports)
+                    found = self.compute.current(load.manifest.change.imports)
                     keys |= {key: order for key, order in found.items() if order.day == pinned.partition}
         return Seen(claim=claim, by=run_id, release=tx.runs.get(claim.run_id).manifest.transform_version, keys=keys)
 
@@ -405,7 +405,7 @@ class Alone(Teller):
         return f"roll back {chosen} by {name!r}"
 
     def _lands(self, ws: Workspace, some: Sequence[Order]) -> str:
-        import_id = self.paper.take_in(ws, some, by="eve")
+        import_id = self.compute.take_in(ws, some, by="eve")
         what = f"land {import_id} {[(each.key[:6], str(each.day), each.row, each.is_withdrawn) for each in some]}"
         return self.load(ws, what) if self.chance.random() < 0.7 else what
 
@@ -417,7 +417,7 @@ class Alone(Teller):
 
     def _some(self) -> Sequence[Order]:
         """Orders that are there, mostly of the newest days."""
-        there = sorted(self.paper.current().values(), key=lambda order: (order.day, order.key))
+        there = sorted(self.compute.current().values(), key=lambda order: (order.day, order.key))
         if not there:
             raise NothingThere
         return self.chance.sample(there[-12:] if self.chance.random() < 0.7 else there, min(self._few(), len(there)))
@@ -433,34 +433,34 @@ class Alone(Teller):
 
 
 @contextmanager
-def begun(folder: Path) -> Iterator[tuple[Path, KeyedPaper]]:
+def begun(folder: Path) -> Iterator[tuple[Path, KeyedSparkFreeCompute]]:
     """A home in which every day but today has landed, and all three tables are published; copied for each story."""
     home = folder / "begun"
     reference = home / "reference" / "approvers.yaml"
     reference.parent.mkdir(parents=True)
     reference.write_text(f'version: "1"\ngroups: {{finance: [{", ".join(FINANCE)}]}}\n', encoding="utf-8")
-    teller = Alone(home=home, chance=random.Random(0))
+    generator = SingleActorAttack(home=home, chance=random.Random(0))
     landed = [FIRST + timedelta(days=number) for number in range((BEGUN_AT.date() - FIRST).days)]
-    with without_spark(teller.paper):
+    with without_spark(generator.compute):
         for number in range(2):
             some = [Order(key=f"{number}-{day}", day=day, row=(10, 1)) for day in landed]
-            teller.paper.take_in(teller.ws, some, by="ana")
-        teller.load(teller.ws)
+            generator.compute.take_in(generator.ws, some, by="ana")
+        generator.load(generator.ws)
         for table in (TURNOVER, COLOURS):
             request = PlanRequest(table=table, days=DayRange.inclusive(landed[0], landed[-3]), reason="first", by="ana")
-            run_id = operations.plan(teller.ws, request).manifest.run_id
-            teller._carry(teller.ws, run_id)
-            operations.approve(teller.ws, run_id, by="ben")
-            operations.publish(teller.ws, run_id, by="ben")
-        follow(teller.ws, Acting(by="follow", recorder=Unrecorded()))
-    teller.ws.close()
-    yield home, teller.paper
+            run_id = operations.plan(generator.ws, request).manifest.run_id
+            generator._carry(generator.ws, run_id)
+            operations.approve(generator.ws, run_id, by="ben")
+            operations.publish(generator.ws, run_id, by="ben")
+        follow(generator.ws, Acting(by="follow", recorder=Unrecorded()))
+    generator.ws.close()
+    yield home, generator.compute
 
 
 def tell(
     seed: int,
     start: Path,
-    paper: KeyedPaper,
+    compute: KeyedSparkFreeCompute,
     folder: Path,
     *,
     steps: int,
@@ -470,23 +470,25 @@ def tell(
     """The story of a seed, up to the first step after which something is found."""
     home = folder / "home"
     shutil.copytree(start, home)
-    own = KeyedPaper(orders=dict(paper.orders), landed_on=dict(paper.landed_on))
-    teller = Alone(home=home, chance=random.Random(seed), paper=own, weights=weights, days_back=days_back)
+    own = KeyedSparkFreeCompute(orders=dict(compute.orders), landed_on=dict(compute.landed_on))
+    generator = SingleActorAttack(
+        home=home, chance=random.Random(seed), compute=own, weights=weights, days_back=days_back
+    )
     taken: list[Step] = []
     found: list[str] = []
     try:
         with without_spark(own):
-            list(teller.look())
+            list(generator.look())
             for number in range(1, steps + 1):
-                step, found = teller.step(number)
+                step, found = generator.step(number)
                 taken.append(step)
-                found += list(teller.look())
+                found += list(generator.look())
                 if found:
                     break
             else:
-                found = list(teller.end())
+                found = list(generator.end())
     finally:
-        teller.ws.close()
+        generator.ws.close()
         shutil.rmtree(home)
     return Story(seed=seed, steps=tuple(taken), violations=tuple(dict.fromkeys(found)))
 
@@ -501,14 +503,17 @@ def tell_all(
     """The stories of some seeds, in memory if the machine has a folder there."""
     memory = Path("/dev/shm")
     place = memory if os.access(memory, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="backfill-alone-", dir=place) as name, begun(Path(name)) as (start, paper):
+    with (
+        tempfile.TemporaryDirectory(prefix="backfill-alone-", dir=place) as name,
+        begun(Path(name)) as (start, compute),
+    ):
         for seed in seeds:
-            yield tell(seed, start, paper, Path(name), steps=steps, weights=weights, days_back=days_back)
+            yield tell(seed, start, compute, Path(name), steps=steps, weights=weights, days_back=days_back)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; its exit code is 1 when something was found."""
-    parser = argparse.ArgumentParser(prog="python -m backfill_assets_tests.faults.alone")
+    parser = argparse.ArgumentParser(prog="python -m backfill_assets_tests.faults.single_actor_attack")
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--seed", type=int, help="only this one, and tell it")

@@ -25,8 +25,8 @@ from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains.example import recent_sales, sales
-from backfill_assets_tests.integration.application.test_live import advanced, lands, newest
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.integration.publication.test_live import advanced, lands, newest
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import refused, worded
 from backfill_assets_tests.support.ledgers import copy_home

@@ -59,7 +59,7 @@ def with_shadow(explained: str) -> Domain:
 
 
 @dataclass(kw_only=True)
-class Office:
+class StatefulDomain:
     """An office whose cases land day by day."""
 
     ws: Workspace
@@ -110,7 +110,7 @@ class Office:
 
 
 @pytest.fixture
-def office(tmp_path: Path, spark: SparkSession) -> Iterator[Office]:
+def stateful(tmp_path: Path, spark: SparkSession) -> Iterator[StatefulDomain]:
     reference = tmp_path / "reference"
     reference.mkdir()
     for each in files("backfill_assets.examples.enforcement_sla").joinpath("reference").iterdir():
@@ -127,11 +127,11 @@ def office(tmp_path: Path, spark: SparkSession) -> Iterator[Office]:
     (tmp_path / "home").mkdir()
     folder = tmp_path / "incoming"
     folder.mkdir()
-    opened: list[Office] = []
+    opened: list[StatefulDomain] = []
     ws = Workspace.open(
         Settings.from_environment(environment), clock=lambda: opened[0].clock(), open_session=lambda: spark
     )
-    opened.append(Office(ws=replace(ws, domain=with_shadow(ABROAD)), folder=folder))
+    opened.append(StatefulDomain(ws=replace(ws, domain=with_shadow(ABROAD)), folder=folder))
     yield opened[0]
     opened[0].ws.close()
 
@@ -166,9 +166,9 @@ def rows_of(ws: Workspace, table: str) -> pd.DataFrame:
     return DeltaTable(found.path, version=found.version).to_pandas()
 
 
-def by_hand(office: Office, explains: str) -> tuple[int, int, int]:
+def by_hand(stateful: StatefulDomain, explains: str) -> tuple[int, int, int]:
     """How many keys agree, differ, and differ as expected, in pandas."""
-    here, there = (rows_of(office.ws, table).drop(columns="_run_id") for table in (V3, TABLE))
+    here, there = (rows_of(stateful.ws, table).drop(columns="_run_id") for table in (V3, TABLE))
     both = here.merge(there, on=KEY, how="outer", suffixes=("", "_live"), indicator=True)
     values = [name for name in here.columns if name not in KEY]
     same = both["_merge"] == "both"
@@ -180,28 +180,30 @@ def by_hand(office: Office, explains: str) -> tuple[int, int, int]:
     return int(same.sum()), int((~same).sum()), int((~same & expected).sum())
 
 
-def assert_as_by_hand(office: Office, day: ComparedDay | None, explains: str = "") -> None:
+def assert_as_by_hand(stateful: StatefulDomain, day: ComparedDay | None, explains: str = "") -> None:
     assert day is not None
-    assert (day.agreed, day.differing, day.explained) == by_hand(office, explains)
-    assert day.compared_on == office.at.date()
+    assert (day.agreed, day.differing, day.explained) == by_hand(stateful, explains)
+    assert day.compared_on == stateful.at.date()
 
 
 @pytest.mark.timeout(1800)
-def test_the_daily_comparison_is_that_by_hand_and_readers_are_cut_over_at_once_and_back(office: Office) -> None:
+def test_the_daily_comparison_is_that_by_hand_and_readers_are_cut_over_at_once_and_back(
+    stateful: StatefulDomain,
+) -> None:
     days = 30 if is_thorough() else 6
     begins = FIRST + (TRACKED + 1) * ONE_DAY
     last = begins + 2 * ONE_DAY
-    office.at = datetime.combine(last + 2 * ONE_DAY, time(6), tzinfo=UTC)
-    office.lands([each for day in DayRange.inclusive(FIRST, last + ONE_DAY) for each in day_of(day)])
-    office.lives()
-    office.publishes(TABLE, list(DayRange.inclusive(begins, last)))
-    planned = shadow.start(office.ws, V3, by="ana", reason="the date of the jurisdiction")
+    stateful.at = datetime.combine(last + 2 * ONE_DAY, time(6), tzinfo=UTC)
+    stateful.lands([each for day in DayRange.inclusive(FIRST, last + ONE_DAY) for each in day_of(day)])
+    stateful.lives()
+    stateful.publishes(TABLE, list(DayRange.inclusive(begins, last)))
+    planned = shadow.start(stateful.ws, V3, by="ana", reason="the date of the jurisdiction")
     assert planned is not None
-    office.carries_out(planned.manifest.run_id)
+    stateful.carries_out(planned.manifest.run_id)
     night, explains = "", ""
     for number in range(days):
         day = last + (number + 2) * ONE_DAY
-        office.at = datetime.combine(day + ONE_DAY, time(6), tzinfo=UTC)
+        stateful.at = datetime.combine(day + ONE_DAY, time(6), tzinfo=UTC)
         news = day_of(day)
         if number % 3 == 1:
             # Late: a case of three days ago, which restates what both sides hold.
@@ -214,64 +216,64 @@ def test_the_daily_comparison_is_that_by_hand_and_readers_are_cut_over_at_once_a
             # In Italy it is the next day by then: a difference that is not declared.
             night = f"IT-NIGHT-{day}"
             news = [*news, event(day, 23, "IT", night)]
-        office.lands(news)
-        office.lives()
-        assert_as_by_hand(office, office.version().last, explains)
+        stateful.lands(news)
+        stateful.lives()
+        assert_as_by_hand(stateful, stateful.version().last, explains)
         if number % 3 == 1:
-            with office.ws.ledger.read() as tx:
+            with stateful.ws.ledger.read() as tx:
                 accepted = tx.versions.claims(TABLE).keys()
-            (stale,) = operations.stale_tables(office.ws, table=TABLE)
-            office.publishes(TABLE, [each for each in stale.partitions if each in accepted])
-            office.lives()
-            assert_as_by_hand(office, office.version().last, explains)
+            (stale,) = operations.stale_tables(stateful.ws, table=TABLE)
+            stateful.publishes(TABLE, [each for each in stale.partitions if each in accepted])
+            stateful.lives()
+            assert_as_by_hand(stateful, stateful.version().last, explains)
         if number == 2:
-            assert office.version().clean_days == 0
+            assert stateful.version().clean_days == 0
             with pytest.raises(GateFailed):
-                shadow.cut_over(office.ws, V3, by="ana", reason="better")
+                shadow.cut_over(stateful.ws, V3, by="ana", reason="better")
             explains = night
-            office.declares(f"{ABROAD} or case_id = '{night}'")
-    found = office.version()
+            stateful.declares(f"{ABROAD} or case_id = '{night}'")
+    found = stateful.version()
     assert found.last is not None
     assert found.last.differing == found.last.explained > 0
     assert found.clean_days == days - 3
-    assert read_side_by_side(office) == (found.last.agreed, found.last.differing)
-    assert_cut_over_at_once(office)
-    assert audit(office.ws).problems == ()
+    assert read_side_by_side(stateful) == (found.last.agreed, found.last.differing)
+    assert_cut_over_at_once(stateful)
+    assert audit(stateful.ws).problems == ()
 
 
-def read_side_by_side(office: Office) -> tuple[int, int]:
+def read_side_by_side(stateful: StatefulDomain) -> tuple[int, int]:
     """How many keys agree and differ for a consumer that reads both as the documentation says."""
     (code,) = re.findall(r"```python\n# both: (.*?)```", WHICH_WAY.read_text(encoding="utf-8"), re.DOTALL)
     found: dict[str, Any] = {
-        side: asdict(shadow.resolve(office.ws, table)) for side, table in (("shown", TABLE), ("beside", V3))
+        side: asdict(shadow.resolve(stateful.ws, table)) for side, table in (("shown", TABLE), ("beside", V3))
     }
     exec(compile(f"# {code}", str(WHICH_WAY), "exec"), found)
     rows = found["both"].df()
     return int((~rows["differs"]).sum()), int(rows["differs"].sum())
 
 
-def assert_cut_over_at_once(office: Office) -> None:
+def assert_cut_over_at_once(stateful: StatefulDomain) -> None:
     """While readers are cut over and back, every read has rows of one release only."""
     seen: list[frozenset[str]] = []
     stop = threading.Event()
 
     def reads() -> None:
         while not stop.is_set():
-            seen.append(frozenset(rows_of(office.ws, TABLE)["_run_id"]))
+            seen.append(frozenset(rows_of(stateful.ws, TABLE)["_run_id"]))
 
     reader = threading.Thread(target=reads)
     reader.start()
     try:
-        act_id = shadow.cut_over(office.ws, V3, by="ana", reason="better").act.act_id
-        approve(office.ws, act_id, by="ben", note="seven clean days")
-        table_acts.carry_out(office.ws, act_id, by="ana")
-        assert shadow.resolve(office.ws, TABLE).table == V3
-        table_acts.undo(office.ws, act_id, by="ben", reason="second thoughts")
+        act_id = shadow.cut_over(stateful.ws, V3, by="ana", reason="better").act.act_id
+        approve(stateful.ws, act_id, by="ben", note="seven clean days")
+        table_acts.carry_out(stateful.ws, act_id, by="ana")
+        assert shadow.resolve(stateful.ws, TABLE).table == V3
+        table_acts.undo(stateful.ws, act_id, by="ben", reason="second thoughts")
     finally:
         stop.set()
         reader.join()
-    assert shadow.resolve(office.ws, TABLE).table == TABLE
-    with office.ws.ledger.read() as tx:
+    assert shadow.resolve(stateful.ws, TABLE).table == TABLE
+    with stateful.ws.ledger.read() as tx:
         named = tx.runs.named(sorted(frozenset().union(*seen)))
         release = {run.run_id: run.manifest.transform_version for run in named}
     assert all(len({release[run_id] for run_id in each}) == 1 for each in seen)

@@ -16,8 +16,8 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests.faults.paper import Paper, without_spark
-from backfill_assets_tests.faults.teller import BUILT, DAYS, SILVER, Time, open_home
+from backfill_assets_tests.faults.spark_free_compute import SparkFreeCompute, without_spark
+from backfill_assets_tests.faults.story_generator import BUILT, DAYS, SILVER, Time, open_home
 from backfill_assets_tests.support import operations
 
 GOLD = "gold.palette"
@@ -25,17 +25,17 @@ CORRECTED = BUILT[2]
 
 
 @pytest.fixture
-def paper() -> Iterator[Paper]:
-    written = Paper()
+def compute() -> Iterator[SparkFreeCompute]:
+    written = SparkFreeCompute()
     with without_spark(written):
         yield written
 
 
 @pytest.fixture
-def ws(tmp_path: Path, paper: Paper) -> Iterator[Workspace]:
+def ws(tmp_path: Path, compute: SparkFreeCompute) -> Iterator[Workspace]:
     """Both silver tables are published; gold was never built, and does not follow them."""
     opened = open_home(tmp_path / "home", Time())
-    landed(opened, paper, amount=10, colour=1)
+    landed(opened, compute, amount=10, colour=1)
     for table in SILVER:
         days = DayRange.inclusive(BUILT[0], BUILT[-1])
         run_id = operations.plan(opened, PlanRequest(table=table, days=days, reason="first", by="ana")).manifest.run_id
@@ -48,9 +48,9 @@ def ws(tmp_path: Path, paper: Paper) -> Iterator[Workspace]:
     opened.close()
 
 
-def landed(ws: Workspace, paper: Paper, *, amount: int, colour: int) -> None:
+def landed(ws: Workspace, compute: SparkFreeCompute, *, amount: int, colour: int) -> None:
     days = [day for day in DAYS if amount == 10 or day == CORRECTED]
-    paper.land(ws, dict.fromkeys(days, (amount, colour)), by="ana")
+    compute.land(ws, dict.fromkeys(days, (amount, colour)), by="ana")
     load = operations.plan_load(ws, "bronze.orders", partitions=None, by="ana", reason="landed")
     assert load is not None
     computed(ws, load.run_id)
@@ -79,8 +79,8 @@ def followed(ws: Workspace) -> tuple[RunRecord, ...]:
 
 
 @pytest.mark.long
-def test_two_tables_that_a_set_publishes_are_followed_by_one_run(ws: Workspace, paper: Paper) -> None:
-    landed(ws, paper, amount=20, colour=2)
+def test_two_tables_that_a_set_publishes_are_followed_by_one_run(ws: Workspace, compute: SparkFreeCompute) -> None:
+    landed(ws, compute, amount=20, colour=2)
     set_id = ready_set(ws)
     half_way: list[tuple[RunRecord, ...]] = []
 

@@ -22,7 +22,7 @@ from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.domains.story import DOMAIN
 from backfill_assets_tests.faults.documents import documents_answer
 from backfill_assets_tests.faults.order import Standing, nothing_is_stuck, readers_see_what_the_ledger_says
-from backfill_assets_tests.faults.paper import Paper
+from backfill_assets_tests.faults.spark_free_compute import SparkFreeCompute
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
 
@@ -92,13 +92,13 @@ class Story:
 
 
 @dataclass(kw_only=True)
-class Teller:
+class StoryGenerator:
     """One home, and what may happen to it next."""
 
     home: Path
     chance: random.Random
     time: Time = field(default_factory=Time)
-    paper: Paper = field(default_factory=Paper)
+    compute: SparkFreeCompute = field(default_factory=SparkFreeCompute)
     killed: bool = False
     """Whether a process died since the last recovery."""
 
@@ -111,7 +111,7 @@ class Teller:
         """An order of one or two days comes in again with another amount or another colour."""
         days = self.chance.sample(DAYS, self.chance.choice((1, 1, 2)))
         orders = {day: self._corrected(day) for day in days}
-        self.paper.land(ws, orders, by="ana")
+        self.compute.land(ws, orders, by="ana")
         return self.load(ws, f"land {orders}")
 
     def load(self, ws: Workspace, what: str = "load") -> str:
@@ -222,7 +222,7 @@ class Teller:
     def step(self, number: int) -> tuple[Step, list[str]]:
         """Takes a step by chance, and looks around."""
         act = self.chance.choices(list(self.acts), weights=list(self.acts.values()))[0]
-        dies = act != Teller.recover.__name__ and self.chance.random() < 0.15
+        dies = act != StoryGenerator.recover.__name__ and self.chance.random() < 0.15
         death = Death(after=self.chance.randrange(8) if dies else None)
         ws = replaced(self.ws, death)
         found_violations: list[str] = []
@@ -264,7 +264,7 @@ class Teller:
     # -------------------------------------------------------------------------------------------------------- choices
 
     def _corrected(self, day: date) -> tuple[int, int]:
-        held = [rows[day] for rows in self.paper.files.values() if day in rows]
+        held = [rows[day] for rows in self.compute.files.values() if day in rows]
         amount, colour = held[-1] if held else (10, 1)
         if self.chance.random() < 0.1:
             return 900 + amount, colour
@@ -302,20 +302,20 @@ class NothingThere(Exception):
     """There is nothing that this step could be taken with."""
 
 
-Act = Callable[[Teller, Workspace], str]
+Act = Callable[[StoryGenerator, Workspace], str]
 ACTS: Mapping[Act, int] = {
-    Teller.correct: 5,
-    Teller.load: 1,
-    Teller.plan: 3,
-    Teller.plan_set: 3,
-    Teller.run: 5,
-    Teller.approve: 4,
-    Teller.publish: 5,
-    Teller.all_the_way: 4,
-    Teller.roll_back: 4,
-    Teller.follow: 3,
-    Teller.cancel: 2,
-    Teller.recover: 2,
+    StoryGenerator.correct: 5,
+    StoryGenerator.load: 1,
+    StoryGenerator.plan: 3,
+    StoryGenerator.plan_set: 3,
+    StoryGenerator.run: 5,
+    StoryGenerator.approve: 4,
+    StoryGenerator.publish: 5,
+    StoryGenerator.all_the_way: 4,
+    StoryGenerator.roll_back: 4,
+    StoryGenerator.follow: 3,
+    StoryGenerator.cancel: 2,
+    StoryGenerator.recover: 2,
 }
 
 

@@ -39,7 +39,7 @@ def move(day: date, case: str, amount: int = 10, *, closes: bool = False, name: 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Office:
+class StatefulDomain:
     """The domain in a home."""
 
     ws: Workspace
@@ -103,7 +103,7 @@ class Office:
         return said
 
 
-def open_office(
+def open_stateful_domain(
     home: Path,
     spark: SparkSession,
     *,
@@ -111,7 +111,7 @@ def open_office(
     domain: str = "states",
     table: str = CASES,
     ledger_url: str | None = None,
-) -> Office:
+) -> StatefulDomain:
     environment = {
         **shop_environment(home),
         "BACKFILL_DOMAIN": f"backfill_assets_tests.domains.{domain}",
@@ -121,4 +121,4 @@ def open_office(
     home.mkdir(parents=True, exist_ok=True)
     clock = ticking_clock(datetime(2026, 6, 1, 12, tzinfo=UTC))
     settings = Settings.from_environment(environment)
-    return Office(ws=Workspace.open(settings, clock=clock, open_session=lambda: spark), table=table)
+    return StatefulDomain(ws=Workspace.open(settings, clock=clock, open_session=lambda: spark), table=table)

@@ -1,4 +1,4 @@
-"""Orders on paper that have keys: what lands, is corrected, moves to another day and is withdrawn, without Spark.
+"""Orders that have keys: what lands, is corrected, moves to another day and is withdrawn, without Spark.
 
 The ledger gets of each import what landing would record; rows of a day are the sums of the keys that are on it.
 """
@@ -17,7 +17,7 @@ from backfill_assets.capture.landed_files import LandedFile, landing_files
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord, KeyCounts
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests.faults.paper import Paper, Row
+from backfill_assets_tests.faults.spark_free_compute import Row, SparkFreeCompute
 
 ORDERS = "bronze.orders"
 
@@ -37,7 +37,7 @@ Keys = Mapping[str, Order]
 
 
 @dataclass(kw_only=True)
-class KeyedPaper(Paper):
+class KeyedSparkFreeCompute(SparkFreeCompute):
     """What has landed, by import in the order of arrival: orders of which each has its own key."""
 
     orders: dict[str, Sequence[Order]] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit
-from backfill_assets_tests.integration.application.test_propose import TENTH, with_lateness
+from backfill_assets_tests.integration.staleness.test_propose import TENTH, with_lateness
 from backfill_assets_tests.support.dagster_record import open_record
 from backfill_assets_tests.support.month import CARNIVAL, REACHED, TOTALS, total
 from backfill_assets_tests.support.shop import RECENT, Shop, sale

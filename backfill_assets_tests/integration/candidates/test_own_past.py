@@ -23,8 +23,8 @@ from backfill_assets_tests.domains.states import due, open_cases
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.lakes import folder_of
-from backfill_assets_tests.support.office import CASES, JANUARY, Office, move, open_office
 from backfill_assets_tests.support.shop import ticking_clock
+from backfill_assets_tests.support.stateful_domain import CASES, JANUARY, StatefulDomain, move, open_stateful_domain
 
 DUE = "gold.due"
 FEBRUARY, MARCH, APRIL = (date(2026, month, 1) for month in range(2, 5))
@@ -46,29 +46,29 @@ LATE = move(date(2026, 2, 20), "b", 100, name="late")
 
 
 @pytest.fixture
-def office(tmp_path: Path, spark: SparkSession) -> Iterator[Office]:
-    opened = open_office(tmp_path / "office", spark)
+def stateful(tmp_path: Path, spark: SparkSession) -> Iterator[StatefulDomain]:
+    opened = open_stateful_domain(tmp_path / "stateful", spark)
     opened.land("usual", USUAL)
     yield opened
     opened.ws.close()
 
 
 def test_a_late_event_is_restated_from_the_snapshot_before_it_and_stops_where_the_state_is_equal(
-    office: Office, tmp_path: Path, spark: SparkSession
+    stateful: StatefulDomain, tmp_path: Path, spark: SparkSession
 ) -> None:
-    cold = office.planned(JANUARY, date(2026, 3, 31))
+    cold = stateful.planned(JANUARY, date(2026, 3, 31))
     assert (cold.manifest.base, cold.manifest.chunks) == (None, (1, 1, 1))
-    office.through(cold)
-    assert office.verdict(cold.manifest.run_id) == "computed from a cold start, with no snapshot to compare"
-    newest = office.planned(APRIL, LAST)
+    stateful.through(cold)
+    assert stateful.verdict(cold.manifest.run_id) == "computed from a cold start, with no snapshot to compare"
+    newest = stateful.planned(APRIL, LAST)
     assert newest.manifest.base is not None
     assert [pin.partition for pin in newest.manifest.base.partitions] == [FEBRUARY, MARCH]
     assert newest.inputs[0].partitions[0] == APRIL
-    office.through(newest)
-    assert office.verdict(newest.manifest.run_id) == (
+    stateful.through(newest)
+    assert stateful.verdict(newest.manifest.run_id) == (
         "2026-04-01 is the same from the snapshot of 2026-02-01 as from the snapshot of 2026-03-01"
     )
-    assert office.rows() == [
+    assert stateful.rows() == [
         (JANUARY, "a", 10, 1),
         (JANUARY, "b", 20, 1),
         (FEBRUARY, "a", 15, 2),
@@ -79,49 +79,51 @@ def test_a_late_event_is_restated_from_the_snapshot_before_it_and_stops_where_th
         (APRIL, "c", 7, 1),
     ]
 
-    office.land("late", [LATE])
-    (stale,) = [found for found in operations.stale_tables(office.ws) if found.table == CASES]
+    stateful.land("late", [LATE])
+    (stale,) = [found for found in operations.stale_tables(stateful.ws) if found.table == CASES]
     assert stale.partitions == (FEBRUARY, MARCH, APRIL)
     # A snapshot that may be wrong is not begun with, and neither is one after it.
-    alone = office.planned(APRIL, LAST)
+    alone = stateful.planned(APRIL, LAST)
     assert alone.manifest.base is not None
     assert alone.manifest.base.partitions[-1].partition == JANUARY
     assert [day for day, _ in alone.skipped] == [FEBRUARY, MARCH]
 
-    planned, (published, *_) = office.restated()
+    planned, (published, *_) = stateful.restated()
     (manifest,) = [plan.manifest for plan in planned.plans if plan.manifest.table == CASES]
     assert manifest.partitions == (FEBRUARY, MARCH, APRIL)
     settled = [(each.after.partition, each.pin.partition) for each in manifest.settled]
     assert settled == [(FEBRUARY, MARCH), (MARCH, APRIL)]
     assert [change.partition for change in published.changes] == [FEBRUARY]
-    with office.ws.ledger.read() as tx:
+    with stateful.ws.ledger.read() as tx:
         staged, accepted = tx.candidates.of_run(manifest.run_id), tx.versions.accepted(CASES)
     # March was computed, and found equal; April was not computed.
     assert staged[MARCH].files != accepted[MARCH].files
     assert staged[APRIL].files == accepted[APRIL].files
-    assert [found.partitions for found in operations.stale_tables(office.ws) if found.table == CASES] == [()]
-    assert audit(office.ws).problems == ()
-    assert operations.reproduce(office.ws, newest.manifest.run_id, by="ana").identical
+    assert [found.partitions for found in operations.stale_tables(stateful.ws) if found.table == CASES] == [()]
+    assert audit(stateful.ws).problems == ()
+    assert operations.reproduce(stateful.ws, newest.manifest.run_id, by="ana").identical
 
-    fresh = open_office(tmp_path / "fresh", spark)
+    fresh = open_stateful_domain(tmp_path / "fresh", spark)
     fresh.land("all", [*USUAL, LATE])
     fresh.through(fresh.planned(JANUARY, LAST))
-    assert (fresh.checksums(), fresh.rows()) == (office.checksums(), office.rows())
+    assert (fresh.checksums(), fresh.rows()) == (stateful.checksums(), stateful.rows())
     fresh.ws.close()
 
 
 @pytest.mark.long
-def test_a_state_begins_on_the_day_that_it_was_planned_with_or_is_computed_from_a_cold_start(office: Office) -> None:
-    def since(first_day: date) -> Office:
-        settings = replace(office.ws.settings, first_day=first_day)
-        ws = Workspace.open(settings, clock=office.ws.clock, open_session=office.ws.spark)
-        return replace(office, ws=ws)
+def test_a_state_begins_on_the_day_that_it_was_planned_with_or_is_computed_from_a_cold_start(
+    stateful: StatefulDomain,
+) -> None:
+    def since(first_day: date) -> StatefulDomain:
+        settings = replace(stateful.ws.settings, first_day=first_day)
+        ws = Workspace.open(settings, clock=stateful.ws.clock, open_session=stateful.ws.spark)
+        return replace(stateful, ws=ws)
 
-    run_id = office.planned(JANUARY, date(2026, 3, 31)).manifest.run_id
+    run_id = stateful.planned(JANUARY, date(2026, 3, 31)).manifest.run_id
     for other in (date(2025, 12, 1), FEBRUARY):
         with pytest.raises(PlannedOtherwise, match=f"since 2026-01-01, and by BACKFILL_FIRST_DAY .* on {other} now"):
             operations.stage(since(other).ws, run_id, actor="ana")
-    office.through(office.planned(JANUARY, date(2026, 3, 31)))
+    stateful.through(stateful.planned(JANUARY, date(2026, 3, 31)))
     later = since(FEBRUARY)
     (stale,) = [found for found in operations.stale_tables(later.ws) if found.table == CASES]
     assert stale.partitions == (FEBRUARY, MARCH)
@@ -135,125 +137,131 @@ def test_a_state_begins_on_the_day_that_it_was_planned_with_or_is_computed_from_
 
 
 @pytest.mark.long
-def test_a_state_for_which_it_matters_where_it_begins_is_blocked(office: Office) -> None:
+def test_a_state_for_which_it_matters_where_it_begins_is_blocked(stateful: StatefulDomain) -> None:
     wrong_table = replace(open_cases, releases=tuple(reversed(open_cases.releases)))
     readers = replace(due, inputs={"cases": wrong_table})
-    domain = replace(office.ws.domain, derived=(wrong_table, readers))
-    office = replace(office, ws=replace(office.ws, domain=domain))
+    domain = replace(stateful.ws.domain, derived=(wrong_table, readers))
+    stateful = replace(stateful, ws=replace(stateful.ws, domain=domain))
     assert wrong_table.version == "0.8.0"
-    office.through(office.planned(JANUARY, date(2026, 3, 31)))
-    wrong = office.planned(APRIL, LAST)
+    stateful.through(stateful.planned(JANUARY, date(2026, 3, 31)))
+    wrong = stateful.planned(APRIL, LAST)
     assert wrong.manifest.base is not None
-    assert office.gated(wrong.manifest.run_id) is RunState.BLOCKED
-    assert office.verdict(wrong.manifest.run_id) == (
+    assert stateful.gated(wrong.manifest.run_id) is RunState.BLOCKED
+    assert stateful.verdict(wrong.manifest.run_id) == (
         "2026-04-01 differs from the snapshot of 2026-02-01 as from the snapshot of 2026-03-01"
     )
 
 
 @pytest.mark.long
-def test_a_new_release_makes_every_snapshot_stale_and_starts_cold(office: Office) -> None:
-    office.through(office.planned(JANUARY, date(2026, 2, 28)))
-    office.through(office.planned(JANUARY, LAST, version="0.9.0"))
+def test_a_new_release_makes_every_snapshot_stale_and_starts_cold(stateful: StatefulDomain) -> None:
+    stateful.through(stateful.planned(JANUARY, date(2026, 2, 28)))
+    stateful.through(stateful.planned(JANUARY, LAST, version="0.9.0"))
     # Neither does another release begin with a snapshot of this one.
-    earlier = office.planned(APRIL, LAST, version="0.9.0")
+    earlier = stateful.planned(APRIL, LAST, version="0.9.0")
     assert (earlier.manifest.base, len(earlier.skipped)) == (None, 3)
-    planned, (published, *_) = office.restated()
+    planned, (published, *_) = stateful.restated()
     (manifest,) = [plan.manifest for plan in planned.plans if plan.manifest.table == CASES]
     assert (manifest.base, manifest.settled, len(manifest.partitions)) == (None, (), 4)
     assert len(published.changes) == 4
-    assert [row[2] for row in office.rows() if row[0] == JANUARY] == [10, 20]
+    assert [row[2] for row in stateful.rows() if row[0] == JANUARY] == [10, 20]
 
 
 @pytest.mark.long
-def test_a_run_that_stopped_goes_on_at_its_first_unfinished_snapshot(office: Office) -> None:
-    planned = office.planned(JANUARY, LAST)
+def test_a_run_that_stopped_goes_on_at_its_first_unfinished_snapshot(stateful: StatefulDomain) -> None:
+    planned = stateful.planned(JANUARY, LAST)
     run_id = planned.manifest.run_id
     for _ in range(2):
         with suppress(Stopped):
-            operations.stage(stopping_at(office.ws, Point.STAGE_CHUNK_FINISHED), run_id, actor="ana")
-        operations.recover(office.ws, by="ops", only=run_id, now=True)
-    with office.ws.ledger.read() as tx:
+            operations.stage(stopping_at(stateful.ws, Point.STAGE_CHUNK_FINISHED), run_id, actor="ana")
+        operations.recover(stateful.ws, by="ops", only=run_id, now=True)
+    with stateful.ws.ledger.read() as tx:
         kept = {day: each.files for day, each in tx.candidates.of_run(run_id).items()}
     assert list(kept) == [JANUARY, FEBRUARY]
-    office.through(planned)
-    with office.ws.ledger.read() as tx:
+    stateful.through(planned)
+    with stateful.ws.ledger.read() as tx:
         staged = tx.candidates.of_run(run_id)
     assert {day: staged[day].files for day in kept} == kept
-    assert [row for row in office.rows() if row[0] == APRIL] == [(APRIL, "a", 16, 3), (APRIL, "c", 7, 1)]
+    assert [row for row in stateful.rows() if row[0] == APRIL] == [(APRIL, "a", 16, 3), (APRIL, "c", 7, 1)]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["removed", "tampered with"])
-def test_a_snapshot_whose_files_are_not_what_was_published_is_not_begun_with(office: Office, how: str) -> None:
-    office.through(office.planned(JANUARY, date(2026, 3, 31)))
-    with office.ws.ledger.read() as tx:
+def test_a_snapshot_whose_files_are_not_what_was_published_is_not_begun_with(
+    stateful: StatefulDomain, how: str
+) -> None:
+    stateful.through(stateful.planned(JANUARY, date(2026, 3, 31)))
+    with stateful.ws.ledger.read() as tx:
         (file,) = tx.versions.accepted(CASES)[MARCH].files.files
-    path = folder_of(office.ws.lake, CASES) / file.path
+    path = folder_of(stateful.ws.lake, CASES) / file.path
     content = path.read_bytes()
     path.unlink()
     if how == "tampered with":
         path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    planned = office.planned(APRIL, LAST)
+    planned = stateful.planned(APRIL, LAST)
     assert planned.manifest.base is not None
     assert [pin.partition for pin in planned.manifest.base.partitions] == [JANUARY, FEBRUARY]
     said = f"{file.path} is gone" if how == "removed" else f"the bytes of {file.path} are not those that were recorded"
     assert planned.skipped == ((MARCH, said),)
-    assert office.gated(planned.manifest.run_id) is RunState.PASSED
-    with office.ws.ledger.read() as tx:
+    assert stateful.gated(planned.manifest.run_id) is RunState.PASSED
+    with stateful.ws.ledger.read() as tx:
         staged = tx.candidates.of_run(planned.manifest.run_id)[APRIL]
-    rows = rows_of(office.ws, office.ws.domain.derived_table(CASES), [staged.files]).collect()
+    rows = rows_of(stateful.ws, stateful.ws.domain.derived_table(CASES), [staged.files]).collect()
     assert sorted(tuple(row) for row in rows) == [(APRIL, "a", 16, 3), (APRIL, "c", 7, 1)]
 
 
 @pytest.mark.long
-def test_a_snapshot_that_a_waiting_run_begins_with_outlives_its_replacement_and_every_horizon(office: Office) -> None:
-    office.through(office.planned(JANUARY, date(2026, 3, 31)))
-    waiting = office.planned(APRIL, LAST)
+def test_a_snapshot_that_a_waiting_run_begins_with_outlives_its_replacement_and_every_horizon(
+    stateful: StatefulDomain,
+) -> None:
+    stateful.through(stateful.planned(JANUARY, date(2026, 3, 31)))
+    waiting = stateful.planned(APRIL, LAST)
     assert waiting.manifest.base is not None
     assert [pin.partition for pin in waiting.manifest.base.partitions] == [FEBRUARY, MARCH]
-    folder = folder_of(office.ws.lake, CASES)
-    with office.ws.ledger.read() as tx:
+    folder = folder_of(stateful.ws.lake, CASES)
+    with stateful.ws.ledger.read() as tx:
         accepted = tx.versions.accepted(CASES)
     files = {month: [folder / file.path for file in accepted[month].files.files] for month in (FEBRUARY, MARCH)}
     # Another run replaces both, because of a case that is never closed.
-    office.land("late", [move(date(2026, 2, 20), "a", 100, name="late")])
-    _, (published, *_) = office.restated()
+    stateful.land("late", [move(date(2026, 2, 20), "a", 100, name="late")])
+    _, (published, *_) = stateful.restated()
     assert [change.partition for change in published.changes] == [FEBRUARY, MARCH]
 
-    later = replace(office.ws, clock=ticking_clock(datetime(2036, 6, 1, 12, tzinfo=UTC)))
+    later = replace(stateful.ws, clock=ticking_clock(datetime(2036, 6, 1, 12, tzinfo=UTC)))
     kept = operations.vacuum(later, by="vic")
     assert all(path.exists() for some in files.values() for path in some), kept
-    operations.stage(office.ws, waiting.manifest.run_id, actor="ana")
+    operations.stage(stateful.ws, waiting.manifest.run_id, actor="ana")
     # Nothing else held them.
     operations.cancel(later, waiting.manifest.run_id, by="ana", reason="planned again")
     operations.vacuum(later, by="vic")
     assert not any(path.exists() for some in files.values() for path in some)
-    assert audit(office.ws).problems == ()
+    assert audit(stateful.ws).problems == ()
 
 
 @pytest.mark.long
-def test_a_snapshot_is_not_kept_where_the_run_leaves_out_the_one_before_it(office: Office) -> None:
-    office.through(office.planned(JANUARY, LAST))
-    office.land("late", [move(date(2026, 3, 15), "a", 100, name="late")])
+def test_a_snapshot_is_not_kept_where_the_run_leaves_out_the_one_before_it(stateful: StatefulDomain) -> None:
+    stateful.through(stateful.planned(JANUARY, LAST))
+    stateful.land("late", [move(date(2026, 3, 15), "a", 100, name="late")])
     # February is equal, and what came late in March reaches April all the same.
     request = PlanRequest(
         table=CASES, days=DayRange.inclusive(FEBRUARY, LAST), partitions=(FEBRUARY, APRIL), reason="late", by="ana"
     )
-    planned = operations.plan(office.ws, request)
+    planned = operations.plan(stateful.ws, request)
     assert planned.manifest.settled == ()
-    published = office.through(planned)
+    published = stateful.through(planned)
     assert [change.partition for change in published.changes] == [APRIL]
-    assert [row for row in office.rows() if row[0] == APRIL] == [(APRIL, "a", 116, 4), (APRIL, "c", 7, 1)]
+    assert [row for row in stateful.rows() if row[0] == APRIL] == [(APRIL, "a", 116, 4), (APRIL, "c", 7, 1)]
 
 
 @pytest.mark.long
-def test_a_snapshot_is_not_kept_where_another_run_has_restated_the_one_before_it_meanwhile(office: Office) -> None:
-    office.through(office.planned(JANUARY, date(2026, 3, 31)))
-    office.land("late", [move(date(2026, 2, 20), "a", 100, name="late")])
-    both, first = office.planned(FEBRUARY, date(2026, 3, 31)), office.planned(FEBRUARY, date(2026, 2, 28))
+def test_a_snapshot_is_not_kept_where_another_run_has_restated_the_one_before_it_meanwhile(
+    stateful: StatefulDomain,
+) -> None:
+    stateful.through(stateful.planned(JANUARY, date(2026, 3, 31)))
+    stateful.land("late", [move(date(2026, 2, 20), "a", 100, name="late")])
+    both, first = stateful.planned(FEBRUARY, date(2026, 3, 31)), stateful.planned(FEBRUARY, date(2026, 2, 28))
     assert [each.pin.partition for each in both.manifest.settled] == [MARCH]
-    office.through(first)
+    stateful.through(first)
     # Its February is what readers see by now, and their March follows from the February before.
-    published = office.through(both)
+    published = stateful.through(both)
     assert [change.partition for change in published.changes] == [MARCH]
-    assert [row for row in office.rows() if row[0] == MARCH] == [(MARCH, "a", 115, 3), (MARCH, "c", 7, 1)]
+    assert [row for row in stateful.rows() if row[0] == MARCH] == [(MARCH, "a", 115, 3), (MARCH, "c", 7, 1)]

@@ -1,8 +1,8 @@
-"""Do Dagster's pages paint every partition as the ledger has it? A story whose steps are launches and commands.
+"""Do Dagster's pages show every partition as the ledger has it? A story whose steps are launches and commands.
 
-The acts of `teller`, carried out through Dagster as commands, the sensor and the launchpad carry them out; people also
-launch whatever they like over days that they like, publish in phases, compute a version beside a table and show readers
-that one, and let snapshots expire. After every step each partition and each check of each table is compared.
+The acts of `story_generator`, carried out through Dagster as commands, the sensor and the launchpad carry them out;
+people also launch whatever they like over days that they like, publish in phases, compute a version beside a table and
+show readers that one, and let snapshots expire. After every step every partition and check of every table is compared.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.publication.authority import approve
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.story import DOMAIN
-from backfill_assets_tests.faults.paper import without_spark
-from backfill_assets_tests.faults.teller import BUILT, DAYS, SILVER, WAITED, Step, Story, Teller
+from backfill_assets_tests.faults.spark_free_compute import without_spark
+from backfill_assets_tests.faults.story_generator import BUILT, DAYS, SILVER, WAITED, Step, Story, StoryGenerator
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.dagster_record import open_record
 from backfill_assets_tests.support.orchestration_examples import failures
@@ -73,8 +73,8 @@ class Look:
 
 
 @dataclass(kw_only=True)
-class Painter(Teller):
-    """A teller whose every act is recorded by Dagster, and people who launch assets in its pages."""
+class DagsterStatusOracle(StoryGenerator):
+    """A story generator whose every act is recorded by Dagster, and people who launch assets in its pages."""
 
     instance: DagsterInstance
     looks: list[Look] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Painter(Teller):
 
     def begin(self) -> None:
         """Every day has landed, and all tables are published."""
-        self.paper.land(self.ws, dict.fromkeys(DAYS, (10, 1)), by="ana")
+        self.compute.land(self.ws, dict.fromkeys(DAYS, (10, 1)), by="ana")
         self.load(self.ws)
         for table in (*SILVER, V2):
             request = PlanRequest(table=table, days=DayRange.inclusive(BUILT[0], BUILT[-1]), reason="first", by="ana")
@@ -196,7 +196,7 @@ class Painter(Teller):
 
     @property
     def acts(self) -> Mapping[str, int]:
-        """Those of a teller, launches, and what few tables have."""
+        """Those of a story generator, launches, and what few tables have."""
         return {**super().acts, "recover": 5, "launch": 8, "phase": 3, "cut_over": 2, "beside": 2, "expire": 3}
 
     def _carry(self, ws: Workspace, run_id: str) -> None:
@@ -206,7 +206,7 @@ class Painter(Teller):
 
     # ----------------------------------------------------------------------------------------------- what pages show
 
-    def look(self, most_runs: int = 4) -> Iterator[str]:  # noqa: ARG002 - as a teller has it
+    def look(self, most_runs: int = 4) -> Iterator[str]:  # noqa: ARG002 - as a story generator has it
         """Where a page is not as the ledger has it."""
         for run in self.instance.get_runs():
             if not run.is_finished:
@@ -267,7 +267,7 @@ def check_status(instance: DagsterInstance, key: AssetCheckKey) -> str | None:
 def colours(
     instance: DagsterInstance, key: AssetKey, partitions: PartitionsDefinition | None
 ) -> tuple[set[str], set[str]]:
-    """The partitions of an asset that its pages paint green, and those that they paint red."""
+    """The partitions of an asset that its pages show green, and those that they show red."""
     cached = get_and_update_asset_status_cache_value(instance, key, partitions)
     if cached is None or partitions is None:
         return set(), set()
@@ -277,22 +277,24 @@ def colours(
     )
 
 
-def paint(seed: int, steps: int, folder: Path) -> tuple[Story, Sequence[Look]]:
+def compare_with_dagster(seed: int, steps: int, folder: Path) -> tuple[Story, Sequence[Look]]:
     """The story of a seed, up to the first step after which a page is not as the ledger has it."""
-    teller = Teller(home=folder / "home", chance=random.Random(seed))
-    settings = teller.ws.settings
-    with open_record(settings) as instance, without_spark(teller.paper):
-        painter = Painter(home=folder / "home", chance=teller.chance, paper=teller.paper, instance=instance)
-        painter.begin()
+    generator = StoryGenerator(home=folder / "home", chance=random.Random(seed))
+    settings = generator.ws.settings
+    with open_record(settings) as instance, without_spark(generator.compute):
+        oracle = DagsterStatusOracle(
+            home=folder / "home", chance=generator.chance, compute=generator.compute, instance=instance
+        )
+        oracle.begin()
         taken: list[Step] = []
-        violations = list(painter.look())
+        violations = list(oracle.look())
         for number in range(1, steps + 1):
             if violations:
                 break
-            step, violations = painter.step(number)
+            step, violations = oracle.step(number)
             taken.append(step)
-            violations += list(painter.look())
-        violations = violations or list(painter.end())
-        painter.ws.close()
-    teller.ws.close()
-    return Story(seed=seed, steps=tuple(taken), violations=tuple(violations)), painter.looks
+            violations += list(oracle.look())
+        violations = violations or list(oracle.end())
+        oracle.ws.close()
+    generator.ws.close()
+    return Story(seed=seed, steps=tuple(taken), violations=tuple(violations)), oracle.looks

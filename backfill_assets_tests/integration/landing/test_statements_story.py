@@ -23,7 +23,7 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.upkeep.audit import audit
-from backfill_assets_tests.integration.application.test_restated_by_an_extract import files_of
+from backfill_assets_tests.integration.landing.test_restated_by_an_extract import files_of
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.month import IN_MARCH
 from backfill_assets_tests.support.searches import examples

@@ -23,9 +23,9 @@ from backfill_assets.publication import proposals, publish
 from backfill_assets.restatements import undo
 from backfill_assets.staleness import find
 from backfill_assets.staleness.landed_news import News
-from backfill_assets_tests.faults.alone import TURNOVER, Alone, begun, tell_all
-from backfill_assets_tests.faults.keyed_paper import ORDERS, Order
-from backfill_assets_tests.faults.paper import without_spark
+from backfill_assets_tests.faults.keyed_spark_free_compute import ORDERS, Order
+from backfill_assets_tests.faults.single_actor_attack import TURNOVER, SingleActorAttack, begun, tell_all
+from backfill_assets_tests.faults.spark_free_compute import without_spark
 
 STEPS = 20
 MOST = 40
@@ -39,22 +39,22 @@ def test_one_person_changes_what_policies_grant_and_nothing_else() -> None:
 
 def _rolls_back_a_load_behind_output(folder: Path) -> list[str]:
     """Eve rolls back the load of a correction that output was computed from; a late event has landed besides."""
-    with begun(folder) as (home, paper):
-        teller = Alone(home=home, chance=random.Random(0), paper=paper)
-        ws, eve, last = teller.ws, Acting(by="eve", recorder=Unrecorded()), date(2026, 2, 1)
-        with without_spark(paper):
-            paper.take_in(ws, [Order(key=f"1-{last}", day=last, row=(89, 5))], by="eve")
-            teller.load(ws)
-            teller.time.at += timedelta(days=1)
+    with begun(folder) as (home, compute):
+        generator = SingleActorAttack(home=home, chance=random.Random(0), compute=compute)
+        ws, eve, last = generator.ws, Acting(by="eve", recorder=Unrecorded()), date(2026, 2, 1)
+        with without_spark(compute):
+            compute.take_in(ws, [Order(key=f"1-{last}", day=last, row=(89, 5))], by="eve")
+            generator.load(ws)
+            generator.time.at += timedelta(days=1)
             live(ws, eve)
-            assert list(teller.look()) == []
+            assert list(generator.look()) == []
             with ws.ledger.read() as tx:
                 (load, *_) = tx.runs.records(table=ORDERS, states=[RunState.PUBLISHED])
                 assert last - timedelta(days=1) in tx.versions.claims(TURNOVER)
-            paper.take_in(ws, [Order(key="late", day=last, row=(7, 7))], by="eve")
+            compute.take_in(ws, [Order(key="late", day=last, row=(7, 7))], by="eve")
             restatement_of(ws, load.run_id).rollback(eve, reason="mine", with_dependents=False)
             follow(ws, eve)
-            found = list(teller.look())
+            found = list(generator.look())
         ws.close()
     return found
 
