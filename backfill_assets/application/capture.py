@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from itertools import groupby
@@ -17,7 +17,6 @@ from itertools import groupby
 from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.statements import require_another
-from backfill_assets.application.streams import opened_stream
 from backfill_assets.calendar.partitions import DayRange, count_of
 from backfill_assets.capture.landed_files import Format, LandedFile
 from backfill_assets.capture.stream_files import StreamCapture, capture_piece
@@ -38,6 +37,7 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
+from backfill_assets.domain.external import open_stream
 from backfill_assets.landing.attempt import Landed, Landing, new_lease
 from backfill_assets.landing.days import last_day
 from backfill_assets.landing.extract import Extract, land_extract
@@ -165,7 +165,7 @@ def _captured_source(ws: Workspace, source: str) -> SourceTable:
 @contextmanager
 def _resolved(ws: Workspace, table: SourceTable, asked: Asked) -> Iterator[_Resolved]:
     """The positions of a period, asked of the stream."""
-    with opened_stream(table, home=ws.settings.home, as_of=ws.clock()) as stream:
+    with closing(open_stream(table, home=ws.settings.home, as_of=ws.clock())) as stream:
         with ws.ledger.read() as tx:
             before = tx.captures.records(table.name, limit=1)
             captured = tx.captures.captured(table.name, before[0].stream) if before else ()

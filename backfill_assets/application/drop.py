@@ -12,8 +12,9 @@ from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.sensor_work import remember
 from backfill_assets.calendar.partitions import count_of
+from backfill_assets.capture.families import one_of
 from backfill_assets.capture.files.drop_folder import DroppedFile, units
-from backfill_assets.capture.files.drop_places import DropPlace, SftpPlace, drop_place, dropped
+from backfill_assets.capture.files.drop_places import DropPlace, ServerPlace, drop_place, dropped
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.people import Sensor, require_person
 from backfill_assets.core.places import InvalidSetting
@@ -40,7 +41,7 @@ def places(ws: Workspace, source: SourceTable | None = None) -> Iterator[tuple[D
         if each.drop is not None:
             with ws.ledger.read() as tx:
                 fetched = tx.events.fetched(each.name).keys()
-            of_it = SftpPlace(each.drop, each.short_name, home=ws.settings.home, at=ws.clock(), fetched=fetched)
+            of_it = ServerPlace(each.drop, each.short_name, home=ws.settings.home, at=ws.clock(), fetched=fetched)
             with closing(of_it):
                 yield of_it, [each.short_name]
 
@@ -62,7 +63,7 @@ def waiting(ws: Workspace, away: list[BackfillError] | None = None) -> tuple[Dro
         try:
             found += _waiting_in(ws, place, sources)
         except BackfillError as error:
-            if away is None or not isinstance(place, SftpPlace):
+            if away is None or not isinstance(place, ServerPlace):
                 raise
             away.append(error)
     return tuple(found)
@@ -128,7 +129,7 @@ def land_all_dropped(ws: Workspace, source: str, acting: Acting, *, builds: bool
     table = ws.domain.source_table(source)
     if ws.settings.drop is None and table.drop is None:
         why = f"no files are dropped for {table.name}: BACKFILL_DROP is not set, and it declares no folder of a server"
-        raise NotGiven(why=why, add="drop=SftpFolder(...) to its declaration")
+        raise NotGiven(why=why, add=f"drop={one_of('servers')} to its declaration")
     require_person("the one who lands", acting.by)
     taken = _taken_in(ws, acting, table)
     report = landed_report(ws, table, taken.landed, acting, builds=builds)
@@ -159,7 +160,7 @@ def _taken_in(ws: Workspace, acting: Acting, table: SourceTable, *, most: int | 
     for place, sources in places(ws, table):
         found = [each for each in _waiting_in(ws, place, sources) if each.source == table.short_name]
         settled = [each for each in found if each.is_settled(ws.clock())]
-        if isinstance(place, SftpPlace):
+        if isinstance(place, ServerPlace):
             settled = place.unchanged(settled)
         unfit = [each for each in found if each.unfit]
         give_up(ws, unfit)
@@ -214,7 +215,7 @@ def _put_aside(
     ws: Workspace, place: DropPlace, table: SourceTable, files: Sequence[tuple[DroppedFile, str]], *, by: str
 ) -> None:
     """Puts landed files aside; those of a server stay there, and it is recorded that they were fetched."""
-    if isinstance(place, SftpPlace):
+    if isinstance(place, ServerPlace):
         with ws.ledger.write() as tx:
             for each, import_id in files:
                 said = {"subject": each.subject, "mark": each.mark, "import_id": import_id}

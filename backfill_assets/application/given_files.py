@@ -13,14 +13,14 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.errors import Fault, FileRefused, NoFile
+from backfill_assets.capture.families import families
+from backfill_assets.capture.files.drop_places import FolderEntry, Server, open_server
 from backfill_assets.capture.files.fetched_files import ADDRESS, Address, fetching
 from backfill_assets.capture.files.file_capture import NOTHING, Expected, FileCapture, matched, read_manifest, sha256_of
-from backfill_assets.capture.sftp.client import FolderEntry, SftpFiles, sftp_files
-from backfill_assets.capture.sftp.declaration import SftpFolder, is_address
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.wording import visible
+from backfill_assets.domain.external import ServerDeclaration
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def given_files(
     *,
     sha256: Sequence[str] = (),
     manifest: str = "",
-    drop: SftpFolder | None = None,
+    drop: ServerDeclaration | None = None,
 ) -> Iterator[list[FileCapture]]:
     """Files to land, in the order in which a person has named them.
 
@@ -73,15 +73,21 @@ def _require_same(expected: Expected, sha256: str) -> None:
         raise FileRefused(fault=Fault.DIGEST, path=expected.name, why=why)
 
 
+def _is_of_server(text: str) -> bool:
+    """True if a text is an address on a server of a kind that sources declare; the web and stores are fetched."""
+    scheme = text.partition("://")[0]
+    return scheme != text and any(scheme in each.schemes for each in families())
+
+
 def _name_of(text: str) -> str:
-    if is_address(text):
+    if _is_of_server(text):
         return text.rpartition("/")[2]
     return Address.of(text).name if ADDRESS.match(text) else Path(text).name
 
 
 def _fetched(settings: Settings, server: _Server, text: str, new_folder: Callable[[], Path]) -> FileCapture:
     """A file by its path, or fetched by its address into a new folder."""
-    if is_address(text):
+    if _is_of_server(text):
         return server.fetched(text, new_folder)
     if not ADDRESS.match(text):
         return FileCapture(Path(text))
@@ -94,10 +100,10 @@ def _fetched(settings: Settings, server: _Server, text: str, new_folder: Callabl
 class _Server(ExitStack):
     """The server that a source declares, to which a connection is made when a file of it is named."""
 
-    def __init__(self, settings: Settings, drop: SftpFolder | None) -> None:
+    def __init__(self, settings: Settings, drop: ServerDeclaration | None) -> None:
         super().__init__()
         self._home, self._drop = settings.home, drop
-        self._files: SftpFiles | None = None
+        self._files: Server | None = None
         self._entries: Mapping[str, FolderEntry] = {}
 
     def fetched(self, text: str, new_folder: Callable[[], Path]) -> FileCapture:
@@ -109,8 +115,7 @@ class _Server(ExitStack):
             why = f"the address of {visible(name)} {folder}: it {declared}"
             raise FileRefused(fault=Fault.ADDRESS, path=visible(name), why=why)
         if self._files is None:
-            secret = secrets_named(drop.secrets, home=self._home)
-            self._files = self.enter_context(sftp_files(drop, secret))
+            self._files = self.enter_context(open_server(drop, home=self._home))
             self._entries = {each.name: each for each in self._files.listed()}
         entry = self._entries.get(name)
         if entry is None or not stat.S_ISREG(entry.mode):

@@ -9,7 +9,7 @@ from itertools import count, islice
 from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
 from backfill_assets.calendar.partitions import Grain, Partitions
-from backfill_assets.capture.landed_files import landing_files
+from backfill_assets.capture.landed_files import STATEMENT, landing_files
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import Option, step
@@ -19,7 +19,7 @@ from backfill_assets.landing.bronze import Counted, RawRecords
 from backfill_assets.landing.conformed import with_other_columns
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.decoding.decode import reading
-from backfill_assets.landing.imports import STATEMENT, landed_files_of, read_otherwise
+from backfill_assets.landing.imports import landed_files_of, read_otherwise
 from backfill_assets.landing.land import land_again as read_anew
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.report.landed import AgainPreview, LandReport, ReadAgain, extracts_read_anew

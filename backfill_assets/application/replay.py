@@ -10,21 +10,17 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import assert_never
 
 from backfill_assets.application.recorder import Acting
 from backfill_assets.calendar.local_days import LocalDays
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.declared import secrets_named
-from backfill_assets.capture.kafka.declaration import KafkaReplay, KafkaTopic
-from backfill_assets.capture.kinesis.declaration import KinesisReplay, KinesisStream
+from backfill_assets.capture.families import family, target_of
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.progress import Progress
 from backfill_assets.deliver.errors import LiveTarget, NotReplayable, ReplayFailed, TargetGone
-from backfill_assets.deliver.kafka_out import ReplayTopic
-from backfill_assets.deliver.kinesis_out import ReplayStream
 from backfill_assets.deliver.outgoing import OutgoingRecords, contract_sent
 from backfill_assets.deliver.replay_parts import (
     Parts,
@@ -34,8 +30,9 @@ from backfill_assets.deliver.replay_parts import (
     parts_of_run,
     parts_of_table,
 )
-from backfill_assets.deliver.sinks import Outgoing, Sender, Sink
+from backfill_assets.deliver.sinks import Outgoing, Replays, Sender, Sink
 from backfill_assets.domain import DerivedTable, SourceTable
+from backfill_assets.domain.external import ReplayDeclaration
 from backfill_assets.landing.imports import not_known
 from backfill_assets.ledger.errors import LostWork, NotInLedger, TargetTaken
 from backfill_assets.ledger.records import PartKind, ReplayRecord
@@ -44,7 +41,7 @@ from backfill_assets.ledger.states import ReplayState
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.publication.authority import require_may_approve
 from backfill_assets.report.not_known import not_known_document
-from backfill_assets.report.replayed import ReplayClosed, ReplayPlan, ReplayReport, kind_of
+from backfill_assets.report.replayed import ReplayClosed, ReplayPlan, ReplayReport
 from backfill_assets.workspace import Workspace
 
 
@@ -150,7 +147,7 @@ def close_replay(ws: Workspace, replay_id: str, *, by: str, reason: str) -> Repl
         record = tx.replays.get(replay_id)
     table = ws.domain.table(record.table)
     if (now := _declared(table).family) != record.family:
-        found, expected = kind_of(now), kind_of(record.family)
+        found, expected = target_of(now).kind, target_of(record.family).kind
         raise Refused.coded(
             "other_sink_declared",
             "replay {replay_id} sends to {expected}, and the replay that {table} declares now is to {found}.",
@@ -284,14 +281,13 @@ def _parts(
     return found
 
 
-def _declared(table: SourceTable | DerivedTable) -> KafkaReplay | KinesisReplay:
+def _declared(table: SourceTable | DerivedTable) -> ReplayDeclaration:
     if table.replay is None:
         raise NotReplayable(table=table.name)
     return table.replay
 
 
 def _sink(ws: Workspace, table: SourceTable | DerivedTable, target: str) -> Sink:
-    """The sink of a table: the only place that tells kinds of sinks apart."""
     declared = _declared(table)
     if not declared.can_be_named(target):
         raise Refused.coded(
@@ -299,28 +295,17 @@ def _sink(ws: Workspace, table: SourceTable | DerivedTable, target: str) -> Sink
             "{target} is not the name of a {kind}.",
             then="name one that is not there yet with [into=events.backfill]",
             target=repr(target),
-            kind=kind_of(declared.family),
+            kind=target_of(declared.family).kind,
         )
     secret = secrets_named(declared.secrets, home=ws.settings.home)
-    match declared:
-        case KafkaReplay():
-            return ReplayTopic(declared, target, secret=secret)
-        case KinesisReplay():
-            return ReplayStream(declared, target, secret=secret, ledger=ws.ledger, reached=ws.reached)
-        case _:
-            assert_never(declared)
+    replays: Replays = family(declared.family).module("replay")
+    return replays.open_sink(declared, target, secret=secret, ledger=ws.ledger, reached=ws.reached)
 
 
-def _captured(ws: Workspace, declared: KafkaReplay | KinesisReplay) -> frozenset[str]:
+def _captured(ws: Workspace, declared: ReplayDeclaration) -> frozenset[str]:
     """The topics or streams that sources are captured from: a replay creates none of them, also if it is away."""
-    captures = [each.capture for each in ws.domain.sources]
-    match declared:
-        case KafkaReplay():
-            return frozenset(each.topic for each in captures if isinstance(each, KafkaTopic))
-        case KinesisReplay():
-            return frozenset(each.stream for each in captures if isinstance(each, KinesisStream))
-        case _:
-            assert_never(declared)
+    captures = (each.capture for each in ws.domain.sources)
+    return frozenset(each.target for each in captures if each is not None and each.family == declared.family)
 
 
 def _with_target(ws: Workspace, found: _Resolved, *, by: str) -> ReplayRecord:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from backfill_assets.application.sniff_addresses import Reached, fetched, sniffed_address
-from backfill_assets.capture.errors import BadFile, Fault, NoFile
-from backfill_assets.capture.files.fetched_files import ADDRESS
-from backfill_assets.capture.lake_tables.versions import is_delta, newest_metadata
+from backfill_assets.capture.declared import unnamed_secrets
+from backfill_assets.capture.errors import BadFile, Fault, FileRefused, NoFile
+from backfill_assets.capture.families import families
+from backfill_assets.capture.files.fetched_files import ADDRESS, Address
 from backfill_assets.core.clock import Clock
 from backfill_assets.domain.declarations import TABLE_NAME
-from backfill_assets.domain.source_files import Json
 from backfill_assets.report.errors import Malformed
-from backfill_assets.sniff.api_document import document_in, doubts_of_answer, propose_api
+from backfill_assets.sniff.addresses import Reached, Sniffs
 from backfill_assets.sniff.proposal import Doubt, DoubtKind, Proposal, table_name
 from backfill_assets.sniff.propose import propose
 
@@ -44,34 +45,59 @@ def sniffed(given: Sequence[str | Path], name: str = "", *, clock: Clock, reache
     if name and not TABLE_NAME.fullmatch(name):
         raise Malformed(what="the name of the table", value=name[:100], form="LAYER.TABLE", example="bronze.weather")
     texts = [str(each) for each in given]
-    if not any(map(ADDRESS.match, texts)):
-        return _of_files([Path(each) for each in given], name, clock=clock)
     reached = reached or Reached(home=Path("data"))
-    if len(texts) == 1 and (found := sniffed_address(texts[0], name, reached, as_of=clock())) is not None:
+    for mistake in unnamed_secrets(reached.secrets, of="address", such_as="MY_PASSWORD"):
+        raise FileRefused(fault=Fault.ADDRESS, why=mistake)
+    if len(texts) == 1 and ADDRESS.match(texts[0]) and (found := _captured(texts[0], name, reached, clock)) is not None:
         return found
-    with fetched(texts, reached) as files:
+    with _fetched(texts, reached) as files:
+        for file in files:
+            if not file.exists():
+                raise NoFile(path=str(file), why=f"there is no file {file}")
+        if len(files) == 1 and (found := _captured(files[0], name, reached, clock)) is not None:
+            return found
         return _of_files(files, name, clock=clock)
 
 
+def _sniffing() -> list[Sniffs]:
+    """The families that can be asked what something is."""
+    return [each.module("sniff") for each in families() if each.sniffs]
+
+
+def _captured(given: str | Path, name: str, reached: Reached, clock: Clock) -> Proposal | None:
+    """The first proposal of a family to capture something instead of landing it as a file."""
+    proposed = (each.sniffed(given, name, reached, as_of=clock()) for each in _sniffing())
+    return next((each for each in proposed if each is not None), None)
+
+
+@contextmanager
+def _fetched(texts: Sequence[str], reached: Reached) -> Iterator[list[Path]]:
+    """Files by their paths, and those by address as copies that are removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        found: list[Path] = []
+        for number, text in enumerate(texts):
+            if not ADDRESS.match(text):
+                found.append(Path(text))
+                continue
+            address = Address.of(text)
+            copy = Path(folder) / str(number) / address.name
+            copy.parent.mkdir()
+            address.fetch(copy, reached.access)
+            found.append(copy)
+        yield found
+
+
 def _of_files(files: Sequence[Path], name: str, *, clock: Clock) -> Proposal:
-    for file in files:
-        if not file.exists():
-            raise NoFile(path=str(file), why=f"there is no file {file}")
-    if len(files) == 1 and files[0].is_file() and (document := document_in(files[0])) is not None:
-        return propose_api(files[0], document, name=name)
-    among = [file for each in files for file in (_in_folder(each) if is_plain_folder(each) else [each])]
+    among = [file for each in files for file in (_in_folder(each) if each.is_dir() else [each])]
     chosen = among if len(among) <= _MOST_FILES else [*among[:: -(-len(among) // (_MOST_FILES - 1))], among[-1]]
     found = propose(chosen, name=name or _name_of(among, files), as_of=clock())
     if left := len(among) - len(chosen):
         found = replace(found, doubts=(*found.doubts, Doubt(kind=DoubtKind.MORE_FILES, records=left)))
-    if isinstance(found.reads, Json) and found.reads.records and len(among) == 1:
-        return replace(found, doubts=(*found.doubts, *doubts_of_answer(among[0], found.reads.records)))
+    if len(among) == 1:
+        return replace(
+            found, doubts=(*found.doubts, *(d for each in _sniffing() for d in each.doubts_of(among[0], found)))
+        )
     return found
-
-
-def is_plain_folder(path: Path) -> bool:
-    """True if a path is a folder without the log of a table."""
-    return path.is_dir() and not is_delta(path) and newest_metadata(path) is None
 
 
 def _in_folder(folder: Path) -> list[Path]:

@@ -21,16 +21,10 @@ from backfill_assets.files.port import Files
 Checked = TypeVar("Checked")
 
 
-class Family(StrEnum):
-    """The kinds of sources that files are captured from."""
-
-    FILE = "file"
-    STATEMENT = "statement"
-    KAFKA = "kafka"
-    POSTGRES = "postgresql"
-    HTTP = "http"
-    LAKE = "lake"
-    KINESIS = "kinesis"
+GIVEN_FILE = "file"
+"""The family of files that a person gives or a producer drops; those of streams are plug-ins (`capture.families`)."""
+STATEMENT = "statement"
+"""Family and format of an import that is not a file, but a statement about earlier ones."""
 
 
 class Format(StrEnum):
@@ -80,7 +74,7 @@ class LandedFile:
     @property
     def name(self) -> str:
         """The file's name, as messages and records without a key have it; of a statement its title."""
-        return self.original_path if self.family == Family.STATEMENT else Path(self.original_path).name
+        return self.original_path if self.family == STATEMENT else Path(self.original_path).name
 
     @property
     def kind(self) -> FileKind:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backfill_assets.capture.errors import NotAsCaptured
-from backfill_assets.capture.landed_files import Checked, Family, FileKind, LandedFile, LandingPlace
+from backfill_assets.capture.landed_files import GIVEN_FILE, Checked, FileKind, LandedFile, LandingPlace
 from backfill_assets.capture.streams import Pace, Resolution, Span, Stream, Written
 from backfill_assets.core.crash_points import Point, Reached
 from backfill_assets.core.errors import Refused
@@ -97,7 +97,7 @@ class StreamCapture:
 
     @property
     def is_offered(self) -> bool:
-        return self.file.family == Family.FILE
+        return self.file.family == GIVEN_FILE
 
     @property
     def size_bytes(self) -> int:

@@ -77,11 +77,11 @@ def sniff(
     What is printed loads as a domain by itself: backfill sniff FILE > weather.py
     """
     with answering(as_json):
-        from backfill_assets.application.sniff import is_plain_folder, sniffed
-        from backfill_assets.application.sniff_addresses import Reached
+        from backfill_assets.application.sniff import sniffed
         from backfill_assets.core.clock import system_clock
         from backfill_assets.report.command_line import words_of
         from backfill_assets.report.sniffed import document_of, next_of, spoken_of
+        from backfill_assets.sniff.addresses import Reached
 
         reached = None
         if any("://" in each for each in files):
@@ -97,7 +97,8 @@ def sniff(
         if as_json:
             print_json(document)
             return
-        shown = " ".join(f"{word_of_a_shell(file)}{'/*' if is_plain_folder(Path(file)) else ''}" for file in files)
+        landed = [Path(file).is_dir() and not proposal.capture for file in files]
+        shown = " ".join(f"{word_of_a_shell(file)}{'/*' * each}" for file, each in zip(files, landed, strict=True))
         steps = next_of(proposal, files, shown, is_shown=sys.stdout.isatty())
         lines = [*spoken_of(proposal), "next:", *(f"  {words_of(each)}" for each in steps)]
         sys.stderr.write("".join(f"{line}\n" for line in lines))

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from backfill_assets.calendar.partitions import Partitions
-from backfill_assets.capture.landed_files import Family
+from backfill_assets.capture.families import families, one_of
 from backfill_assets.core.about import Because, OfTable
 from backfill_assets.core.errors import MissingInput, NotApproved, Refused, sentence
 
 
 @sentence
 class NotReplayable(OfTable, Refused):
-    """{table} declares no replay, so its rows cannot be sent.
+    """{table} declares no replay, so its rows cannot be sent."""
 
-    Next: declare replay=KafkaReplay(servers=...) or KinesisReplay(region=...) if its records may be sent
-    """
+    @property
+    def advice(self) -> str:
+        return f"declare replay={one_of('replays')} if its records may be sent"
 
 
 @sentence
@@ -55,12 +56,8 @@ class LiveTarget(OfTable, NotApproved):
 
     @property
     def advice(self) -> str:
-        if self.family != Family.KAFKA:
-            return "name one that is not there yet with [into=events.backfill]"
-        return (
-            "name a topic that is not there yet with [into=TOPIC]; "
-            "if this one is meant, declare live_topics=({target!r},)"
-        )
+        of_family = next((each.target.if_live for each in families() if each.name == self.family and each.target), "")
+        return f"name one that is not there yet with [into=events.backfill]{of_family and '; '}{of_family}"
 
 
 @sentence

@@ -7,19 +7,20 @@ there are two more kinds: partitions beside them, whose keys have a row and are 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import date, datetime
 
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, partitions_over
-from backfill_assets.capture.landed_files import Family
+from backfill_assets.capture.families import families
+from backfill_assets.capture.landed_files import STATEMENT
 from backfill_assets.capture.streams import SCAN
 from backfill_assets.core.errors import MissingInput, Refused
 from backfill_assets.deliver.errors import RowsRemoved
 from backfill_assets.deliver.outgoing import HeldRows
 from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.domain.operations import UnknownKeys
-from backfill_assets.landing.imports import STATEMENT, OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.records import Action, PartitionVersion, PartKind, ReplayPart
 from backfill_assets.ledger.states import COUNTING, PublicationState
@@ -27,9 +28,6 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.workspace import Workspace
 
 Parts = tuple[ReplayPart, ...]
-
-_KINDS: Mapping[str, PartKind] = {Family.KAFKA: PartKind.CAPTURED, Family.KINESIS: PartKind.SHARD}
-"""Of which captures the very records are sent that were in a topic or a stream."""
 
 
 def parts_of_run(tx: ReadTransaction, table: SourceTable | DerivedTable, run_id: str, days: DayRange | None) -> Parts:
@@ -122,11 +120,13 @@ def parts_as_captured(tx: ReadTransaction, source: SourceTable, days: DayRange |
         MissingInput: There are none that may have records of these days.
     """
     captures = {each.capture_id: each for each in tx.captures.records(source.name)}
+    # Of captures of other families the very records cannot be sent.
+    kinds = {each.name: PartKind(each.target.captured_as) for each in families() if each.target is not None}
     # What was refused is not sent, nor what has not been looked at.
     landed = {each.stored_path for each in tx.imports.records(source.name, COUNTING)}
     files = [
         ReplayPart(
-            kind=_KINDS[captures[each.capture_id].family],
+            kind=kinds[captures[each.capture_id].family],
             name=each.stored_path,
             digest=each.sha256,
             records=each.records,
@@ -137,7 +137,7 @@ def parts_as_captured(tx: ReadTransaction, source: SourceTable, days: DayRange |
         for each in sorted(tx.captures.files(source.name), key=_place)
         if each.records
         and each.stored_path in landed
-        and captures[each.capture_id].family in _KINDS
+        and captures[each.capture_id].family in kinds
         and (days is None or _has_records_of(each, source.days.instants(days)))
     ]
     if not files:

@@ -1,13 +1,17 @@
-"""Sinks: where a replay sends records, and who may send them. Each kind is a module: `kafka_out`, `kinesis_out`."""
+"""Sinks: where a replay sends records, and who may send them. Each family of sources has its own in `replay`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from backfill_assets.core.crash_points import Reached
 from backfill_assets.ledger.records import ReplayPart, ReplayRecord
+from backfill_assets.ledger.store import Ledger
 
 Headers = list[tuple[str, str | bytes | None]]
 
@@ -31,6 +35,24 @@ class Outgoing(NamedTuple):
     @property
     def size_bytes(self) -> int:
         return len(self.key or b"") + len(self.value or b"")
+
+
+class CapturedFiles(Protocol):
+    """The captured files of a replay that sends records as they were captured."""
+
+    @property
+    def is_live(self) -> bool:
+        """True if the target was there before, so that its partitions may be others."""
+
+    def headers(self, part: ReplayPart) -> Headers:
+        """The headers that the records of a file have besides their own."""
+
+    def lines(self, part: ReplayPart) -> Iterator[str]:
+        """The lines of a file.
+
+        Raises:
+            Refused: It is not what landed.
+        """
 
 
 class Target(NamedTuple):
@@ -105,3 +127,51 @@ class Sink(Protocol):
         Raises:
             Retryable: The target does not answer.
         """
+
+
+class Replays(Protocol):
+    """The module `replay` of a family."""
+
+    def open_sink(
+        self, declared: Any, target: str, *, secret: Mapping[str, str], ledger: Ledger, reached: Reached
+    ) -> Sink:
+        """The target of a replay.
+
+        Args:
+            declared: The declaration of this family.
+            target: Its name.
+            secret: The values of the declared secrets.
+            ledger: Where it is kept how far a replay is whose target cannot say it.
+            reached: Called at the places at which a process can be stopped.
+        """
+
+    def captured_records(self, parts: Sequence[ReplayPart], files: CapturedFiles) -> Iterator[Outgoing | None]:
+        """The records of captured files of this family; None for one that was captured twice, or is of one value with
+        the one before it."""
+
+
+# Captured records: keys, headers, times and tombstones are those of the stream, and values are as they were written.
+
+_scan = json.JSONDecoder().raw_decode
+
+
+def as_captured(line: str, prefix: str, *, tombstone: str = "") -> tuple[Mapping[str, Any], bytes | None]:
+    """What the stream said of a captured record, by members with a prefix, and the value of the record as it was
+    written; None for one that has a member which says that it has none."""
+    said: dict[str, Any] = {}
+    at = 1
+    # What it said comes first, and no value with such members is kept as members.
+    while line.startswith(f'"{prefix}', at):
+        name, end = _scan(line, at)
+        said[name], end = _scan(line, end + len(": "))
+        at = end + len(", ") if line.startswith(", ", end) else end
+    if tombstone in said:
+        return said, None
+    if f"{prefix}value" in said:
+        return said, base64.b64decode(said[f"{prefix}value"])
+    return said, f"{{{line[at:]}".encode()
+
+
+def position_header(part: ReplayPart, partition: str, position: object) -> tuple[str, bytes]:
+    """The header that says where a record was."""
+    return "x-source", f"{part.stream}/{partition}@{position}".encode()

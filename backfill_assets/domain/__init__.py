@@ -8,29 +8,13 @@ not examined by commands that only look.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from backfill_assets.calendar.partitions import DayRange, Grain
 from backfill_assets.calendar.windows import Months, Window
 from backfill_assets.capture.debezium import Debezium
-from backfill_assets.capture.http.declaration import (
-    Basic,
-    Cursor,
-    HttpApi,
-    IdRange,
-    InBody,
-    InHeader,
-    LinkHeader,
-    NextUrl,
-    Offset,
-    PageNumber,
-    TimeWindow,
-    Token,
-)
-from backfill_assets.capture.kafka.declaration import KafkaReplay, KafkaTopic
-from backfill_assets.capture.kinesis.declaration import KinesisReplay, KinesisStream
-from backfill_assets.capture.lake_tables.declaration import IcebergTable, LakeTable
-from backfill_assets.capture.postgres.declaration import PostgresTable
+from backfill_assets.capture.families import declaration
 from backfill_assets.capture.schemas.declaration import SchemaFolder, SchemaRegistry
-from backfill_assets.capture.sftp.declaration import SftpFolder
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain.breakdown import Breakdown, Tolerance, tolerance
 from backfill_assets.domain.context import GateContext, TransformContext
@@ -70,8 +54,6 @@ from backfill_assets.domain.operations import (
     DEBEZIUM_COLUMNS,
     DEBEZIUM_OPERATIONS,
     DEBEZIUM_POSITION_COLUMNS,
-    POSTGRES_COLUMNS,
-    POSTGRES_OPERATIONS,
     Operation,
     Operations,
 )
@@ -95,6 +77,27 @@ from backfill_assets.planning.kinds.merge import merge
 from backfill_assets.planning.kinds.replace import replace, versioned
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.sets import phases
+
+if TYPE_CHECKING:
+    from backfill_assets.capture.http.declaration import (
+        Basic,
+        Cursor,
+        HttpApi,
+        IdRange,
+        InBody,
+        InHeader,
+        LinkHeader,
+        NextUrl,
+        Offset,
+        PageNumber,
+        TimeWindow,
+        Token,
+    )
+    from backfill_assets.capture.kafka.declaration import KafkaReplay, KafkaTopic
+    from backfill_assets.capture.kinesis.declaration import KinesisReplay, KinesisStream
+    from backfill_assets.capture.lake_tables.declaration import IcebergTable, LakeTable
+    from backfill_assets.capture.postgres.declaration import POSTGRES_COLUMNS, POSTGRES_OPERATIONS, PostgresTable
+    from backfill_assets.capture.sftp.declaration import SftpFolder
 
 __all__ = [
     "DEBEZIUM_COLUMNS",
@@ -213,3 +216,13 @@ __all__ = [
     "warm_up_proof",
     "weeks",
 ]
+
+
+if not TYPE_CHECKING:  # with it any name could be imported as far as a type checker knows
+
+    def __getattr__(name: str) -> Any:
+        """A declaration of a family of sources, which is imported when an author imports it."""
+        try:
+            return declaration(name)
+        except KeyError:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None

@@ -27,11 +27,11 @@ from pyspark.sql.types import (
 
 from backfill_assets.calendar.partitions import Grain
 from backfill_assets.calendar.windows import AnyWindow, Months, Window
-from backfill_assets.capture.kafka.declaration import KafkaReplay
-from backfill_assets.capture.kinesis.declaration import KinesisReplay
+from backfill_assets.capture.families import one_of
 from backfill_assets.core.columns import LINEAGE, in_sql
 from backfill_assets.core.declaring import declared, meant, place_of_declaration, require_parts, shown
 from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.domain.external import ReplayDeclaration
 from backfill_assets.domain.failing_rows import Failing, Needs, Over, cannot_be_given
 from backfill_assets.domain.gates import (
     AcceptedValues,
@@ -245,7 +245,8 @@ def require_types(table: object, kinds: Mapping[str, Kind]) -> None:
             several_of = value if isinstance(value, tuple) else ()
             wrong_ones = (f"a tuple with {shown(each)}" for each in several_of if not kind.test((each,)))
             found = next(wrong_ones, shown(value))
-            raise InvalidDeclaration(f"{name}: {attribute} must be {kind.words}, not {found}.")
+            wanted = kind.words if isinstance(kind.words, str) else kind.words()
+            raise InvalidDeclaration(f"{name}: {attribute} must be {wanted}, not {found}.")
 
 
 @contextmanager
@@ -282,7 +283,7 @@ def _require_parts(table: Any) -> None:
 class Kind:
     """The requirement on a value in a declaration."""
 
-    words: str
+    words: str | Callable[[], str]  #: What it has to be; where families of sources know it, they are asked.
     test: Callable[[object], bool]
 
 
@@ -332,12 +333,7 @@ def check_table(table: Declared, *, partition: str | None = None) -> None:
     check_identifying(table.name, table.schema, table.key, "key column")
 
 
-DeclaredReplay = KafkaReplay | KinesisReplay
-
-REPLAY = Kind(
-    words="KafkaReplay(...) or KinesisReplay(...)",
-    test=lambda value: value is None or isinstance(value, DeclaredReplay),
-)
+REPLAY = Kind(words=lambda: one_of("replays"), test=lambda value: value is None or isinstance(value, ReplayDeclaration))
 
 
 REASONS = Kind(
@@ -365,7 +361,7 @@ DAYS_FROM_ONE = Kind(
 )
 
 
-def check_replay(table: Declared, replay: DeclaredReplay | None) -> None:
+def check_replay(table: Declared, replay: ReplayDeclaration | None) -> None:
     """Refuses a replay that cannot be carried out as it is declared."""
     for mistake in () if replay is None else replay.mistakes():
         raise wrong(table, mistake)

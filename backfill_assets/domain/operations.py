@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import AtomicType, LongType, StringType, StructField, TimestampType
 
 from backfill_assets.capture import debezium
-from backfill_assets.capture.postgres import declaration
 from backfill_assets.core.errors import InvalidDeclaration
 
 
@@ -125,7 +124,7 @@ def is_current() -> Column:
     return (F.col(OPERATION) != F.lit(str(Operation.DELETE))) & F.col(ENDED_BY).isNull()
 
 
-def _columns(
+def columns_of_changes(
     operation: str, order: tuple[str, ...], committed_at: str, *, position: AtomicType | None = None
 ) -> tuple[StructField, ...]:
     """The columns of the operation, of its order, and of its commit time."""
@@ -136,13 +135,11 @@ def _columns(
     )
 
 
-DEBEZIUM_COLUMNS = _columns(debezium.OPERATION, debezium.ORDERS[debezium.POSTGRESQL], debezium.COMMITTED_AT)
-DEBEZIUM_POSITION_COLUMNS = _columns(
+DEBEZIUM_COLUMNS = columns_of_changes(debezium.OPERATION, debezium.ORDERS[debezium.POSTGRESQL], debezium.COMMITTED_AT)
+DEBEZIUM_POSITION_COLUMNS = columns_of_changes(
     debezium.OPERATION, (debezium.POSITION,), debezium.COMMITTED_AT, position=StringType()
 )
-POSTGRES_COLUMNS = _columns(declaration.OPERATION, declaration.ORDER, declaration.COMMITTED_AT)
 """The columns of a schema besides those of the table; of events of other connectors than PostgreSQL's the second."""
 
 DEBEZIUM_OPERATIONS = Operations(column=debezium.OPERATION, at=debezium.COMMITTED_AT, **debezium.OPERATIONS)
-POSTGRES_OPERATIONS = Operations(column=declaration.OPERATION, at=declaration.COMMITTED_AT, **declaration.OPERATIONS)
-"""How change events, and the records of a snapshot and of changes, name their operation."""
+"""How change events name their operation."""

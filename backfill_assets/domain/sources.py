@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -14,12 +14,7 @@ from pyspark.sql.types import DataType, DateType, LongType, StringType, StructFi
 from backfill_assets.calendar.local_days import FIRST_TO_BEGIN, LocalDays
 from backfill_assets.calendar.partitions import Grain
 from backfill_assets.capture.debezium import COMMIT, Debezium
-from backfill_assets.capture.http.declaration import HttpApi
-from backfill_assets.capture.kafka.declaration import KafkaTopic
-from backfill_assets.capture.kinesis.declaration import KinesisStream
-from backfill_assets.capture.lake_tables.declaration import COMMITTED, IcebergTable, LakeTable
-from backfill_assets.capture.postgres.declaration import ORDER, PostgresTable
-from backfill_assets.capture.sftp.declaration import SftpFolder
+from backfill_assets.capture.families import one_of
 from backfill_assets.capture.streams import Operated
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import check_breakdown
@@ -28,7 +23,6 @@ from backfill_assets.domain.declarations import (
     INFINITIES,
     OF_EVERY_TABLE,
     REPLAY,
-    DeclaredReplay,
     Kind,
     Partitioning,
     a,
@@ -45,14 +39,13 @@ from backfill_assets.domain.declarations import (
     several,
     wrong,
 )
+from backfill_assets.domain.external import ReplayDeclaration, ServerDeclaration, StreamDeclaration
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.operations import (
     DEBEZIUM_COLUMNS,
     DEBEZIUM_OPERATIONS,
     DEBEZIUM_POSITION_COLUMNS,
     POSITION,
-    POSTGRES_COLUMNS,
-    POSTGRES_OPERATIONS,
     Operations,
     Ties,
     UnknownKeys,
@@ -88,9 +81,6 @@ def _is_zone(value: object) -> bool:
 FILE_NAME, ROW_NUMBER = "file_name", "row_number"
 """What landing fills for a source whose files have no key: the name of the file, and the number of the record in it."""
 
-DeclaredStream = KafkaTopic | KinesisStream | PostgresTable | HttpApi | LakeTable | IcebergTable
-"""The streams that a source can be captured from, each a family; who opens one tells them apart by its type."""
-
 _DAY = "yyyy-MM-dd"
 
 OF_A_SOURCE = {
@@ -119,11 +109,11 @@ OF_A_SOURCE = {
     "unknown": Kind(words="'block', 'keep' or 'drop'", test=lambda value: value in tuple(UnknownKeys)),
     "operation": Kind(words="Operations(...)", test=lambda value: value is None or isinstance(value, Operations)),
     "capture": Kind(
-        words="KafkaTopic(...), KinesisStream(...), PostgresTable(...), HttpApi(...), LakeTable(...) or "
-        "IcebergTable(...)",
-        test=lambda value: value is None or isinstance(value, DeclaredStream),
+        words=lambda: one_of("streams"), test=lambda value: value is None or isinstance(value, StreamDeclaration)
     ),
-    "drop": Kind(words="SftpFolder(...)", test=lambda value: value is None or isinstance(value, SftpFolder)),
+    "drop": Kind(
+        words=lambda: one_of("servers"), test=lambda value: value is None or isinstance(value, ServerDeclaration)
+    ),
     "upstream": several(str, "the parts of an asset's key, such as ('raw', 'orders')"),
     "envelope": Kind(words="Debezium(...)", test=lambda value: value is None or isinstance(value, Debezium)),
     "replay": REPLAY,
@@ -188,7 +178,7 @@ class SourceTable:
         operation: How records name what they do to their key. Without it each record is a state of its key.
         most_withdrawn_percent: The share of keys that a complete extract may withdraw without a person's confirmation.
         capture: The stream that its files are captured from; files of people can land beside it.
-        drop: The folder of an SFTP server into which its files are dropped.
+        drop: The folder of a server into which its files are dropped.
         upstream: The key of the asset of the same Dagster project that its rows come from, such as `("raw", "orders")`.
         envelope: States that its records are change events of Debezium, of which the row lands.
         replay: Allows that its records are replayed to topics or streams, and says to which.
@@ -223,11 +213,11 @@ class SourceTable:
     unknown: str = UnknownKeys.BLOCK
     operation: Operations | None = None
     most_withdrawn_percent: float = 20
-    capture: DeclaredStream | None = None
-    drop: SftpFolder | None = None
+    capture: StreamDeclaration | None = None
+    drop: ServerDeclaration | None = None
     upstream: tuple[str, ...] = ()
     envelope: Debezium | None = None
-    replay: DeclaredReplay | None = None
+    replay: ReplayDeclaration | None = None
     description: str = ""
     policy: Policy = SOURCE_POLICY
     gates: tuple[Gate, ...] = ()
@@ -395,7 +385,7 @@ class SourceTable:
         named = {column: parts_of(name) for name, column in self.columns.items()}
         return {column: named.get(column, (column,)) for column in self.file_columns}
 
-    def _member(self, column: str) -> str:
+    def member(self, column: str) -> str:
         """The name by which the records of a stream call a column that is one member of them."""
         (part,) = self.places[column]
         assert isinstance(part, str), "others are refused when the table is declared"
@@ -405,12 +395,12 @@ class SourceTable:
     def event_member(self) -> str:
         """The member of a record that is its event time; empty where it is joined of several."""
         parts = self.places[self.event_time]
-        return self._member(self.event_time) if len(parts) == 1 else ""
+        return self.member(self.event_time) if len(parts) == 1 else ""
 
     @property
     def key_members(self) -> tuple[str, ...]:
         """The members of a record that are its key."""
-        return tuple(map(self._member, self.key))
+        return tuple(map(self.member, self.key))
 
     @property
     def member_columns(self) -> list[str]:
@@ -474,44 +464,19 @@ class SourceTable:
             raise wrong(self, mistake)
         operation = self.operation
         used = (self.event_time, *((operation.column, operation.at) if operation else ()))
-        single = (
-            () if isinstance(self.capture, HttpApi) and not operation else (*self.key, *(name for name in used if name))
-        )
-        self._check_members(single)
-        if self.has_dates and operation and operation.at and self._member(operation.at) == COMMITTED:
-            why = f"a snapshot has no {COMMITTED}: leave at out of its Operations, so that the date of a row counts"
-            raise wrong(self, f"its event time is a date, and {why}")
+        reads_keys = self.capture.reads_keys or operation is not None
+        self._check_members((*self.key, *(name for name in used if name)) if reads_keys else ())
         if self.row_number:
             raise wrong(self, "it is captured, and its records are known by the number in their file: name their key")
-        is_text = isinstance(self.capture, KafkaTopic) and self.capture.key_format == "text" and not self.envelope
-        if isinstance(self.capture, PostgresTable):
-            self._check_changes_of_a_table()
-        elif isinstance(self.capture, KafkaTopic) and self.capture.values is not None:
-            self._check_schemas(self.capture.values.versions)
-        if is_text and self.operation and self.operation.delete is not None and len(self.key) > 1:
-            raise wrong(
-                self, "the key of its topic is a text, and its own key has several columns: use key_format='json'"
-            )
+        for mistake in self.capture.mistakes_of(self):
+            raise wrong(self, mistake)
 
     def _check_members(self, single: Sequence[str]) -> None:
         """Refuses names that records of streams, and change events, cannot have."""
-        given = POSTGRES_COLUMNS if isinstance(self.capture, PostgresTable) else ()
+        given = self.capture.columns if self.capture is not None else ()
         fixed = [each.name for each in (*given, *self._columns_of_events)]
         for mistake in mistakes_of_members(self.columns, single, fixed):
             raise wrong(self, mistake)
-
-    def _check_schemas(self, versions: Mapping[int, int]) -> None:
-        known = range(1, self.contract_version + 1)
-        if unknown := sorted(set(versions.values()).difference(known)):
-            raise wrong(
-                self, f"a schema of its topic is of version {unknown[0]} of its contract, which has {len(known)}"
-            )
-        if versions and not self.earlier:
-            raise wrong(self, "its contract has one version: the schemas of its topic need not say which")
-
-    def _check_changes_of_a_table(self) -> None:
-        said = "is captured from PostgreSQL"
-        self._check_fixed(said, POSTGRES_COLUMNS, ORDER, POSTGRES_OPERATIONS, "POSTGRES_OPERATIONS")
 
     def _check_envelope(self) -> None:
         if isinstance(self.reads, Maxwell | Canal):
@@ -525,8 +490,10 @@ class SourceTable:
             raise wrong(self, mistake)
         self._check_members(())
         said, order = "has change events of Debezium", self.envelope.order
-        self._check_fixed(said, self._columns_of_events, order, DEBEZIUM_OPERATIONS, "DEBEZIUM_OPERATIONS")
-        if self.capture is not None and not isinstance(self.capture, KafkaTopic):
+        operations = (DEBEZIUM_OPERATIONS, "DEBEZIUM_OPERATIONS")
+        for mistake in self.mistakes_of_changes(said, self._columns_of_events, order, *operations):
+            raise wrong(self, mistake)
+        if self.capture is not None and not self.capture.has_envelopes:
             raise wrong(self, f"it {said}, and is captured from what gives none: they are in topics and files")
 
     @property
@@ -536,17 +503,25 @@ class SourceTable:
             return ()
         return DEBEZIUM_COLUMNS if COMMIT in self.envelope.order else DEBEZIUM_POSITION_COLUMNS
 
-    def _check_fixed(
+    def mistakes_of_changes(
         self, said: str, columns: Sequence[StructField], order: tuple[str, ...], operations: Operations, named: str
-    ) -> None:
-        """Refuses a source whose records say themselves what they do, and in which order, with another declaration."""
+    ) -> Iterator[str]:
+        """The mistakes of a source whose records say themselves what they do, and in which order.
+
+        Args:
+            said: Why they do, such as `is captured from a database`.
+            columns: The columns that they have.
+            order: The columns that order them.
+            operations: How they name their operations.
+            named: The name by which authors import these.
+        """
         for column in columns:
             if column not in self.schema.fields:
-                raise wrong(self, f"it {said}, and its schema lacks {column.simpleString()}")
+                yield f"it {said}, and its schema lacks {column.simpleString()}"
         if self.order != order or (self.ties != Ties.REFUSE and not isinstance(self.reads, Canal)):
-            raise wrong(self, f"it {said}, so that its order is {order!r}, without ties")
+            yield f"it {said}, so that its order is {order!r}, without ties"
         if self.operation != operations:
-            raise wrong(self, f"it {said}, so that its operation is {named}")
+            yield f"it {said}, so that its operation is {named}"
 
     @property
     def operated(self) -> Operated | None:
@@ -560,12 +535,12 @@ class SourceTable:
         forms = self.formats.get(at, _DAY if isinstance(self.time_type, DateType) else ())
         return Operated(
             key=self.key_members,
-            column=self._member(named.column),
+            column=self.member(named.column),
             create=named.create or state,
             update=named.update or state,
             snapshot=named.snapshot or state,
             delete=named.delete,
-            at=self._member(at),
+            at=self.member(at),
             written=partial(written_in, forms, self.time_type, self.timezone) if forms else None,
             version=self.contract_version,
             in_events=self.envelope is not None,

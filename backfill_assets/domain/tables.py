@@ -26,7 +26,6 @@ from backfill_assets.domain.declarations import (
     REPLAY,
     VERSION,
     WINDOW,
-    DeclaredReplay,
     Kind,
     Partitioning,
     a,
@@ -42,6 +41,7 @@ from backfill_assets.domain.declarations import (
     several,
     wrong,
 )
+from backfill_assets.domain.external import ReplayDeclaration
 from backfill_assets.domain.gates import AddsOnly, Gate, Merged, WarmUpProof
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.planning.errors import NoSuchName
@@ -205,7 +205,9 @@ class DerivedTable:
     since: date | None = None  #: The day on which its state begins; None for the first day that tables can have.
     every: int = 1  #: After how many days since then it has a snapshot.
     keep: RetentionRule | None = None  #: Which accepted snapshots stay; None for all.
-    replay: DeclaredReplay | None = None  #: Allows that its rows are replayed to topics or streams, and says to which.
+    replay: ReplayDeclaration | None = (
+        None  #: Allows that its rows are replayed to topics or streams, and says to which.
+    )
     #: In which phases it is published when a person plans enough of it; None for as a whole.
     phases: AskedPhases | None = None
     #: How far accepted rows may be off before they have to be restated; None for not at all.
@@ -470,7 +472,7 @@ def derived_table(
     breakdown: Breakdown | None = None,
     publish: DeclaredChange = REPLACE,
     lineage: Lineage = "run",
-    replay: DeclaredReplay | None = None,
+    replay: ReplayDeclaration | None = None,
     phases: AskedPhases | None = None,
     tolerance: Tolerance | None = None,
     undetermined: Mapping[str, str] | None = None,

@@ -27,7 +27,15 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from backfill_assets.calendar.partitions import count_of
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused, RecordsMissing
 from backfill_assets.capture.files.file_capture import Expected
-from backfill_assets.capture.landed_files import Capture, Family, FileKind, LandedFile, LandingPlace, landing_place
+from backfill_assets.capture.landed_files import (
+    GIVEN_FILE,
+    STATEMENT,
+    Capture,
+    FileKind,
+    LandedFile,
+    LandingPlace,
+    landing_place,
+)
 from backfill_assets.core.crash_points import Point, Reached, carry_on
 from backfill_assets.core.errors import AmbiguousOrder, BackfillError, Retryable, TakenOver, UnreadableFile, sentence
 from backfill_assets.core.lease import LeaseTerms, doing_of, renewed, this_process
@@ -53,7 +61,7 @@ from backfill_assets.landing.decoding.decode import ToRead, remove_decoded, remo
 from backfill_assets.landing.errors import RawFileChanged, SparkStopped
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import FILE, records
-from backfill_assets.landing.imports import STATEMENT, OnDuplicate, reading_digest
+from backfill_assets.landing.imports import OnDuplicate, reading_digest
 from backfill_assets.landing.key_versions import compact, remove_half_built
 from backfill_assets.landing.probe import Probe
 from backfill_assets.landing.record_rules import Bounds
@@ -633,7 +641,7 @@ def require_all(archived: Sequence[Archived], imports: Sequence[ImportRecord], f
     """Refuses files of which other records were read than were captured, or than their producer says."""
     for each, record in zip(archived, imports, strict=True):
         landed = found.files[record.import_id].counts.landed
-        if each.file.family == Family.FILE:
+        if each.file.family == GIVEN_FILE:
             require_records(each.file.name, each.record_count, landed, each.probe)
         elif each.record_count not in (None, landed + _more_messages(each.probe)):
             raise RecordsMissing(path=each.file.stored_path, captured=each.record_count, landed=landed)

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.calendar.partitions import Grain, compress
-from backfill_assets.capture.landed_files import Family, landing_files, landing_place
+from backfill_assets.capture.landed_files import GIVEN_FILE, STATEMENT, landing_files, landing_place
 from backfill_assets.core.places import for_spark
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Operation, SourceTable
@@ -30,7 +30,6 @@ from backfill_assets.landing.decoding.decode import ToRead, to_read
 from backfill_assets.landing.errors import RawFileChanged
 from backfill_assets.landing.file_versions import probe_versions, records_by_version
 from backfill_assets.landing.formats import ROW
-from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.landing.key_versions import (
     DECIDES,
     EARLIEST,
@@ -122,7 +121,7 @@ class RawRecords(ConformedRecords):
             if hashed.hexdigest() != record.sha256:
                 why = "has other bytes than those that landed"
                 raise RawFileChanged(import_id=record.import_id, path=record.stored_path, why=why)
-            offered = record.family == Family.FILE
+            offered = record.family == GIVEN_FILE
             with to_read(place, self.owner, copy, record.kind, self.source, name=name, is_offered=offered) as read:
                 probe = probe_versions(read.copy, read.kind, self.source, name=name, counted=True)
             return read, probe

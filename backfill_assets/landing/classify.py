@@ -17,6 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegralType, StringType
 
+from backfill_assets.capture.landed_files import STATEMENT
 from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, Ties
@@ -25,7 +26,6 @@ from backfill_assets.lake.row_values import texts
 from backfill_assets.landing.conformed import IMPORT_ID, ConformedRecords, is_version
 from backfill_assets.landing.errors import TiedRecords, Values
 from backfill_assets.landing.formats import IGNORED, ROW
-from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.landing.key_versions import DECIDES as IS_DECIDING
 from backfill_assets.landing.key_versions import (
     EARLIEST,

@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from backfill_assets.capture.landed_files import STATEMENT
 from backfill_assets.core.columns import needs_rule
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.identity import FileSet
@@ -34,7 +35,6 @@ from backfill_assets.lake.row_values import first_characters
 from backfill_assets.lake.staging import described_files
 from backfill_assets.landing.errors import ConformedChanged, ReadAsOtherColumns
 from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
-from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.landing.record_rules import REASON, TAKEN, Bounds, counts_taken, has_key, judged
 from backfill_assets.ledger.imports import ImportRecord
 

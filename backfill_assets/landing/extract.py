@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, count_of
 from backfill_assets.capture.errors import Fault, FileRefused
 from backfill_assets.capture.files.file_capture import FileCapture
-from backfill_assets.capture.landed_files import Capture, FileKind
+from backfill_assets.capture.landed_files import STATEMENT, Capture, FileKind
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.places import exactly, for_spark
@@ -35,7 +35,7 @@ from backfill_assets.landing.decoding.decode import reading, to_read
 from backfill_assets.landing.errors import WithdrawsTooMuch
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import ROW
-from backfill_assets.landing.imports import STATEMENT, OnDuplicate, imports_for_days, landed_since, reads_otherwise
+from backfill_assets.landing.imports import OnDuplicate, imports_for_days, landed_since, reads_otherwise
 from backfill_assets.landing.key_versions import (
     DECIDES,
     IS_CURRENT,

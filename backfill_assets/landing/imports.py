@@ -14,6 +14,7 @@ from typing import Any
 from pyspark.sql.types import StructField, StructType
 
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, count_of
+from backfill_assets.capture.landed_files import STATEMENT
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.identity import document_digest
 from backfill_assets.core.next_steps import NAME, Command, NextStep, do, step
@@ -168,9 +169,6 @@ def _pairs(declared: Mapping[Any, object]) -> list[list[str]]:
 
 LOAD, LOAD_VERSION = "load", "1"
 """What builds every source table, as manifests name it."""
-
-STATEMENT = "statement"
-"""The format of an import that is not a file, but a statement about earlier ones."""
 
 _UNFINISHED = (ImportState.LANDING, ImportState.FAILED)
 

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, StructField, StructType
 from pyspark.sql.window import WindowSpec
 
+from backfill_assets.capture.landed_files import STATEMENT
 from backfill_assets.core.identity import DataFile, document_digest, sha256_bytes
 from backfill_assets.core.places import for_spark
 from backfill_assets.domain import Operation, SourceTable
@@ -30,7 +31,6 @@ from backfill_assets.landing.conformed import (
     has_present_hashes,
 )
 from backfill_assets.landing.formats import ROW
-from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.landing.record_rules import REASON, happened_at
 from backfill_assets.ledger.imports import ImportRecord
 

@@ -10,7 +10,7 @@ from itertools import islice
 
 from backfill_assets.calendar.partitions import DayRange
 from backfill_assets.capture.errors import Fault, FileRefused, NotAsCaptured
-from backfill_assets.capture.landed_files import Capture, Family, LandedFile
+from backfill_assets.capture.landed_files import GIVEN_FILE, STATEMENT, Capture, LandedFile
 from backfill_assets.capture.stream_files import StreamCapture
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import BackfillError
@@ -31,7 +31,7 @@ from backfill_assets.landing.conformed import first_rejected
 from backfill_assets.landing.decoding.decode import remove_decoded
 from backfill_assets.landing.errors import NoneAccepted, NotReadAnew, RawFileChanged
 from backfill_assets.landing.file_versions import Archived
-from backfill_assets.landing.imports import STATEMENT, OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -108,7 +108,7 @@ def _now(work: Landing) -> datetime:
 def _stored(record: ImportRecord, source: SourceTable) -> Capture:
     # Bytes that are captured have as many records as before, but messages that are passed over are none of them; how
     # many a file of a person has, its declaration says.
-    is_counted = record.family != Family.FILE and source.envelope is None
+    is_counted = record.family != GIVEN_FILE and source.envelope is None
     return StreamCapture(file=record, record_count=record.counts.landed if is_counted else None)
 
 
@@ -421,7 +421,7 @@ def _known(work: Landing, record: ImportRecord, archived: Archived, on_duplicate
     there again, and that is recorded."""
     path = archived.file.original_path
     # Of change events, a producer counts messages too that are no records.
-    if archived.file.family == Family.FILE and work.source.envelope is None:
+    if archived.file.family == GIVEN_FILE and work.source.envelope is None:
         require_records(archived.file.name, archived.record_count, record.counts.landed, archived.probe)
     puts_back = archived.puts_back and archived.file.stored_path == record.stored_path
     if on_duplicate is OnDuplicate.REJECT and not puts_back:

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, TimestampType
 
-from backfill_assets.capture.landed_files import Family, LandedFile
+from backfill_assets.capture.landed_files import STATEMENT, LandedFile
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import Refused, UnknownName
 from backfill_assets.core.identity import canonical_json
@@ -28,7 +28,7 @@ from backfill_assets.landing.conformed import ARRIVAL, CONTENT_HASH, IMPORT_ID, 
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.errors import NotCurrent, NothingToRestore, Values, WrongKey
 from backfill_assets.landing.formats import ROW
-from backfill_assets.landing.imports import STATEMENT, OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.key_versions import (
     DECIDES,
     KeyState,
@@ -64,7 +64,7 @@ class Statement:
             stored_path = work.place.keep(copy, f"{sha256[:2]}/{sha256}.json")
         return LandedFile(
             source=work.source.name,
-            family=Family.STATEMENT,
+            family=STATEMENT,
             range_from="0",
             range_to=str(len(content)),
             sha256=sha256,

@@ -7,8 +7,7 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import assert_never
 
-from backfill_assets.capture.files.drop_places import drop_place
-from backfill_assets.capture.sftp.declaration import is_address
+from backfill_assets.capture.files.drop_places import drop_place, is_on_server
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.outbox import StuckWork
@@ -60,7 +59,7 @@ def _dropped(ws: Workspace, tx: ReadTransaction, stuck: Sequence[StuckWork]) -> 
     for source in ws.domain.sources:
         if source.drop is not None:
             fetched |= {subject: at for (subject, _), at in tx.events.fetched(source.name).items()}
-    of_servers = [work for work in stuck if work.sensor is Sensor.DROP and is_address(work.subject)]
+    of_servers = [work for work in stuck if work.sensor is Sensor.DROP and is_on_server(work.subject)]
     open_ = {
         (each.subject, each.mark) for each in of_servers if fetched.get(each.subject, each.since_at) <= each.since_at
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, assert_never
 
 from backfill_assets.calendar.partitions import Partitions, TablePartitions, count_of
-from backfill_assets.capture.sftp.declaration import is_address
+from backfill_assets.capture.files.drop_places import is_on_server
 from backfill_assets.core.errors import BackfillError, Problem
 from backfill_assets.core.next_steps import NAME, WHY, Command, Invocation, NextStep, cancel, do, step
 from backfill_assets.core.people import Sensor
@@ -161,7 +161,7 @@ def _leave(work: StuckWork) -> NextStep:
             return step("To see why: ", do(Command.REPORT, work.subject), ". To have its days planned again: ", again)
         case Sensor.PUBLISH | Sensor.PROPOSE | Sensor.FRESH:
             return step("To decide against it: ", cancel(work.subject))
-        case Sensor.DROP if is_address(work.subject):
+        case Sensor.DROP if is_on_server(work.subject):
             return step("Another file of this name on the server ends it")
         case Sensor.DROP:
             return step("To leave it, move it out of the drop folder")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backfill_assets.capture.landed_files import Family
+from backfill_assets.capture.landed_files import STATEMENT
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.report.page import Table, Tone, Toned, table
@@ -32,7 +32,7 @@ def imports_table(imports: Sequence[ImportRecord]) -> Table:
 
 def import_state(record: ImportRecord) -> Toned:
     """The state of a landed file; of one without records, or with rejected ones only, that it has no days to build."""
-    if record.state is ImportState.LANDED and not record.counts.landed and record.family != Family.STATEMENT:
+    if record.state is ImportState.LANDED and not record.counts.landed and record.family != STATEMENT:
         return Toned(value="NO RECORDS", tone=Tone.ATTENTION)
     is_refused = record.counts.landed and record.counts.rejected == record.counts.landed
     if record.state is ImportState.LANDED and is_refused:

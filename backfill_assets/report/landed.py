@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, count_of, describe_ranges
-from backfill_assets.capture.landed_files import Family, landing_files
+from backfill_assets.capture.landed_files import GIVEN_FILE, STATEMENT, landing_files
 from backfill_assets.core.next_steps import NAME, WHY, Command, NextStep, Option, do, step
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import SourceTable
@@ -215,7 +215,7 @@ def extracts_read_anew(ws: Workspace, table: SourceTable, read: Collection[str])
     for scope, each in last.items():
         statement, files = records[each.entity_id], [records[name] for name in each.payload["files"]]
         said = f"{statement.import_id} withdraws what the extract of {scope} lacked as its files were read before"
-        if any(file.family != Family.FILE for file in files):
+        if any(file.family != GIVEN_FILE for file in files):
             yield step(f"{said}; to state it anew, capture it with ", Option("reconcile"))
             continue
         document = json.loads(landing_files(ws.settings).read(statement.stored_path))
@@ -308,7 +308,7 @@ def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
         yield f"{record.name} was landed before as {record.import_id}; its landed file was lost or damaged: it is back."
     elif not landed.is_new:
         yield f"{record.name} was landed before as {record.import_id}; nothing new."
-    elif not counts.landed and record.family != Family.STATEMENT:
+    elif not counts.landed and record.family != STATEMENT:
         yield f"{record.name} ({record.import_id}) holds no records, so no day has to be built"
     yield from _rejected(record, landed.rejected, quarantine, landed.reasons)
     if counts.are_mostly_rejected:

@@ -14,7 +14,7 @@ from datetime import date
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.next_steps import Command, Invocation, NextStep, do, step
-from backfill_assets.domain import PostgresTable, SourceTable
+from backfill_assets.domain import SourceTable
 from backfill_assets.lake.row_values import Texts, instants_in, texts
 from backfill_assets.landing.bronze import unknown_keys
 from backfill_assets.landing.conformed import IMPORT_ID
@@ -136,8 +136,7 @@ def locate(ws: Workspace, name: str, days: DayRange) -> LocatedPeriod:
         next_step=step(joined(loads(source.name, waiting)), "; why: ", do(Command.STALE, source.name))
         if waiting
         else None,
-        # The write-ahead log of a database cannot be asked for a day.
-        ask_the_stream=ask if source.capture and not isinstance(source.capture, PostgresTable) else None,
+        ask_the_stream=ask if source.capture and source.capture.is_read_again else None,
     )
 
 

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, time
 
 from backfill_assets.calendar.partitions import count_of
-from backfill_assets.capture.landed_files import Family
+from backfill_assets.capture.families import target_of
 from backfill_assets.core.next_steps import approve, close_replay
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.report.not_known import NotKnownDocument, not_known_section
 from backfill_assets.report.page import Note, Page, Table, Value, facts, next_steps, page, section, table
-
-_KINDS: Mapping[str, str] = {Family.KAFKA: "topic", Family.KINESIS: "stream"}
-_DELIVERIES: Mapping[str, str] = {Family.KAFKA: "exactly once", Family.KINESIS: "at least once"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +32,7 @@ class ReplayPlan:
     @property
     def delivery(self) -> str:
         """The delivery to consumers: `exactly once`, as long as they read what is committed, or `at least once`."""
-        return _DELIVERIES[self.record.family]
+        return target_of(self.record.family).delivery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,11 +67,6 @@ class OpenReplay:
     record: ReplayRecord  #: The replay.
 
 
-def kind_of(family: str) -> str:
-    """The noun for a replay's target."""
-    return _KINDS[family]
-
-
 def open_replays(tx: ReadTransaction) -> tuple[OpenReplay, ...]:
     """The replays that are not closed, in their order."""
     return tuple(OpenReplay(record=each) for each in tx.replays.records(is_open=True))
@@ -83,13 +75,6 @@ def open_replays(tx: ReadTransaction) -> tuple[OpenReplay, ...]:
 # Replays: what is sent to a topic or a stream again, what was sent, and what was ended.
 
 _MOST = 30
-_READ: Mapping[str, str] = {
-    Family.KAFKA: "consumers have to read it with isolation.level=read_committed; the topic is kept until it is closed",
-    Family.KINESIS: "at least once: a record may be in it again, so that consumers drop those whose sequence is not "
-    "greater than the last one of their key; the stream is kept until it is closed, its records for the retention that "
-    "the table declares",
-}
-"""What consumers have to know."""
 
 
 def plan_page(plan: ReplayPlan) -> Page:
@@ -107,13 +92,15 @@ def replayed_page(report: ReplayReport) -> Page:
             Note(text=f"{report.replay_id} waits for the approval of another person; nothing was sent"),
             next_steps(approve(report.replay_id)),
         )
-    record, kind = report.plan.record, kind_of(report.plan.record.family)
-    said = f"{count_of(report.sent, 'record')} in the {kind} {record.target}, {report.sent_now:,} of them sent now"
+    record, target = report.plan.record, target_of(report.plan.record.family)
+    said = (
+        f"{count_of(report.sent, 'record')} in the {target.kind} {record.target}, {report.sent_now:,} of them sent now"
+    )
     left_out = count_of(report.left_out, "captured record")
     left = f"{left_out} of other times, captured twice, or of one value with another, left out"
     return page(
         f"Replayed by {report.replay_id}",
-        facts((kind, f"{record.target} ({report.identity})"), ("sent", said)),
+        facts((target.kind, f"{record.target} ({report.identity})"), ("sent", said)),
         section(
             "positions",
             table(
@@ -125,7 +112,7 @@ def replayed_page(report: ReplayReport) -> Page:
         ),
         not_known_section(_unknown(report.plan)),
         Note(text=left) if report.left_out else None,
-        Note(text=_READ[record.family]),
+        Note(text=target.note),
         next_steps(close_replay(report.replay_id)),
     )
 
@@ -156,7 +143,7 @@ def closed_page(closed: ReplayClosed) -> Page:
         f"Closed {record.replay_id}",
         facts(
             ("of", record.subject),
-            (kind_of(record.family), f"{record.target}, {what}"),
+            (target_of(record.family).kind, f"{record.target}, {what}"),
             ("sent", "not all" if record.sent is None else count_of(record.sent, "record")),
             ("closed by", record.closed_by),
             ("at", record.closed_at),
@@ -181,11 +168,12 @@ def _state(record: ReplayRecord) -> str:
 
 def _facts(plan: ReplayPlan) -> tuple[tuple[str, Value], ...]:
     record = plan.record
-    named = kind_of(record.family)
+    target = target_of(record.family)
     kind = (
-        f"a live {named}, which another person has to approve" if record.is_live else f"a {named} of the replay alone"
+        f"a live {target.kind}, which another person has to approve"
+        if record.is_live
+        else f"a {target.kind} of the replay alone"
     )
-    parts = "partition" if record.family == Family.KAFKA else "shard"
     if record.is_as_captured:
         what = f"as captured in {count_of(record.inputs, 'file')}"
     else:
@@ -199,7 +187,7 @@ def _facts(plan: ReplayPlan) -> tuple[tuple[str, Value], ...]:
         ("from", _instant(record.period_from)),
         ("before", _instant(record.period_to)),
         ("sends", f"{records}, {record.size_bytes:,} bytes as stored"),
-        ("into", f"{record.target} of {record.stream}, {count_of(record.stream_partitions, parts)}: {kind}"),
+        ("into", f"{record.target} of {record.stream}, {count_of(record.stream_partitions, target.part)}: {kind}"),
         ("delivered", plan.delivery),
     )
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import islice
 
 from backfill_assets.calendar.partitions import partition_text
-from backfill_assets.capture.landed_files import Family, landing_files
+from backfill_assets.capture.landed_files import STATEMENT, landing_files
 from backfill_assets.core.next_steps import Command, Invocation, do
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import OPERATION, Operation
@@ -319,7 +319,7 @@ def _of_import(
         key=key,
         subject=landed.name,
         import_id=landed.import_id,
-        record=None if number is None or landed.family == Family.STATEMENT else int(number),
+        record=None if number is None or landed.family == STATEMENT else int(number),
         by=landed.landed_by,
         at=landed.landed_at,
         why=landed.note,

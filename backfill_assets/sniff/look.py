@@ -14,12 +14,6 @@ import pyarrow as pa
 
 from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.files.packed import NotWhole
-from backfill_assets.capture.lake_tables.versions import (
-    first_rows_of_delta,
-    first_rows_of_iceberg,
-    is_delta,
-    newest_metadata,
-)
 from backfill_assets.capture.landed_files import PACKED, FileKind, Format
 from backfill_assets.domain.source_files import Avro, Csv, Dialect, FileName, Json, Xlsx
 from backfill_assets.landing.decoding.workbooks import sheets_of
@@ -29,7 +23,6 @@ from backfill_assets.sniff.dialect import Delimited, Table, dialect_of, table_of
 from backfill_assets.sniff.event_time import event_times
 from backfill_assets.sniff.proposal import Doubt, DoubtKind, Looked, written_names
 from backfill_assets.sniff.sample import (
-    MOST_ROWS,
     Sample,
     encoding_of,
     first_rows,
@@ -284,8 +277,6 @@ class Seen:
     numbers: Numbers = PLAIN  #: How its numbers are written.
     doubts: tuple[Doubt, ...] = ()
     left_out: tuple[str, ...] = ()
-    #: Of a table of others: what declares its capture, its argument, and where the table is.
-    captured: tuple[str, str, str] | None = None
 
 
 def look(path: Path, *, as_of: datetime) -> Seen:
@@ -297,8 +288,6 @@ def look(path: Path, *, as_of: datetime) -> Seen:
     Raises:
         UnreadableFile: It is none of which records could be read.
     """
-    if path.is_dir():
-        return _of_table(path)
     sample = read_sample(path)
     if sample.head.startswith(b"PAR1"):
         return _of_parquet(path, sample)
@@ -354,28 +343,6 @@ def _of_parquet(path: Path, sample: Sample) -> Seen:
     read = sample.size_bytes if rows.num_rows == count else sample.size_bytes * rows.num_rows // max(1, count)
     looked = replace(_looked(sample, "Parquet", rows.num_rows), read_bytes=read, is_whole=rows.num_rows == count)
     return _of_arrow(rows, looked)
-
-
-def _of_table(folder: Path) -> Seen:
-    """The columns of a Delta or an Iceberg table in a folder."""
-    metadata = newest_metadata(folder)
-    try:
-        if is_delta(folder):
-            rows, form = first_rows_of_delta(folder, MOST_ROWS), "Delta"
-            captured = ("LakeTable", "url", str(folder.resolve()))
-        elif metadata is not None:
-            rows, form = first_rows_of_iceberg(metadata, MOST_ROWS), "Iceberg"
-            captured = ("IcebergTable", "table", str(metadata.resolve()))
-        else:
-            why = "is a folder, and neither a Delta nor an Iceberg table"
-            raise BadFile(path=str(folder), fault=Fault.FOLDER, why=why)
-    except ValueError as error:
-        raise BadFile(path=str(folder), fault=Fault.DAMAGED, why=f"cannot be read: {error}") from error
-    size, is_whole = rows.nbytes, rows.num_rows < MOST_ROWS
-    looked = Looked(
-        file=folder.name, size_bytes=size, read_bytes=size, is_whole=is_whole, format=form, records=rows.num_rows
-    )
-    return replace(_of_arrow(rows, looked), captured=captured)
 
 
 def _of_arrow(rows: pa.Table, looked: Looked) -> Seen:

@@ -4,7 +4,6 @@ is not sure of it.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -260,8 +259,6 @@ def _proposal(seen: Seen, table: str, *, as_of: datetime) -> Proposal:
         key=(),
         event_time="",
         doubts=tuple(replace(each, column=by_written.get(each.column, each.column)) for each in seen.doubts),
-        capture="{}(\n    {}={},\n)".format(*seen.captured[:2], json.dumps(seen.captured[2])) if seen.captured else "",
-        capture_names=seen.captured[:1] if seen.captured else (),
     )
     of_columns = tuple(_doubts_of_columns(names, kept, seen.numbers, chosen))
     if chosen is None:

@@ -1,5 +1,5 @@
 """Sample: a bounded part of a file as texts, in whatever it is encoded, packed or kept. Only this module and
-`api_document` read.
+`capture.http.sniff` read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from backfill_assets.landing.decoding.workbooks import cell_text, workbook_rows
 from backfill_assets.sniff.proposal import Doubt, DoubtKind
 
 # Sample: a bounded part of a file, from its beginning, its middle and its end. Only this module, `footer` and
-# `api_document` read.
+# `capture.http.sniff` read.
 
 WHOLE_BYTES = 4 << 20
 """Files up to this size are read to their end."""

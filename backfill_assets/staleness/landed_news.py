@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.calendar.partitions import Grain, Partitions
+from backfill_assets.capture.landed_files import STATEMENT
 from backfill_assets.core.grouped import grouped
-from backfill_assets.landing.imports import STATEMENT, OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.imports import ImportDay, ImportRecord, KeyCounts
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from backfill_assets.capture.landed_files import Family, landing_files
+from backfill_assets.capture.landed_files import GIVEN_FILE, landing_files
 from backfill_assets.core.columns import EVIDENCE_OF_RUN, LINEAGE, LINEAGE_OF_RUN, PUBLISHED_AT, RUN_ID
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import EMPTY_FILE_SET, LogEvidence, canonical_json
@@ -468,7 +468,7 @@ def raw_file_problems(ws: Workspace, name: str, file: ImportRecord | CapturedFil
     """
     landed = landing_files(ws.settings)
     lost = Damage(kind=Lost.CAPTURED, place=str(landed.place / file.stored_path), sha256=file.sha256)
-    if isinstance(file, ImportRecord) and file.family == Family.FILE:
+    if isinstance(file, ImportRecord) and file.family == GIVEN_FILE:
         lost = replace(lost, kind=Lost.LANDED, table=file.source, named=file.original_path)
     try:
         if landed.stat(file.stored_path) is None:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from backfill_assets.capture.landed_files import LandedFile, landing_files
-from backfill_assets.landing.imports import STATEMENT, OnDuplicate
+from backfill_assets.capture.landed_files import STATEMENT, LandedFile, landing_files
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord, KeyCounts
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.spark_free_compute import Row, SparkFreeCompute

@@ -19,10 +19,9 @@ from confluent_kafka import Consumer, TopicPartition
 from backfill_assets.application.capture import Asked, capture
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.replay import ReplayAsked, close_replay, replay
-from backfill_assets.capture.landed_files import landing_place
+from backfill_assets.capture.landed_files import STATEMENT, landing_place
 from backfill_assets.capture.streams import Pace
 from backfill_assets.domain import KafkaReplay, KafkaTopic, KinesisReplay, KinesisStream
-from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.ledger.states import COUNTING, ReplayState
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains import captured_api, streamed

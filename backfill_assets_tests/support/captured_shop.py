@@ -21,7 +21,7 @@ from rich.console import Console
 
 from backfill_assets.application.capture import Asked, capture, plan_capture
 from backfill_assets.application.recorder import Acting, Recorder, Unrecorded
-from backfill_assets.capture.landed_files import Family, LandedFile
+from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.capture.streams import Pace
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.clock import Clock
@@ -142,7 +142,7 @@ class StreamShop:
                         continue
                     file = LandedFile(
                         source=SALES,
-                        family=Family(families[each.capture_id]),
+                        family=families[each.capture_id],
                         range_from=each.range_from,
                         range_to=each.range_to,
                         sha256=each.sha256,

@@ -20,7 +20,6 @@ from typing import Any
 
 from backfill_assets.calendar.partitions import DayRange, Grain, Partitions, Ranges
 from backfill_assets.calendar.windows import AnyWindow, Window
-from backfill_assets.capture.landed_files import Family
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.next_steps import Command, Invocation, NextStep, do, step
 from backfill_assets.domain.operations import UnknownKeys
@@ -66,7 +65,7 @@ _NAMED: Mapping[str, tuple[object, ...]] = {
     "source": ("bronze.SOURCE",),
     "kind": ("run", "set", "publication", "table", "source", "transform version", "reference"),
     "act": (Command.ROLLBACK, Command.CANCEL, Command.APPROVE, Command.PUBLISH),
-    "family": tuple(Family),
+    "family": ("file", "statement", "kafka", "postgresql", "http", "lake", "kinesis"),
     "policy": tuple(UnknownKeys),
 }
 """Samples of texts whose fields say more than their type."""
@@ -129,7 +128,7 @@ _OF_FIELD: Mapping[tuple[str, str], tuple[object, ...]] = {
     ),
     ("Manifest", "configuration"): ({"windows": {"ARGUMENT": dict(Window(days_back=2, days_ahead=1).document)}},),
     ("Manifest", "references"): ((_CORRECTED,), ()),
-    ("ReplayRecord", "family"): (Family.KAFKA, Family.KINESIS),
+    ("ReplayRecord", "family"): ("kafka", "kinesis"),
 }
 """Samples of fields that have to agree with others."""
 _FEW = frozenset({("SetReport", "reports")})

@@ -7,10 +7,13 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
+from backfill_assets import domain
+from backfill_assets.capture.families import GROUP, families
 from backfill_assets.core.next_steps import Command
 from backfill_assets.core.settings import PROJECT_ROOT
 
@@ -93,6 +96,7 @@ FLOORS = (
     ("candidates", "sniff", "staleness"),
     ("publication",),
     ("deliver", "restatements", "upkeep"),
+    ("families",),
     ("report",),
     ("application",),
     ("cli", "desk", "orchestration", "testing"),
@@ -111,8 +115,16 @@ def floor_of(room: str) -> int:
     return next(number for number, rooms in enumerate(FLOORS) if room in rooms)
 
 
+FAMILIES = tuple(
+    f"capture/{each.value.partition(':')[0].rpartition('.')[2]}/" for each in entry_points(group=GROUP) if each.dist
+)
+"""The folders of families of sources: plug-ins, above all rooms that act."""
+
+
 def room_of(name: str) -> str:
     """`planning` for `planning/graph.py`, `errors` for `errors.py`, nothing for the package itself."""
+    if name.startswith(FAMILIES):
+        return "families"
     return name.partition("/")[0].removesuffix(".py").replace("__init__", "")
 
 
@@ -184,7 +196,30 @@ def dotted(name: str) -> str:
     return ".".join(("backfill_assets", *Path(name).with_suffix("").parts)).removesuffix(".__init__")
 
 
-@pytest.mark.parametrize("room", [room for rooms in FLOORS for room in rooms if room != "workspace"])
+def declarations_of_families() -> set[str]:
+    """The names of families' classes and of what authors write within them."""
+    return {name for each in families() for name in (*each.streams, *each.servers, *each.replays, *each.parts)}
+
+
+def test_nothing_but_its_own_folder_names_a_family() -> None:
+    """They are plug-ins, found by their entry points: the heart asks the registry (`capture.families`)."""
+    # These names of parts are words of other rooms as well.
+    classes = declarations_of_families() - {"Offset", "Token", "Cursor", "Basic"}
+    packages = {f"backfill_assets.{each.rstrip('/').replace('/', '.')}" for each in FAMILIES}
+    named = re.compile(rf"\b({'|'.join(sorted(classes | set(map(re.escape, packages))))})\b")
+    naming = {
+        f"{name}: {found[0]}"
+        for name, path in modules()
+        if not name.startswith((*FAMILIES, "examples/"))
+        for found in named.finditer(path.read_text(encoding="utf-8"))
+    }
+    # Authors import declarations from one place: for type checkers it names them, when run it asks the registry.
+    assert {each for each in naming if not each.startswith("domain/__init__.py: ")} == set()
+    assert declarations_of_families() < set(domain.__all__)
+    assert not any(module.startswith(tuple(packages)) for module in imported_when_run(PACKAGE / "domain/__init__.py"))
+
+
+@pytest.mark.parametrize("room", [room for rooms in FLOORS for room in rooms if room not in ("workspace", "families")])
 def test_no_room_has_an_import_cycle(room: str) -> None:
     """Imports inside functions count: what needs one to break a cycle is in the wrong module."""
     own = {dotted(name): path for name, path in modules() if name.startswith(f"{room}/")}

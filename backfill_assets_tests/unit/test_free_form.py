@@ -15,11 +15,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "capture/http/declaration.py HttpApi.body",
         "capture/http/client.py Request.body",
     ),
-    "a document that describes an API, as JSON has it": (
-        "capture/http/openapi.py Document",
-        "sniff/api_document.py document_in",
-        "sniff/api_document.py propose_api",
-    ),
+    "a document that describes an API, as JSON has it": ("capture/http/openapi.py Document",),
     "a message of Maxwell or Canal and the change event that it is, as JSON has them": (
         "landing/decoding/row_changes.py position_of",
         "landing/decoding/row_changes.py Event",
@@ -119,6 +115,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "deliver/outgoing.py Held.key",
         "deliver/outgoing.py key_bytes",
     ),
+    "members of a captured record, as its stream named them": ("deliver/sinks.py as_captured",),
     "the JSON of a commit of Delta, and what the ledger keeps of a log": (
         "lake/swap.py actions_of",
         "ledger/queries.py log_evidence",

@@ -1,26 +1,27 @@
-"""Drop places: where files are dropped, a folder, a prefix of an object store or a folder of an SFTP server, by the
-same rules.
+"""Drop places: where files are dropped, a folder, a prefix of an object store or a folder of a server, by the same
+rules.
 
 In a store nothing is moved in one step: a landed object is copied to its new key and its old one removed. One that is
-written between these two is lost, so that producers give each object a key of its own. On an SFTP server nothing is
+written between these two is lost, so that producers give each object a key of its own. On a server nothing is
 moved: the ledger knows what was fetched, by name, size and time.
 """
 
 from __future__ import annotations
 
+import re
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
-from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.errors import NoFile
+from backfill_assets.capture.families import family
 from backfill_assets.capture.files.drop_folder import (
     LANDED,
     SETTLED_AFTER,
@@ -33,8 +34,6 @@ from backfill_assets.capture.files.drop_folder import (
 )
 from backfill_assets.capture.files.fetched_files import MOST_BYTES, fetching
 from backfill_assets.capture.files.file_capture import Expected, FileCapture, read_manifest
-from backfill_assets.capture.sftp.client import FolderEntry, SftpFiles, sftp_files
-from backfill_assets.capture.sftp.declaration import SftpFolder
 from backfill_assets.core.places import StoreUrl
 from backfill_assets.core.progress import waiting
 from backfill_assets.core.settings import Settings
@@ -112,8 +111,83 @@ class DropPrefix:
                 return
 
 
-class SftpPlace:
-    """A folder of an SFTP server, into which files of one source are dropped.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderEntry:
+    """An entry of a folder of a server."""
+
+    name: str  #: Its name; bytes of it that are not UTF-8 are as `os.fsdecode` has them.
+    mode: int  #: What it is, as `stat` has it; 0 where the server does not say.
+    size_bytes: int | None  #: How large it is; None where the server does not say.
+    changed_s: int | None  #: When it was changed last, in seconds since 1970; None where the server does not say.
+
+    @property
+    def is_folder(self) -> bool:
+        return stat.S_ISDIR(self.mode)
+
+
+class Server(Protocol):
+    """A folder of a server to which a connection is open."""
+
+    def listed(self) -> Sequence[FolderEntry]:
+        """Everything in the folder.
+
+        Raises:
+            Refused: There is no such folder, or it may not be read.
+            Retryable: The connection broke off.
+        """
+
+    def fetch(self, entry: FolderEntry, copy: Path) -> None:
+        """Writes a whole file as it was listed.
+
+        Args:
+            copy: A new file.
+
+        Raises:
+            MissingInput: It is gone.
+            Refused: It may not be read, or is no longer what was listed.
+            Retryable: The connection broke off, or there is no space for the copy.
+        """
+
+
+class DeclaredServer(Protocol):
+    """The declaration of a folder of a server."""
+
+    @property
+    def family(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+    def is_meant(self, name: str) -> bool: ...
+
+
+class OpensServers(Protocol):
+    """The module `client` of a family that has servers."""
+
+    def open_server(self, declared: Any, *, home: Path) -> AbstractContextManager[Server]:
+        """The folder of a declaration of this family; see `open_server`."""
+
+
+def open_server(declared: DeclaredServer, *, home: Path) -> AbstractContextManager[Server]:
+    """A folder of a server, while the block lasts.
+
+    Args:
+        declared: The folder as its source declares it.
+        home: The folder in which no secret may be.
+
+    Raises:
+        Refused: Its client is not installed, a secret is not there, or the server is another one.
+        Retryable: The server does not answer.
+    """
+    servers: OpensServers = family(declared.family).module("client")
+    return servers.open_server(declared, home=home)
+
+
+def is_on_server(subject: str) -> bool:
+    """True if a dropped file lies on a server, by its name for people, which begins with an address then."""
+    return re.match(r"[a-z][a-z0-9+.-]*://", subject) is not None
+
+
+class ServerPlace:
+    """A folder of a server, into which files of one source are dropped.
 
     Args:
         source: The name of the source.
@@ -124,7 +198,7 @@ class SftpPlace:
 
     def __init__(
         self,
-        declared: SftpFolder,
+        declared: DeclaredServer,
         source: str,
         *,
         home: Path,
@@ -137,7 +211,7 @@ class SftpPlace:
         self._home = home
         self._fetched = fetched
         self._open = ExitStack()
-        self._files: SftpFiles | None = None
+        self._files: Server | None = None
         self._entries: Mapping[str, FolderEntry] = {}
 
     def listed(self, _sources: Iterable[str] = ()) -> tuple[DroppedFile, ...]:
@@ -171,10 +245,9 @@ class SftpPlace:
     def close(self) -> None:
         self._open.close()
 
-    def _connected(self) -> SftpFiles:
+    def _connected(self) -> Server:
         if self._files is None:
-            secret = secrets_named(self._declared.secrets, home=self._home)
-            self._files = self._open.enter_context(sftp_files(self._declared, secret))
+            self._files = self._open.enter_context(open_server(self._declared, home=self._home))
         return self._files
 
     def _is_meant(self, entry: FolderEntry) -> bool:
@@ -210,7 +283,7 @@ def _unfit(entry: FolderEntry) -> str:
     return ""
 
 
-DropPlace = DropFolder | DropPrefix | SftpPlace
+DropPlace = DropFolder | DropPrefix | ServerPlace
 
 
 def drop_place(settings: Settings) -> DropFolder | DropPrefix | None:
@@ -232,7 +305,7 @@ def dropped(place: DropPlace, sources: Iterable[str], at: datetime) -> tuple[Dro
     def said(manifest: DroppedFile) -> Sequence[Expected]:
         with place.taken(manifest) as taken:
             found = [replace(each, said_by=manifest.path.name) for each in read_manifest(taken.path)]
-        return [each for each in found if not isinstance(place, SftpPlace) or place.is_named(each)]
+        return [each for each in found if not isinstance(place, ServerPlace) or place.is_named(each)]
 
     return in_deliveries(place.listed(sources), said, at)
 

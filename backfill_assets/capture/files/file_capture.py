@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit
 
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused, NoFile
 from backfill_assets.capture.files.packed import NotWhole, is_of_people, open_archive
-from backfill_assets.capture.landed_files import PACKED, Checked, Family, FileKind, Format, LandedFile, LandingPlace
+from backfill_assets.capture.landed_files import GIVEN_FILE, PACKED, Checked, FileKind, Format, LandedFile, LandingPlace
 from backfill_assets.core.local_files import NotRegular, open_regular
 from backfill_assets.core.wording import visible
 
@@ -367,7 +367,7 @@ class FileCapture:
             raise FileRefused(fault=Fault.RIGHTS, path=str(self.path), why=why) from error
         landed = LandedFile(
             source=place.source,
-            family=Family.FILE,
+            family=GIVEN_FILE,
             range_from="0",
             range_to=str(size_bytes),
             sha256=sha256,

@@ -8,14 +8,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from datetime import UTC, datetime, time, timedelta
 from ipaddress import ip_address
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from backfill_assets.calendar.local_days import LocalDays
 from backfill_assets.calendar.patterns import NoPattern, Pattern, patterns_of
 from backfill_assets.capture.declared import is_number, unnamed_secrets, wrong_time
+from backfill_assets.capture.http import FAMILY
 from backfill_assets.capture.json_members import Digits
+from backfill_assets.domain.external import StreamDeclaration
 
 # Pagings of an API: how an author declares that its answers go on. What they ask and read is in `http_paging`.
 
@@ -365,12 +367,15 @@ _CLIENT = frozenset({"client_id", "client_secret"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HttpApi:
+class HttpApi(StreamDeclaration):
     """An API of which a source captures answers, page by page.
 
     An answer is JSON, and its records are objects with the columns of the contract. Landed records are these objects as
     they were written; the whole answer is kept beside them.
     """
+
+    family: ClassVar[str] = FAMILY.name
+    reads_keys: ClassVar[bool] = False
 
     url: str  #: What is asked, without parameters.
     #: Where an answer has the array of its records, such as `result.items`; empty where it is the array. Where each

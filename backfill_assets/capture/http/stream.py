@@ -19,7 +19,9 @@ from urllib.parse import urlsplit
 
 from backfill_assets.calendar.local_days import LocalDays
 from backfill_assets.calendar.partitions import DayRange
+from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.errors import BadAnswer, NoPeriod, NothingCaptured
+from backfill_assets.capture.http import FAMILY
 from backfill_assets.capture.http.client import Answer, Asking, HttpSecrets, Request
 from backfill_assets.capture.http.declaration import (
     HttpApi,
@@ -43,7 +45,7 @@ from backfill_assets.capture.http.paging import (
     step_of,
 )
 from backfill_assets.capture.json_members import json_of, member_at
-from backfill_assets.capture.landed_files import Family, FileKind, Format
+from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.capture.streams import (
     SCAN,
     Captured,
@@ -59,6 +61,7 @@ from backfill_assets.capture.streams import (
 from backfill_assets.core.errors import Refused, Retryable
 from backfill_assets.core.identity import canonical_json
 from backfill_assets.core.wording import visible
+from backfill_assets.domain import SourceTable
 
 _LEVEL = 6
 _START, _END = "start", "end"
@@ -128,7 +131,7 @@ class HttpStream:
         start, end = (_START, _END) if window is None else self._in_windows(period, captured)
         partition = new_scan(captured) if period.is_whole else "0"
         return Resolution(
-            family=str(Family.HTTP),
+            family=FAMILY.name,
             name=self._declared.url,
             stream=f"{self._declared.url}#{self._identity}",
             pinned={name: _text(value) for name, value in self._declared.identity.items() if name != "url"},
@@ -529,3 +532,14 @@ def _floor(at: datetime, step: timedelta) -> datetime:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else canonical_json(value)
+
+
+def open_stream(declared: HttpApi, source: SourceTable, *, home: Path, as_of: datetime) -> HttpStream:
+    """The API that a source is captured from."""
+    secret = HttpSecrets(
+        parameters=secrets_named(declared.secret_parameters, home=home),
+        headers=secrets_named(declared.secret_headers, home=home),
+        basic=secrets_named(declared.basic.secrets, home=home) if declared.basic else {},
+        token=secrets_named(declared.token.secrets, home=home) if declared.token else {},
+    )
+    return HttpStream(declared, secret=secret, event_time=source.event_member, as_of=as_of, days=source.days)

@@ -9,11 +9,15 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from backfill_assets.capture.declared import is_number, unnamed_secrets, wrong_time
-from backfill_assets.capture.landed_files import Family
+from backfill_assets.capture.kafka import FAMILY
 from backfill_assets.capture.schemas.declaration import SchemaFolder, SchemaRegistry
+from backfill_assets.domain.external import ReplayDeclaration, StreamDeclaration
+
+if TYPE_CHECKING:
+    from backfill_assets.domain import SourceTable
 
 KeyFormat = Literal["text", "json", "schema"]
 
@@ -68,13 +72,16 @@ class KafkaCluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaTopic(KafkaCluster):
+class KafkaTopic(KafkaCluster, StreamDeclaration):
     """A topic of which a source captures ranges of offsets.
 
     The value of a record is a JSON object with the columns of the contract. Landed records have its members as they
     were written, and `kafka_partition`, `kafka_offset`, `kafka_timestamp`, `kafka_timestamp_type`, `kafka_key` and
     `kafka_headers`, which a contract may have as columns too.
     """
+
+    family: ClassVar[str] = FAMILY.name
+    has_envelopes: ClassVar[bool] = True
 
     topic: str  #: Its name.
     #: How much later than the time of its event a record may be written: of a period are all records whose timestamp is
@@ -105,6 +112,25 @@ class KafkaTopic(KafkaCluster):
             yield "the values of its capture have to be a SchemaRegistry(...) or a SchemaFolder(...)"
         yield from self.mistakes_in("capture", _OF_THE_CAPTURE)
 
+    def mistakes_of(self, source: SourceTable) -> Iterator[str]:
+        if self.values is not None:
+            yield from _mistakes_of_schemas(source, self.values.versions)
+        is_text = self.key_format == "text" and not source.envelope
+        if is_text and source.operation and source.operation.delete is not None and len(source.key) > 1:
+            yield "the key of its topic is a text, and its own key has several columns: use key_format='json'"
+
+    @property
+    def target(self) -> str:
+        return self.topic
+
+
+def _mistakes_of_schemas(source: SourceTable, versions: Mapping[int, int]) -> Iterator[str]:
+    known = range(1, source.contract_version + 1)
+    if unknown := sorted(set(versions.values()).difference(known)):
+        yield f"a schema of its topic is of version {unknown[0]} of its contract, which has {len(known)}"
+    if versions and not source.earlier:
+        yield "its contract has one version: the schemas of its topic need not say which"
+
 
 _OF_THE_REPLAY = frozenset(
     {
@@ -115,10 +141,10 @@ _OF_THE_REPLAY = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaReplay(KafkaCluster):
+class KafkaReplay(KafkaCluster, ReplayDeclaration):
     """Allows that a table is replayed to temporary topics of a cluster; without it nothing of the table leaves."""
 
-    family: ClassVar[Family] = Family.KAFKA
+    family: ClassVar[str] = FAMILY.name
 
     #: How many partitions such a topic has. A topic of records that were captured from a topic has as many as that, and
     #: each record has its partition of there.
@@ -132,12 +158,10 @@ class KafkaReplay(KafkaCluster):
 
     @property
     def live(self) -> tuple[str, ...]:
-        """The targets that existed before; a replay to one of them needs the approval of another person."""
         return self.live_topics
 
     @staticmethod
     def can_be_named(target: str) -> bool:
-        """True if a topic can have this name."""
         return is_topic(target)
 
     def mistakes(self) -> Iterator[str]:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.capture import debezium
+from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.errors import (
     CannotBeCaptured,
     CreatedAgain,
@@ -40,11 +41,12 @@ from backfill_assets.capture.json_members import (
     text_or_base64,
     values_in,
 )
+from backfill_assets.capture.kafka import FAMILY
 from backfill_assets.capture.kafka.client import KafkaClient, TopicIdentity
 from backfill_assets.capture.kafka.declaration import FIXED, KafkaTopic
-from backfill_assets.capture.landed_files import Family, FileKind, Format
-from backfill_assets.capture.schemas.declaration import BrokenValue
-from backfill_assets.capture.schemas.registry import ValueReader
+from backfill_assets.capture.landed_files import FileKind, Format
+from backfill_assets.capture.schemas.declaration import BrokenValue, SchemaRegistry
+from backfill_assets.capture.schemas.registry import ValueReader, value_reader
 from backfill_assets.capture.streams import (
     SCAN,
     Captured,
@@ -62,6 +64,7 @@ from backfill_assets.capture.streams import (
 )
 from backfill_assets.core.errors import Refused, Retryable
 from backfill_assets.core.progress import waiting
+from backfill_assets.domain import SourceTable
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
@@ -213,7 +216,7 @@ class KafkaStream:
         if period.start is None and not captured and not period.is_whole:
             raise NothingCaptured(source=self._declared.topic)
         return Resolution(
-            family=str(Family.KAFKA),
+            family=FAMILY.name,
             name=self._declared.topic,
             stream=f"{topic.cluster}/{topic.topic_id}",
             pinned={
@@ -645,3 +648,12 @@ def _expiry(first_at: datetime | None, pinned: Mapping[str, str]) -> datetime | 
 def number_of(name: str) -> int:
     """The partition of the topic that a partition is, or that a scan reads once more."""
     return int(name.rpartition("-")[2])
+
+
+def open_stream(declared: KafkaTopic, source: SourceTable, *, home: Path, as_of: datetime) -> KafkaStream:  # noqa: ARG001 - as of any family
+    """The topic that a source is captured from."""
+    of_registry = declared.values.secrets if isinstance(declared.values, SchemaRegistry) else {}
+    given = secrets_named(of_registry, home=home)
+    values = value_reader(declared.values, given) if declared.values is not None else None
+    secret = secrets_named(declared.secrets, home=home)
+    return KafkaStream(declared, secret=secret, operated=source.operated, values=values)

@@ -12,7 +12,8 @@ from datetime import timedelta
 from typing import ClassVar, Literal
 
 from backfill_assets.capture.declared import is_number, unnamed_secrets, wrong_time
-from backfill_assets.capture.landed_files import Family
+from backfill_assets.capture.kinesis import FAMILY
+from backfill_assets.domain.external import ReplayDeclaration, StreamDeclaration
 
 _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
@@ -51,13 +52,15 @@ class KinesisService:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KinesisStream(KinesisService):
+class KinesisStream(KinesisService, StreamDeclaration):
     """A stream of which a source captures ranges of sequence numbers.
 
     The data of a record is a JSON object with the columns of the contract. Landed records have its members as they were
     written, and `kinesis_shard`, `kinesis_sequence`, `kinesis_arrived_at` and `kinesis_partition_key`, which a contract
     may have as columns too.
     """
+
+    family: ClassVar[str] = FAMILY.name
 
     stream: str  #: Its name.
     #: How much later than its own time a record may arrive: the end of a period is looked for so much later.
@@ -75,9 +78,13 @@ class KinesisStream(KinesisService):
             yield f"the chunk of its capture is {self.chunk!r:.60}, and has to be a timedelta of at least a second"
         yield from self.mistakes_in("capture")
 
+    @property
+    def target(self) -> str:
+        return self.stream
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KinesisReplay(KinesisService):
+class KinesisReplay(KinesisService, ReplayDeclaration):
     """Allows that a table is replayed to temporary streams of a region; without it nothing of the table leaves.
 
     A stream has no headers and no transactions. Each record is a JSON object, an envelope of the value with what is
@@ -85,9 +92,8 @@ class KinesisReplay(KinesisService):
     have seen.
     """
 
-    family: ClassVar[Family] = Family.KINESIS
-    live: ClassVar[tuple[str, ...]] = ()
-    """No stream that was there before is written to: its consumers do not expect envelopes."""
+    family: ClassVar[str] = FAMILY.name
+    # No stream that was there before is written to: its consumers do not expect envelopes.
 
     shards: int = 1  #: How many shards such a stream has.
     #: What the key of a record is: the text of the one column of the table's key, or a JSON object with all of them.
@@ -109,7 +115,6 @@ class KinesisReplay(KinesisService):
 
     @staticmethod
     def can_be_named(target: str) -> bool:
-        """True if a stream can have this name."""
         return is_stream(target)
 
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.errors import (
     CreatedAgain,
     NothingCaptured,
@@ -24,6 +25,7 @@ from backfill_assets.capture.errors import (
     StreamFailed,
 )
 from backfill_assets.capture.json_members import KINESIS_PROBLEM, members_of, quoted, several, values_in
+from backfill_assets.capture.kinesis import FAMILY
 from backfill_assets.capture.kinesis.client import (
     MOST_AT_ONCE,
     DamagedAggregate,
@@ -36,7 +38,7 @@ from backfill_assets.capture.kinesis.client import (
     records_in,
 )
 from backfill_assets.capture.kinesis.declaration import KinesisStream
-from backfill_assets.capture.landed_files import Family, FileKind, Format
+from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.capture.streams import (
     Captured,
     Pace,
@@ -48,6 +50,7 @@ from backfill_assets.capture.streams import (
     covers,
     write_lines,
 )
+from backfill_assets.domain import SourceTable
 
 PREFIX = "kinesis_"
 
@@ -86,7 +89,7 @@ class KinesisCapture:
         if period.start is None and not captured:
             raise NothingCaptured(source=self._declared.stream)
         return Resolution(
-            family=str(Family.KINESIS),
+            family=FAMILY.name,
             name=self._declared.stream,
             stream=stream.identity,
             pinned={
@@ -307,3 +310,8 @@ def _empty(shard: str, position: str, *, held: Record | None = None) -> Resolved
     """A shard that has nothing of a period that is not captured."""
     begins = position if held is None else str(held.sequence)
     return Resolved(partition=shard, range_from=position, range_to=position, held_from=begins, held_to=position)
+
+
+def open_stream(declared: KinesisStream, source: SourceTable, *, home: Path, as_of: datetime) -> KinesisCapture:  # noqa: ARG001 - as of any family
+    """The stream that a source is captured from."""
+    return KinesisCapture(declared, secret=secrets_named(declared.secrets, home=home))

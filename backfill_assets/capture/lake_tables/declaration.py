@@ -8,8 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 from backfill_assets.capture.declared import is_number, unnamed_secrets
+from backfill_assets.capture.lake_tables import FAMILY
+from backfill_assets.domain.external import StreamDeclaration
+
+if TYPE_CHECKING:
+    from backfill_assets.domain import SourceTable
 
 VERSION, COMMITTED = "lake_version", "lake_committed_at"
 """What a landed record has of the version that it is of; a snapshot has no time of a commit."""
@@ -18,8 +24,22 @@ _SECRET = re.compile(r"password|secret|token|credential|account.?key|sas", re.IG
 _LEAKING = re.compile(r"[?#]|//[^/]*@")
 
 
+class _Versioned(StreamDeclaration):
+    """A table of others with versions."""
+
+    __slots__ = ()
+
+    family: ClassVar[str] = FAMILY.name
+
+    def mistakes_of(self, source: SourceTable) -> Iterator[str]:
+        operation = source.operation
+        if source.has_dates and operation and operation.at and source.member(operation.at) == COMMITTED:
+            why = f"a snapshot has no {COMMITTED}: leave at out of its Operations, so that the date of a row counts"
+            yield f"its event time is a date, and {why}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LakeTable:
+class LakeTable(_Versioned):
     """A Delta table of which a source captures versions. It is only read.
 
     Landed records have the columns of the table, `lake_version` and `lake_committed_at`, which a contract may have too.
@@ -41,7 +61,7 @@ class LakeTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IcebergTable:
+class IcebergTable(_Versioned):
     """An Iceberg table of which a source captures snapshots. It is only read.
 
     Landed records have the columns of the table, `lake_version` (the number of the snapshot) and `lake_committed_at`,

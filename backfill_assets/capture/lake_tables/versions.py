@@ -25,8 +25,9 @@ import pyarrow.parquet as pq
 
 from backfill_assets.calendar.local_days import LocalDays
 from backfill_assets.capture.errors import CannotBeCaptured, CreatedAgain, NoPeriod, VersionGone
+from backfill_assets.capture.lake_tables import FAMILY
 from backfill_assets.capture.lake_tables.declaration import COMMITTED, VERSION
-from backfill_assets.capture.landed_files import Family, FileKind, Format
+from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.capture.streams import (
     SCAN,
     Captured,
@@ -167,7 +168,7 @@ class TableStream(ABC):
         if start not in (_BEGIN, end):
             self._require_changes(int(start), int(end) - 1)
         return Resolution(
-            family=str(Family.LAKE),
+            family=FAMILY.name,
             name=self._place,
             stream=f"{self.table_format}/{identity}",
             pinned={"format": self.table_format, "version": str(newest.version), **newest.pinned},

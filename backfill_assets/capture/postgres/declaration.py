@@ -6,8 +6,17 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import TYPE_CHECKING, ClassVar
+
+from pyspark.sql.types import StructField
 
 from backfill_assets.capture.declared import is_number, unnamed_secrets, wrong_time
+from backfill_assets.capture.postgres import FAMILY
+from backfill_assets.domain.external import StreamDeclaration
+from backfill_assets.domain.operations import Operations, columns_of_changes
+
+if TYPE_CHECKING:
+    from backfill_assets.domain import SourceTable
 
 OPERATION, LSN, POSITION, COMMITTED_AT = "pg_operation", "pg_lsn", "pg_position", "pg_committed_at"
 """The columns of a landed record besides those of the table."""
@@ -22,6 +31,11 @@ OPERATIONS: Mapping[str, str] = {
 }
 """The operations of a source, and how a landed record names them."""
 
+POSTGRES_COLUMNS = columns_of_changes(OPERATION, ORDER, COMMITTED_AT)
+"""The columns of a schema besides those of the table."""
+POSTGRES_OPERATIONS = Operations(column=OPERATION, at=COMMITTED_AT, **OPERATIONS)
+"""How the records of a snapshot and of changes name their operation."""
+
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _SETTING = re.compile(
     r"ssl\w+|gssencmode|krbsrvname|channel_binding|require_auth|target_session_attrs|load_balance_hosts"
@@ -30,12 +44,17 @@ _SECRET = re.compile(r"password|sslpassword")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PostgresTable:
+class PostgresTable(StreamDeclaration):
     """A table of which a source captures a snapshot, and then every change.
 
     Landed records have the columns of the contract, and `pg_operation`, `pg_lsn` (of the commit), `pg_position` (in its
     transaction) and `pg_committed_at`, which the contract has as columns too.
     """
+
+    family: ClassVar[str] = FAMILY.name
+    # The write-ahead log of a database cannot be asked for a day.
+    is_read_again: ClassVar[bool] = False
+    columns: ClassVar[tuple[StructField, ...]] = POSTGRES_COLUMNS
 
     table: str  #: Its schema and name, such as `public.orders`.
     database: str  #: The database that it is in.
@@ -79,3 +98,8 @@ class PostgresTable:
             if not _SECRET.fullmatch(name):
                 yield f"its capture has {name} among its secrets: a connection has password and sslpassword"
         yield from unnamed_secrets(self.secrets, of="capture", such_as="SHOP_PASSWORD")
+
+    def mistakes_of(self, source: SourceTable) -> Iterator[str]:
+        said = "is captured from PostgreSQL"
+        operations = (POSTGRES_OPERATIONS, "POSTGRES_OPERATIONS")
+        yield from source.mistakes_of_changes(said, POSTGRES_COLUMNS, ORDER, *operations)

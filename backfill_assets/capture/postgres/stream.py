@@ -20,6 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.errors import (
     CannotBeCaptured,
     ChangesGone,
@@ -31,7 +32,8 @@ from backfill_assets.capture.errors import (
     StreamFailed,
     no_answer_within,
 )
-from backfill_assets.capture.landed_files import Family, FileKind, Format
+from backfill_assets.capture.landed_files import FileKind, Format
+from backfill_assets.capture.postgres import FAMILY
 from backfill_assets.capture.postgres.changes import (
     Columns,
     Decoder,
@@ -55,6 +57,7 @@ from backfill_assets.capture.streams import (
 )
 from backfill_assets.core.errors import PackageMissing
 from backfill_assets.core.privileges import missing_grant
+from backfill_assets.domain import SourceTable
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -189,7 +192,7 @@ class PostgresStream:
         else:
             found = self._changes(slot, captured)
         return Resolution(
-            family=str(Family.POSTGRES),
+            family=FAMILY.name,
             name=f"{self._declared.database}.{self._declared.table}",
             stream=self._stream,
             pinned={
@@ -605,3 +608,9 @@ def _server_lsn(text: str) -> str:
 
 def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def open_stream(declared: PostgresTable, source: SourceTable, *, home: Path, as_of: datetime) -> PostgresStream:  # noqa: ARG001 - as of any family
+    """The table that a source is captured from."""
+    secret = secrets_named(declared.secrets, home=home)
+    return PostgresStream(declared, secret=secret, key=source.key_members, columns=source.member_columns)

@@ -9,14 +9,13 @@ import asyncio
 import logging
 import os
 import socket
-import stat
 import threading
 from collections.abc import Awaitable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.errors import (
     CannotBeCaptured,
     Fault,
@@ -27,6 +26,7 @@ from backfill_assets.capture.errors import (
     StreamFailed,
     no_answer_within,
 )
+from backfill_assets.capture.files.drop_places import FolderEntry
 from backfill_assets.capture.sftp.declaration import SftpFolder
 from backfill_assets.core.errors import DiskFull, PackageMissing, is_full_disk
 from backfill_assets.core.progress import waiting
@@ -40,20 +40,6 @@ _PART_BYTES = 4 << 20
 """So much of a file is asked for at once."""
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FolderEntry:
-    """An entry of a folder."""
-
-    name: str  #: Its name; bytes of it that are not UTF-8 are as `os.fsdecode` has them.
-    mode: int  #: What it is, as `stat` has it; 0 where the server does not say.
-    size_bytes: int | None  #: How large it is; None where the server does not say.
-    changed_s: int | None  #: When it was changed last, in seconds since 1970; None where the server does not say.
-
-    @property
-    def is_folder(self) -> bool:
-        return stat.S_ISDIR(self.mode)
 
 
 class SftpFiles:
@@ -283,3 +269,8 @@ def _asyncssh() -> Any:
     # What goes wrong is said in a sentence.
     logging.getLogger("asyncssh").setLevel(logging.CRITICAL)
     return asyncssh
+
+
+def open_server(declared: SftpFolder, *, home: Path) -> AbstractContextManager[SftpFiles]:
+    """The folder that a source declares, as any family opens one."""
+    return sftp_files(declared, secrets_named(declared.secrets, home=home))

@@ -11,9 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from typing import ClassVar
 
 from backfill_assets.capture.declared import is_number, unnamed_secrets
+from backfill_assets.capture.sftp import FAMILY
 from backfill_assets.core.wording import visible
+from backfill_assets.domain.external import ServerDeclaration
 
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?")
 _HOST_KEY = re.compile(r"(?P<kind>[a-z0-9][a-z0-9@.-]*) (?P<key>[A-Za-z0-9+/]+={0,2})")
@@ -21,8 +24,10 @@ _SECRETS = ("password", "key", "key_password")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SftpFolder:
+class SftpFolder(ServerDeclaration):
     """A folder of an SFTP server into which the files of a source are dropped. It is only read."""
+
+    family: ClassVar[str] = FAMILY.name
 
     host: str  #: The name or the address of the server.
     user: str  #: Who logs in.
@@ -40,7 +45,7 @@ class SftpFolder:
 
     @property
     def address(self) -> str:
-        """The folder as it is recorded: without the user, and with the port where it is another one than usual."""
+        """Without the user, and with the port where it is another one than usual."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == 22 else f":{self.port}"
         return visible(f"sftp://{host}{port}/{self.folder.strip('/')}".rstrip("/"))
@@ -53,11 +58,9 @@ class SftpFolder:
         return tuple((each["kind"], each["key"]) for each in found if each)
 
     def is_meant(self, name: str) -> bool:
-        """True if a file of the folder is one of the source."""
         return fnmatchcase(name, self.pattern)
 
     def mistakes(self) -> Iterator[str]:
-        """The mistakes in the folder's declaration, for a sentence that names its table."""
         if not isinstance(self.host, str) or not _HOST.fullmatch(self.host):
             yield f"the host of its drop folder is {self.host!r:.60}, and has to be like 'sftp.example.org'"
         if not is_number(self.port) or self.port > 65535:
@@ -84,11 +87,6 @@ class SftpFolder:
                 "`ssh-keyscan -t ed25519 HOST` prints behind the host, once it is compared with what the server's "
                 "owner says"
             )
-
-
-def is_address(subject: str) -> bool:
-    """True if a dropped file lies on a server, by its name for people."""
-    return subject.startswith("sftp://")
 
 
 def _is_host_key(text: str) -> bool:

@@ -13,8 +13,9 @@ import asyncssh
 import pytest
 
 from backfill_assets.capture.errors import Fault, FileRefused, NoFile
+from backfill_assets.capture.files.drop_places import FolderEntry
 from backfill_assets.capture.sftp import client
-from backfill_assets.capture.sftp.client import FolderEntry, sftp_files
+from backfill_assets.capture.sftp.client import sftp_files
 from backfill_assets.core.errors import BackfillError, DiskFull
 from backfill_assets_tests.support.sftp_server import (
     PASSWORD,

@@ -20,11 +20,11 @@ from backfill_assets.application import look
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.replay import ReplayAsked, close_replay, plan_replay, replay
 from backfill_assets.application.requests import request_of
+from backfill_assets.capture.kafka.replay import ReplayTopic
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import MissingInput, Refused
 from backfill_assets.deliver.errors import LiveTarget, NotReplayable, TargetGone
-from backfill_assets.deliver.kafka_out import ReplayTopic
 from backfill_assets.deliver.sinks import Outgoing, Sender
 from backfill_assets.domain import DayRange, KafkaReplay
 from backfill_assets.examples.enforcement_sla.case_alerts import CaseAlerts

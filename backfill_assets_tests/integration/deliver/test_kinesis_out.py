@@ -22,10 +22,10 @@ import pytest
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.replay import ReplayAsked, close_replay, plan_replay, replay
 from backfill_assets.capture.errors import StreamFailed
+from backfill_assets.capture.kinesis.replay import LARGEST, MOST_RECORDS
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.errors import Refused
 from backfill_assets.deliver.errors import LiveTarget, TargetGone
-from backfill_assets.deliver.kinesis_out import LARGEST, MOST_RECORDS
 from backfill_assets.domain import KafkaReplay, KinesisReplay
 from backfill_assets.ledger.errors import CannotBecome, LostWork
 from backfill_assets.ledger.records import ReplayRecord

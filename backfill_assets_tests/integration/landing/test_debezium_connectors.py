@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from backfill_assets.capture.errors import BadFile
-from backfill_assets.capture.landed_files import Family
 from backfill_assets.core.errors import AmbiguousOrder
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Canal, Maxwell
@@ -136,7 +135,7 @@ def test_what_is_no_change_of_the_table_is_passed_over_and_counted_or_rejected_w
         "keys as JSON, or set REPLICA IDENTITY FULL, or before-images of documents",
         "the event does not say where in the log it is: it needs file and pos of the binary log",
     ]
-    again = land_again(rooms.work(), [replace(record, family=Family.KAFKA)])
+    again = land_again(rooms.work(), [replace(record, family="kafka")])
     assert [(each.record.counts, each.record.note) for each in again] == [(record.counts, record.note)]
 
 
@@ -288,7 +287,7 @@ def test_messages_of_canal_land_as_the_changes_of_their_rows(rooms: LandingRoom)
     assert record.note == "passed over: 1 schema change; 2 messages with 5 records"
     rows = [row for row in room.bronze([DAY]) if row["_ended_by"] is None and row["_operation"] != "delete"]
     assert sorted((row["order_id"], row["note"]) for row in rows) == [(3, "at 1"), (4, "at 2")]
-    captured = land_again(room.work(), [replace(record, family=Family.KAFKA)])
+    captured = land_again(room.work(), [replace(record, family="kafka")])
     assert [(each.record.counts, each.record.note) for each in captured] == [(record.counts, record.note)]
     first, second = (message("UPDATE", 5, 3, old=[{}]) for _ in range(2))
     second["data"][0]["note"] = "later"

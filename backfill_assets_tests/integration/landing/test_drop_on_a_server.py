@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.drop import land_all_dropped, land_dropped, waiting
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.capture.sftp.declaration import SftpFolder
 from backfill_assets.core.errors import BackfillError, Retryable
 from backfill_assets.core.settings import Settings
 from backfill_assets.orchestration import tags
@@ -171,7 +172,7 @@ def test_a_server_that_is_away_keeps_no_file_of_another_place_from_being_seen(sh
     shop.put("b.jsonl", sale(NEW_YEAR))
     assert [each.path.name for each in waiting(both)] == ["a.jsonl", "b.jsonl"]
     (sales,) = both.domain.sources
-    assert sales.drop is not None
+    assert isinstance(sales.drop, SftpFolder)
     gone = replace(both.domain, sources=(replace(sales, drop=replace(sales.drop, host="no-such-host.invalid")),))
     away: list[BackfillError] = []
     assert [each.path.name for each in waiting(replace(both, domain=gone), away)] == ["a.jsonl"]

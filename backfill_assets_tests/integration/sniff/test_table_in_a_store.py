@@ -11,11 +11,11 @@ import pytest
 from deltalake import write_deltalake
 
 from backfill_assets.application.sniff import sniffed
-from backfill_assets.application.sniff_addresses import Reached
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.core.places import StoreAccess
 from backfill_assets.domain import LakeTable
 from backfill_assets.report.sniffed import document_of
+from backfill_assets.sniff.addresses import Reached
 from backfill_assets_tests.support.s3_server import NoStore, running_store
 
 ROWS = pa.table(

@@ -12,11 +12,11 @@ from types import ModuleType
 import pytest
 
 from backfill_assets.application.sniff import sniffed
-from backfill_assets.application.sniff_addresses import Reached
 from backfill_assets.capture.errors import NoStream, StreamDenied
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.domain import KafkaTopic, SourceTable
 from backfill_assets.report.sniffed import document_of
+from backfill_assets.sniff.addresses import Reached
 from backfill_assets.sniff.proposal import DoubtKind, Proposal
 from backfill_assets_tests.support.kafka_broker import PASSWORD, USER, Broker
 

@@ -16,7 +16,7 @@ import pytest
 from backfill_assets.capture.files import file_capture
 from backfill_assets.capture.files.file_capture import FileCapture, kind_of
 from backfill_assets.capture.json_members import objects_of
-from backfill_assets.capture.landed_files import Family, FileKind, Format, LandedFile, LandingPlace
+from backfill_assets.capture.landed_files import GIVEN_FILE, STATEMENT, FileKind, Format, LandedFile, LandingPlace
 from backfill_assets.core.errors import MissingInput, Refused, UnreadableFile
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.landing.file_versions import probe_versions
@@ -324,7 +324,7 @@ def test_the_name_of_a_statement_is_all_of_its_title() -> None:
     title = "lacking of 2026-01-10 in Europe/Amsterdam"
     statement = LandedFile(
         source="bronze.visits",
-        family=Family.STATEMENT,
+        family=STATEMENT,
         range_from="0",
         range_to="1",
         sha256="0" * 64,
@@ -335,4 +335,4 @@ def test_the_name_of_a_statement_is_all_of_its_title() -> None:
         compression="",
     )
     assert statement.name == title
-    assert replace(statement, family=Family.FILE, original_path="in/visits.csv").name == "visits.csv"
+    assert replace(statement, family=GIVEN_FILE, original_path="in/visits.csv").name == "visits.csv"

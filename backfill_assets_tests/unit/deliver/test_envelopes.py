@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.capture.kinesis.client import Record
+from backfill_assets.capture.kinesis.replay import Allowance, Entry, enveloped, partition_key
 from backfill_assets.capture.kinesis.stream import lines_of
 from backfill_assets.core.clock import system_clock
-from backfill_assets.deliver.kinesis_out import Allowance, Entry, enveloped, partition_key
-from backfill_assets.deliver.outgoing import _of_the_stream
-from backfill_assets.deliver.sinks import Outgoing
+from backfill_assets.deliver.sinks import Outgoing, as_captured
 
 members = st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=5), max_size=3)
 objects = st.builds(
@@ -118,7 +117,7 @@ def test_a_thousand_small_records_take_more_than_a_second() -> None:
 @given(st.one_of(st.binary(max_size=12), objects, st.just(b'{"kinesis_shard": 1}')), st.text(min_size=1, max_size=5))
 def test_a_captured_record_is_read_as_it_was_in_the_stream(value: bytes, key: str) -> None:
     (line,) = lines_of("shardId-0", Record(sequence=12, at=system_clock(), key=key, value=value))
-    said, found = _of_the_stream(line.decode().rstrip("\n"), "kinesis_")
+    said, found = as_captured(line.decode().rstrip("\n"), "kinesis_")
     assert (said["kinesis_partition_key"], said["kinesis_sequence"], said["kinesis_shard"]) == (key, "12", "shardId-0")
     assert found is not None
     # Of what looks like an object, the space around its members is not kept.

@@ -15,20 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.capture.kafka.declaration import KafkaReplay, KafkaTopic
-from backfill_assets.capture.kafka.stream import KafkaStream
+from backfill_assets.capture.kafka.replay import ReplayTopic, _bytes_said, _headers_said
+from backfill_assets.capture.kafka.stream import TOMBSTONE, KafkaStream
 from backfill_assets.capture.kinesis.client import Record
 from backfill_assets.capture.kinesis.stream import lines_of
 from backfill_assets.capture.streams import Operated
-from backfill_assets.deliver.kafka_out import ReplayTopic
 from backfill_assets.deliver.outgoing import (
     CapturedRecords,
     OutgoingRecords,
-    _bytes_said,
-    _headers_said,
-    _of_the_stream,
     key_bytes,
 )
 from backfill_assets.deliver.replay_parts import _place
+from backfill_assets.deliver.sinks import as_captured
 from backfill_assets.lake.row_values import json_of
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.records import PartKind, ReplayPart
@@ -93,7 +91,7 @@ def test_a_captured_record_is_read_as_it_was_in_the_topic(
     value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]]
 ) -> None:
     line = STREAM._line(Written(value, key, headers)).decode()  # type: ignore[arg-type]
-    said, found = _of_the_stream(line.rstrip("\n"), "kafka_")
+    said, found = as_captured(line.rstrip("\n"), "kafka_", tombstone=TOMBSTONE)
     assert _bytes_said(said, "kafka_key") == key
     assert _headers_said(said) == headers
     assert (said["kafka_offset"], said["kafka_timestamp"]) == (12, "2023-11-14T22:13:20.123Z")
@@ -130,7 +128,7 @@ def test_a_record_that_was_read_once_more_with_its_topic_is_sent_once(monkeypatc
     )
     replay = SimpleNamespace(replay_id="rep-1", parts=parts, is_live=False, period=None, is_as_captured=True, records=8)
     table = SimpleNamespace(name="bronze.sales", version="1")
-    monkeypatch.setattr(CapturedRecords, "_lines", lambda _, part: iter(content[part.name]))
+    monkeypatch.setattr(CapturedRecords, "lines", lambda _, part: iter(content[part.name]))
     for _ in range(2):
         records = OutgoingRecords(ws=cast(Any, None), replay=cast(Any, replay), table=cast(Any, table))
         sent = list(records)
@@ -158,7 +156,7 @@ def test_a_value_of_several_objects_is_sent_once_and_as_it_was(
     part = ReplayPart(
         kind=kind, name="f", digest="", records=len(lines), size_bytes=1, stream="sales", stream_partition="3"
     )
-    monkeypatch.setattr(CapturedRecords, "_lines", lambda *_: (each.decode().rstrip("\n") for each in lines))
+    monkeypatch.setattr(CapturedRecords, "lines", lambda *_: (each.decode().rstrip("\n") for each in lines))
     found = CapturedRecords(ws=cast(Any, None), source="s", parts=(part,), headers=lambda _: [], is_live=False)
     sent = list(found)
     assert [each.value for each in sent if each is not None] == held
@@ -168,12 +166,12 @@ def test_a_value_of_several_objects_is_sent_once_and_as_it_was(
 def test_spaces_around_what_only_looks_like_an_object_are_kept() -> None:
     value = b"\t{\x00} "
     line = STREAM._line(Written(value, None, [])).decode()  # type: ignore[arg-type]
-    assert _of_the_stream(line.rstrip("\n"), "kafka_")[1] == value
+    assert as_captured(line.rstrip("\n"), "kafka_", tombstone=TOMBSTONE)[1] == value
 
 
 def test_digits_of_a_captured_value_stay_as_they_were_written() -> None:
     line = STREAM._line(Written(b'{"a": 1.50, "b": 1e3}', b"k", [])).decode()  # type: ignore[arg-type]
-    said, found = _of_the_stream(line.rstrip("\n"), "kafka_")
+    said, found = as_captured(line.rstrip("\n"), "kafka_", tombstone=TOMBSTONE)
     assert found == b'{"a": 1.50, "b": 1e3}'
     assert said["kafka_partition"] == 3
 

@@ -10,8 +10,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from backfill_assets.capture.http.declaration import HttpApi
 from backfill_assets.capture.kafka.declaration import KafkaTopic
 from backfill_assets.capture.postgres.declaration import PostgresTable
-from backfill_assets.domain import Csv, Operations, SourceTable, lifts
-from backfill_assets.domain.operations import POSTGRES_COLUMNS, POSTGRES_OPERATIONS
+from backfill_assets.domain import POSTGRES_COLUMNS, POSTGRES_OPERATIONS, Csv, Operations, SourceTable, lifts
 from backfill_assets_tests.support.declared import EVENTS, FEED, Mistakes, check_named, source
 
 TOPIC = KafkaTopic(servers="localhost:9092", topic="events")

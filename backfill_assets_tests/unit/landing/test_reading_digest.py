@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from backfill_assets.capture.landed_files import Family
+from backfill_assets.capture.landed_files import GIVEN_FILE
 from backfill_assets.domain import Csv, SourceTable, daily, lifts
 from backfill_assets.landing import imports as digests
 from backfill_assets.landing.imports import reading_digest, reads_otherwise
@@ -63,7 +63,7 @@ def landed(source: SourceTable, **more: Any) -> ImportRecord:
         "on_duplicate": "ignore",
         "judged_at": AT,
         "source": source.name,
-        "family": Family.FILE,
+        "family": GIVEN_FILE,
         "range_from": "0",
         "range_to": "1",
         "sha256": "0" * 64,

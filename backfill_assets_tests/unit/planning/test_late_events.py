@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.landing.imports import STATEMENT
+from backfill_assets.capture.landed_files import STATEMENT
 from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord, KeyCounts
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.staleness.landed_news import LandedChange, days_of_late_events, days_with_moved_keys

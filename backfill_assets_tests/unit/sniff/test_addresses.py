@@ -15,10 +15,10 @@ from types import ModuleType
 import pytest
 
 from backfill_assets.application.sniff import sniffed
-from backfill_assets.application.sniff_addresses import Reached
 from backfill_assets.capture.errors import BadFile, FileRefused, StreamDenied
 from backfill_assets.domain import Cursor, HttpApi, SourceTable
 from backfill_assets.report.sniffed import document_of
+from backfill_assets.sniff.addresses import Reached
 
 PERMITS = [{"id": each, "issued_at": f"2026-01-{each + 1:02}T10:00:00Z", "who": {"town": "x"}} for each in range(20)]
 

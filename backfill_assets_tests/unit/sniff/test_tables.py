@@ -11,10 +11,10 @@ import pytest
 from deltalake import write_deltalake
 from pyiceberg.catalog.sql import SqlCatalog
 
+from backfill_assets.application.sniff import sniffed
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.domain import IcebergTable, LakeTable, SourceTable
 from backfill_assets.report.sniffed import python_of
-from backfill_assets.sniff.propose import propose
 
 AS_OF = datetime(2026, 11, 30, tzinfo=UTC)
 ROWS = pa.table(
@@ -29,7 +29,7 @@ ROWS = pa.table(
 
 def declared(folder: Path) -> SourceTable:
     module = ModuleType("proposed")
-    exec(compile(python_of(propose([folder], as_of=AS_OF)), "proposed.py", "exec"), vars(module))
+    exec(compile(python_of(sniffed([folder], clock=lambda: AS_OF)), "proposed.py", "exec"), vars(module))
     (source,) = module.DOMAIN.sources
     assert isinstance(source, SourceTable)
     return source
@@ -56,4 +56,4 @@ def test_an_iceberg_table_is_captured(tmp_path: Path) -> None:
 
 def test_another_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile, match="neither a Delta nor an Iceberg table"):
-        propose([tmp_path], as_of=AS_OF)
+        sniffed([tmp_path], clock=lambda: AS_OF)

@@ -24,11 +24,19 @@ from backfill_assets.capture.errors import NoStream
 from backfill_assets.capture.json_members import quoted
 from backfill_assets.capture.kinesis.client import KinesisClient, Shard, Stream
 from backfill_assets.capture.kinesis.declaration import KinesisReplay
+from backfill_assets.capture.kinesis.stream import PREFIX
 from backfill_assets.core.crash_points import Point, Reached
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.progress import waiting
 from backfill_assets.deliver.errors import TargetGone
-from backfill_assets.deliver.sinks import Outgoing, Target
+from backfill_assets.deliver.sinks import (
+    CapturedFiles,
+    Outgoing,
+    Target,
+    as_captured,
+    milliseconds,
+    position_header,
+)
 from backfill_assets.ledger.records import ReplayPart, ReplayRecord
 from backfill_assets.ledger.replays import replay_taken_over
 from backfill_assets.ledger.store import Ledger
@@ -354,3 +362,30 @@ def _is_object(value: bytes) -> bool:
 
 def _no_number(said: str) -> NoReturn:
     raise ValueError(said)
+
+
+def open_sink(
+    declared: KinesisReplay, target: str, *, secret: Mapping[str, str], ledger: Ledger, reached: Reached
+) -> ReplayStream:
+    """The stream of a replay: the ledger knows how far the sending is."""
+    return ReplayStream(declared, target, secret=secret, ledger=ledger, reached=reached)
+
+
+def captured_records(parts: Sequence[ReplayPart], files: CapturedFiles) -> Iterator[Outgoing | None]:
+    """The records of captured files, with partition keys, data as written, and arrival times of their stream; None for
+    one that is of one value with the one before it."""
+    for part in parts:
+        headers, before = files.headers(part), None
+        for line in files.lines(part):
+            said, value = as_captured(line, PREFIX)
+            position = said["kinesis_sequence"], said.get("kinesis_subsequence")
+            if position == before:
+                yield None
+                continue
+            before = position
+            yield Outgoing(
+                key=said["kinesis_partition_key"].encode(),
+                value=value,
+                headers=[*headers, position_header(part, part.stream_partition, said["kinesis_sequence"])],
+                at=milliseconds(datetime.fromisoformat(said["kinesis_arrived_at"])),
+            )

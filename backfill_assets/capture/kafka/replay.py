@@ -7,21 +7,37 @@ only slow: the cluster refuses everything more of it.
 
 from __future__ import annotations
 
+import base64
+import heapq
+import json
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.capture.errors import NoStream
 from backfill_assets.capture.kafka.client import KafkaClient, plain
 from backfill_assets.capture.kafka.declaration import FIXED, KafkaReplay
-from backfill_assets.capture.kafka.stream import number_of
+from backfill_assets.capture.kafka.stream import TOMBSTONE, number_of
+from backfill_assets.core.crash_points import Reached
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.progress import waiting
-from backfill_assets.deliver.sinks import Outgoing, Target
+from backfill_assets.deliver.sinks import (
+    CapturedFiles,
+    Headers,
+    Outgoing,
+    Target,
+    as_captured,
+    milliseconds,
+    position_header,
+)
 from backfill_assets.ledger.records import PartKind, ReplayPart, ReplayRecord
 from backfill_assets.ledger.replays import replay_taken_over
+from backfill_assets.ledger.store import Ledger
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
@@ -230,3 +246,73 @@ class TopicSender:
                 why=plain(large.str()),
             )
         return self._client.failure(self._undelivered[0] if self._undelivered else error)
+
+
+def open_sink(
+    declared: KafkaReplay,
+    target: str,
+    *,
+    secret: Mapping[str, str],
+    ledger: Ledger,  # noqa: ARG001 - as of any family
+    reached: Reached,  # noqa: ARG001 - as of any family
+) -> ReplayTopic:
+    """The topic of a replay: its cluster itself knows how far the sending is."""
+    return ReplayTopic(declared, target, secret=secret)
+
+
+# Captured records: files of one partition are merged by offset, because a capture of earlier offsets may come later.
+
+
+def captured_records(parts: Sequence[ReplayPart], files: CapturedFiles) -> Iterator[Outgoing | None]:
+    """The records of captured files, with keys, headers, times, tombstones and partitions of their topic; None for one
+    that was captured twice."""
+    for _, of_partition in groupby(parts, key=_partition_of):
+        yield from _of_partition(of_partition, files)
+
+
+def _partition_of(part: ReplayPart) -> tuple[str, int]:
+    return part.name.rpartition("/")[0], number_of(part.stream_partition)
+
+
+def _of_partition(parts: Iterable[ReplayPart], files: CapturedFiles) -> Iterator[Outgoing | None]:
+    captures: dict[str, list[ReplayPart]] = {}
+    for part in parts:
+        captures.setdefault(part.stream_partition, []).append(part)
+    before = -1
+    found = heapq.merge(*(_offsets(each, files) for each in captures.values()), key=itemgetter(0))
+    for offset, part, said, value in found:
+        if offset == before:
+            yield None
+            continue
+        before = offset
+        partition = number_of(part.stream_partition)
+        own = [*files.headers(part), position_header(part, str(partition), offset)]
+        names = {name for name, _ in own}
+        at = said.get("kafka_timestamp")
+        yield Outgoing(
+            key=_bytes_said(said, "kafka_key"),
+            value=value,
+            headers=[*((name, each) for name, each in _headers_said(said) if name not in names), *own],
+            at=0 if at is None else milliseconds(datetime.fromisoformat(at)),
+            partition=-1 if files.is_live else partition,
+        )
+
+
+def _offsets(
+    parts: Iterable[ReplayPart], files: CapturedFiles
+) -> Iterator[tuple[int, ReplayPart, Mapping[str, Any], bytes | None]]:
+    """The records of files that follow each other, with their offsets."""
+    for part in parts:
+        for line in files.lines(part):
+            said, value = as_captured(line, "kafka_", tombstone=TOMBSTONE)
+            yield said["kafka_offset"], part, said, value
+
+
+def _bytes_said(said: Mapping[str, Any], name: str) -> bytes | None:
+    if f"{name}_base64" in said:
+        return base64.b64decode(said[f"{name}_base64"])
+    return None if said.get(name) is None else str(said[name]).encode()
+
+
+def _headers_said(said: Mapping[str, Any]) -> Headers:
+    return [(each["name"], _bytes_said(each, "value")) for each in json.loads(said.get("kafka_headers", "[]"))]

@@ -1,16 +1,25 @@
-"""API document: one of OpenAPI instead of records, as the source table that is captured from its API."""
+"""Sniff APIs: an answer of one by its address, or its document of OpenAPI, as the declaration of a source."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
-from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.capture.errors import BadFile, Fault, FileRefused
+from backfill_assets.capture.http.client import Asking, HttpSecrets, Request
+from backfill_assets.capture.http.declaration import SECRET, HttpApi
 from backfill_assets.capture.http.openapi import ProposedApi, is_openapi, pages_of_answer, proposed_apis
+from backfill_assets.capture.streams import Pace
 from backfill_assets.domain.declarations import TABLE_NAME
+from backfill_assets.domain.source_files import Json
+from backfill_assets.sniff.addresses import Reached, is_of_a_file, propose_of
 from backfill_assets.sniff.proposal import (
     RESERVED,
     Doubt,
@@ -29,7 +38,77 @@ _SUFFIXES = (".json", ".yaml", ".yml")
 _KEYS = ("id", "number", "code", "key", "name")
 
 
-def document_in(path: Path) -> Mapping[str, Any] | None:
+def sniffed(given: str | Path, name: str, reached: Reached, *, as_of: datetime) -> Proposal | None:
+    """The source of an API, by the address of an answer or by its document."""
+    if isinstance(given, Path):
+        document = _document_in(given) if given.is_file() else None
+        return None if document is None else _propose_api(given, document, name=name)
+    if urlsplit(given).scheme not in ("https", "http") or is_of_a_file(given):
+        return None
+    return _of_answer(given, name, reached, as_of=as_of)
+
+
+def doubts_of(file: Path, found: Proposal) -> Sequence[Doubt]:
+    """The doubts about how an API goes on whose answer was saved as a file, where that answer tells it."""
+    if not isinstance(found.reads, Json) or not found.reads.records:
+        return ()
+    records = found.reads.records
+    try:
+        answer = json.loads(file.read_bytes()) if file.stat().st_size <= _MOST_BYTES else None
+    except (ValueError, RecursionError):
+        return ()
+    pages = pages_of_answer(answer, records)
+    capture = f"HttpApi(url=..., records={records!r}, pages={pages})"
+    said = f"it looks like an answer of an API, whose capture would be {capture}"
+    return [Doubt(kind=DoubtKind.API, values=(said,))] if pages else ()
+
+
+def _of_answer(text: str, name: str, reached: Reached, *, as_of: datetime) -> Proposal:
+    """An answer of an API, with what is asked as its declaration."""
+    address = urlsplit(text)
+    url = urlunsplit((address.scheme, address.netloc, address.path, "", ""))
+    given = dict(parse_qsl(address.query, keep_blank_values=True))
+    named = {each: f"MY_{re.sub('[^A-Za-z0-9]+', '_', each).upper()}" for each in given if SECRET.search(each)}
+    plain = {each: value for each, value in given.items() if each not in named}
+    declared = HttpApi(
+        url=url, records="", parameters=plain, secret_parameters=named, secret_headers=reached.secrets, attempts=3
+    )
+    for mistake in declared.mistakes():
+        raise FileRefused(fault=Fault.ADDRESS, why=f"the address of an API cannot be used: {mistake}")
+    secret = HttpSecrets(parameters={each: given[each] for each in named}, headers=reached.given)
+    asking = Asking(declared, secret, name=f"the API {url}")
+    with closing(asking):
+        body = asking.ask(Request(url=url, parameters=plain), Pace(), position="its first page").body
+    file = f"{address.path.rstrip('/').rpartition('/')[2] or 'answer'}.json"
+    found = propose_of(body, file, name, as_of=as_of)
+    if not isinstance(found.reads, Json):
+        raise BadFile(path=url, fault=Fault.MEMBERS, why="answers something else than JSON with an array of records")
+    pages = pages_of_answer(json.loads(body), found.reads.records)
+    parts = {
+        "url": json.dumps(url),
+        "records": json.dumps(found.reads.records),
+        "pages": pages,
+        "parameters": json.dumps(plain) if plain else "",
+        "secret_parameters": json.dumps(named) if named else "",
+        "secret_headers": json.dumps(dict(reached.secrets)) if reached.secrets else "",
+    }
+    how = (
+        "the answer does not say how it is paged: see pages"
+        if not pages
+        else f"the answer says how it is paged: {pages}"
+    )
+    period = "how a period is asked for is not known: declare window=TimeWindow(...) where it can be"
+    return replace(
+        found,
+        looked=tuple(replace(each, file=url) for each in found.looked),
+        reads=None,
+        doubts=(*(Doubt(kind=DoubtKind.API, values=(each,)) for each in (how, period)), *found.doubts),
+        capture="\n".join(["HttpApi(", *(f"    {each}={value}," for each, value in parts.items() if value), ")"]),
+        capture_names=("HttpApi", *([pages.partition("(")[0]] if pages else [])),
+    )
+
+
+def _document_in(path: Path) -> Mapping[str, Any] | None:
     """The document of OpenAPI that a file is; None where it is anything else.
 
     Raises:
@@ -59,7 +138,7 @@ def _yaml(text: str) -> object:
         raise ValueError("not YAML") from error
 
 
-def propose_api(path: Path, document: Mapping[str, Any], *, name: str) -> Proposal:
+def _propose_api(path: Path, document: Mapping[str, Any], *, name: str) -> Proposal:
     """The source table of one path of an API, with the others in its doubts.
 
     Args:
@@ -84,22 +163,6 @@ def propose_api(path: Path, document: Mapping[str, Any], *, name: str) -> Propos
         *([f"{len(others):,} other paths can be proposed by their table: {', '.join(others[:5])}"] if others else []),
     ]
     return _proposal(api, name or wanted, looked, [Doubt(kind=DoubtKind.API, values=(each,)) for each in notes])
-
-
-def doubts_of_answer(path: Path, records: str) -> Sequence[Doubt]:
-    """The doubts about how an API goes on whose answer was saved as a file, where that answer tells it.
-
-    Args:
-        records: Where its records are.
-    """
-    try:
-        answer = json.loads(path.read_bytes()) if path.stat().st_size <= _MOST_BYTES else None
-    except (ValueError, RecursionError):
-        return ()
-    pages = pages_of_answer(answer, records)
-    capture = f"HttpApi(url=..., records={records!r}, pages={pages})"
-    said = f"it looks like an answer of an API, whose capture would be {capture}"
-    return [Doubt(kind=DoubtKind.API, values=(said,))] if pages else ()
 
 
 def _proposal(api: ProposedApi, table: str, looked: Looked, doubts: Sequence[Doubt]) -> Proposal:
