@@ -128,7 +128,7 @@ def _restate(run: Run, watch: Watch, kind: str, corrected: Path, days: str) -> N
             return json.loads(run(*words, "--json"))
 
     step("land", "land", SOURCE, str(corrected), "--by", "ana")
-    name = step("plan", "plan", "--because", f"bronze.{SOURCE}:{days}", "--reason", "a correction", "--by", "ana")[
+    name = step("plan", "plan", "because", f"bronze.{SOURCE}:{days}", "--reason", "a correction", "--by", "ana")[
         "set_id"
     ]
     step("run", "run", name, "--by", "ana")

@@ -236,6 +236,11 @@ def argument(**declared: Any) -> Any:
     return typer.Argument(callback=one_line, **declared)
 
 
+def arguments(**declared: Any) -> Any:
+    """Arguments that are lines, one or more; arguments as for `typer.Argument`."""
+    return typer.Argument(callback=lines, **declared)
+
+
 def texts(*, metavar: str = "COLUMN=VALUE", **declared: Any) -> Any:
     """An option of lines that can be given several times."""
     return typer.Option(callback=lines, metavar=metavar, **declared)

@@ -398,7 +398,7 @@ def _told(ws: Workspace, source: Source, console: Console | None, topic: DemoTop
             raise typer.Exit(code or 1)
         with ws.ledger.read() as tx:
             names["FOLLOW_UP"] = next((run.run_id for run in tx.runs.records(limit=1)), "")
-        if words[1] == Command.PLAN:
+        if words[1] == "plan":
             names["RUN"] = names["FOLLOW_UP"]
         if console is None:
             yield DemoStep(command=typed.strip(), exit_code=code, answer=json.loads(answer))
@@ -427,6 +427,6 @@ def _typed(home: Path, source: Source) -> Iterator[str]:
     if source is Source.FILES:
         may = date(2025, 5, 1), date(2025, 5, 31)
         why = "deadlines were computed in UTC"
-        first = do(Command.PLAN, "silver.case_sla_daily", first=may[0], last=may[1], reason=why, by=ASKS)
+        first = do(Command.PLAN_TABLE, "silver.case_sla_daily", first=may[0], last=may[1], reason=why, by=ASKS)
         yield f"Your first restatement, of a month that was left as it was:\n  {words_of(first)}"
     yield f"A project of your own, which runs at once:\n  {words_of(do(Command.INIT, 'my_shop'))}"

@@ -1,9 +1,16 @@
-"""The command `plan`, which shows what would be done and records the manifest."""
+"""The commands `plan`, which show what would be done and record the manifest: one for each kind of plan.
+
+The options of a command are the fields of its record, which extends the records of the options that several commands
+take: options that do not go together belong to different commands, and cannot be typed.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -14,105 +21,102 @@ from backfill_assets.cli.answers import (
     EveryTo,
     Json,
     RunMode,
+    TableName,
     answering,
     app,
     argument,
+    arguments,
     columns_and_values,
     cost,
     days_given,
     number,
     text,
     texts,
+    whole_number,
 )
+from backfill_assets.cli.groups import GROUPS, PlainGroup
 from backfill_assets.cli.session import given_reason, opened, person
+from backfill_assets.core.next_steps import Command
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.report.errors import NotGiven, NotTogether
 
 if TYPE_CHECKING:
+    from backfill_assets.calendar.partitions import DayRange, Days
     from backfill_assets.planning.kinds.change import Scope
     from backfill_assets.planning.request import Plan
     from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet
     from backfill_assets.planning.sets import AskedPhases
+    from backfill_assets.workspace import Workspace
 
-Truth = Literal["as-recorded", "corrected", "current"]
+    Planned = Plan | PlannedSet | NothingToRebuild
+
+BY_MONTH = "month"
+
+plan = typer.Typer(cls=PlainGroup, no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(plan, name="plan", help="Show inputs and partitions to replace, and write the manifest of a run or set.")
 
 
-@app.command()
-def plan(
-    table: Annotated[
-        str | None, argument(metavar="TABLE", help="A table; with --because and --stale optional.")
-    ] = None,
-    first: EveryFrom = None,
-    last: EveryTo = None,
-    days_file: DaysFile = None,
-    reason: Annotated[str, text(help="Why history has to change.")] = "",
-    by: By = "",
-    because: Annotated[
-        list[str] | None,
-        texts(
-            metavar="TABLE:DAY..DAY",
-            help="Rebuild everything that depends on these days (of a source: UTC dates) or months, as one set.",
-        ),
-    ] = None,
-    stale: Annotated[
-        bool, typer.Option("--stale", help="Rebuild the partitions that `backfill stale` lists, as one set.")
-    ] = False,
-    with_dependents: Annotated[
-        bool,
-        typer.Option("--with-dependents", help="With TABLE: also rebuild everything that depends on it, as one set."),
-    ] = False,
-    name: Annotated[str | None, text(help="The name of the set.")] = None,
-    changed_code: Annotated[
-        bool,
-        typer.Option(
-            "--changed-code",
-            help="With --stale: also partitions where only the code changed, to prove that their rows are equal.",
-        ),
-    ] = False,
-    expire: Annotated[
-        bool, typer.Option("--expire", help="Expire the snapshots of TABLE that its declaration does not keep.")
-    ] = False,
+def _phases_given(typed: str) -> str:
+    return typed if typed == BY_MONTH else str(whole_number("phases")(typed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """What a person states with every plan."""
+
+    reason: Annotated[str, text(help="Why history has to change.")] = ""
+    by: By = ""
+
+    @property
+    def lacks(self) -> Sequence[tuple[str, str]]:
+        """What is missing besides who acts and why, each with what is to be added."""
+        return ()
+
+    def plan(self) -> Callable[[Workspace], Planned]:
+        """Checks the options, and returns what plans by them."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Computed(_Asked):
+    """The options of a plan whose runs compute rows."""
+
     partial: Annotated[
         bool, typer.Option("--partial", help="Plan those of the days that can be planned; list the others.")
-    ] = False,
+    ] = False
     mode: Annotated[
         RunMode,
         typer.Option(
             help="dry-run: never published; reconciliation: reports drift; replay: also publishes over newer inputs."
         ),
-    ] = "backfill",
-    kind: Annotated[
-        Kind | None,
-        typer.Option(case_sensitive=False, help="By default RESTATEMENT where rows would be replaced, else BACKFILL."),
-    ] = None,
-    transform_version: Annotated[str | None, text(help="A registered version; the present one by default.")] = None,
+    ] = "backfill"
     references: Annotated[
-        Truth | None,
+        Literal["as-recorded", "corrected", "current"] | None,
         typer.Option(
             help="Which versions of the references: the present ones (default), those of the replaced rows, or those "
             "that --reference names."
         ),
-    ] = None,
+    ] = None
     reference: Annotated[
         list[str] | None,
         texts(
             metavar="NAME=VERSION",
             help="A version of a reference, the beginning of its sha256, or a YAML file; for corrected references.",
         ),
-    ] = None,
-    chunk_partitions: Annotated[int | None, number("partitions", help="The most partitions computed at once.")] = None,
-    chunk_rows: Annotated[int | None, number("rows", help="The most rows expected per chunk.")] = None,
+    ] = None
+    chunk_partitions: Annotated[int | None, number("partitions", help="The most partitions computed at once.")] = None
+    chunk_rows: Annotated[int | None, number("rows", help="The most rows expected per chunk.")] = None
     max_rows: Annotated[
         int | None, number("rows", help="The most staged rows; more of them stop the run before its gates.")
-    ] = None,
-    rows_per_minute: Annotated[int | None, number("rows", help="The most rows staged per minute.")] = None,
-    pause: Annotated[int | None, number("seconds", least=0, metavar="SECONDS", help="Wait between chunks.")] = None,
+    ] = None
+    rows_per_minute: Annotated[int | None, number("rows", help="The most rows staged per minute.")] = None
+    pause: Annotated[int | None, number("seconds", least=0, metavar="SECONDS", help="Wait between chunks.")] = None
     priority: Annotated[
         int | None,
         number(
             "", least=0, help="Open runs of a lower priority over the same partitions wait for this one (default: 0)."
         ),
-    ] = None,
+    ] = None
     max_cost: Annotated[
         Decimal | None,
         typer.Option(
@@ -120,29 +124,7 @@ def plan(
             metavar="COST",
             help="Refuse a higher expected cost: core seconds, or money where BACKFILL_CORE_HOUR_PRICE is set.",
         ),
-    ] = None,
-    phases: Annotated[
-        int | None,
-        number(
-            "phases",
-            help="The number of phases, published one after the other, each with its own rollback; 1 publishes all at "
-            "once, where the table declares phases.",
-        ),
-    ] = None,
-    phase_by: Annotated[
-        Literal["month"] | None, typer.Option(help="Publish the days in phases, one for each month.")
-    ] = None,
-    hold: Annotated[
-        int | None, number("hours", metavar="HOURS", help="How long a phase waits after the one before it.")
-    ] = None,
-    approve_each: Annotated[
-        bool,
-        typer.Option("--approve-each", help="Each phase is approved by itself, when those before it are published."),
-    ] = False,
-    where: Annotated[
-        list[str] | None, texts(help="A pilot: only these rows change, all others stay as accepted.")
-    ] = None,
-    but: Annotated[list[str] | None, texts(help="All rows but these change: the rest of a pilot.")] = None,
+    ] = None
     show: Annotated[
         str,
         text(
@@ -150,153 +132,245 @@ def plan(
             help="Disputed cases: a CSV file of keys, or a reference with `keys`, whose rows the report shows before "
             "and after, equal ones too. Its first line names the columns of the key; the partition's may be left out.",
         ),
-    ] = "",
-    as_json: Json = False,
-) -> None:
-    """Show the inputs and the partitions to replace, step by step, and write the DRAFT manifest that `run` executes."""
-    if table is None and not because and not stale:
-        raise typer.BadParameter(
-            "give TABLE --from DAY --to DAY, or TABLE --expire, or --because TABLE:DAY..DAY, or --stale"
-        )
-    wanted = Mode(mode.upper().replace("-", "_"))
-    with answering(as_json) as answer:
+    ] = ""
+
+    def of_every_request(self) -> Mapping[str, Any]:
+        """The fields that requests for runs and for sets have in common."""
         from backfill_assets.planning.chosen_references import asked_references
-        from backfill_assets.planning.request import AskedLimits, PlanRequest
-        from backfill_assets.planning.restatement import SetRequest, parse_because
+        from backfill_assets.planning.request import AskedLimits
 
-        limits = AskedLimits(
-            chunk_partitions=chunk_partitions,
-            chunk_rows=chunk_rows,
-            max_rows=max_rows,
-            rows_per_minute=rows_per_minute,
-            pause_s=pause,
-            priority=priority,
-        )
-        days = days_given(first, last, days_file)
-        needs_days = days is None and not because and not stale and not expire
-        no_days = [("the days to plan are not given", "--from DAY --to DAY")] if needs_days else []
-        asked: Any = {
-            "reason": given_reason(reason, by, lacks=no_days),
-            "by": by,
-            "table": table,
-            "days": days,
-            "mode": wanted,
-            "limits": limits,
-            "max_cost": max_cost,
-            "partial": partial,
-            "references": asked_references(references, reference or ()),
+        return {
+            "reason": self.reason.strip(),
+            "by": self.by,
+            "partial": self.partial,
+            "mode": Mode(self.mode.upper().replace("-", "_")),
+            "references": asked_references(self.references, self.reference or ()),
+            "max_cost": self.max_cost,
+            "limits": AskedLimits(
+                chunk_partitions=self.chunk_partitions,
+                chunk_rows=self.chunk_rows,
+                max_rows=self.max_rows,
+                rows_per_minute=self.rows_per_minute,
+                pause_s=self.pause,
+                priority=self.priority,
+            ),
         }
-        request: PlanRequest | SetRequest | None = None
-        in_phases = _phases(phases, phase_by, hold, each=approve_each)
-        scope = _scope(where or [], but or [])
-        _refuse(
-            show and expire,
-            why="the keys of --show are of rows that are computed",
-            leave="--show",
-            instead="list all of its rows once it is planned",
-        )
-        _refuse(
-            changed_code and not stale,
-            why="--changed-code selects stale partitions, so it goes with --stale only",
-            leave="--changed-code",
-            instead="add --stale",
-        )
-        _refuse(
-            with_dependents and (because or stale),
-            why="--because and --stale rebuild everything that depends on what they name in any case",
-            leave="--with-dependents",
-            instead="plan TABLE over the days of --from and --to",
-        )
-        if expire:
-            computed = (days, because, stale, with_dependents, name, partial, kind, transform_version, scope, in_phases)
-            _refuse(
-                any(computed) or wanted is not Mode.BACKFILL or limits != AskedLimits(),
-                why="which snapshots expire follows from what the table keeps, and nothing is computed",
-                leave="--expire",
-                instead="give only TABLE, --reason and --by with it",
-            )
-        elif because or stale or with_dependents:
-            _refuse(
-                in_phases is not None,
-                why="the runs of a set of several tables are published together, and phases are of one table",
-                leave="--phases and --phase-by",
-                instead="plan one table alone, as a run",
-            )
-            _refuse(
-                scope is not None,
-                why="a set of several tables rebuilds whole partitions, and a pilot is of one table",
-                leave="--where and --but",
-                instead="plan one table alone, as a run",
-            )
-            _refuse(
-                because and not stale and (table is not None or days is not None),
-                why="--because follows days to everything that depends on them, so no table and no range go with it",
-                leave="TABLE, --from and --to",
-                instead="plan the table alone, without --because",
-            )
-            _refuse(
-                kind is not None or transform_version is not None,
-                why="a set rebuilds tables with their present transforms; --kind and --transform-version do not go "
-                "with it",
-                leave="--kind and --transform-version",
-                instead="plan one table alone, as a run",
-            )
-            request = SetRequest(
-                **asked,
-                because=tuple(parse_because(text) for text in because or ()),
-                stale=stale,
-                with_dependents=with_dependents,
-                name=name,
-                changed_code=changed_code,
-            )
-        else:
-            _refuse(
-                name is not None and in_phases is None,
-                why="--name names a set, and a plan of one table alone is a run, which has no name",
-                leave="--name",
-                instead="plan a set: add --with-dependents",
-            )
-            request = PlanRequest(**asked, kind=kind, transform_version=transform_version, scope=scope)
-        person(by)
-        from backfill_assets.application import plan as planning
-
-        with opened() as session:
-            planned: Plan | PlannedSet | NothingToRebuild
-            match request:
-                case None:
-                    planned = planning.plan_expiry(session.ws, str(table), reason=asked["reason"], by=by)
-                case SetRequest():
-                    planned = planning.plan_set(session.ws, request, show=show.strip())
-                case PlanRequest():
-                    planned = planning.plan_table(session.ws, request, in_phases, name=name, show=show.strip())
-            document = planning.described(session.ws, planned)
-        answer(document)
 
 
-def _refuse(is_given: object, *, why: str, leave: str, instead: str) -> None:
-    """Refuses options that do not go together, rather than passing over one of them."""
-    if is_given:
-        raise NotTogether(why=why, leave=leave, instead=instead)
+@dataclass(frozen=True, kw_only=True)
+class _Over(_Asked):
+    """The options of a plan over days."""
+
+    first: EveryFrom = None
+    last: EveryTo = None
+    days_file: DaysFile = None
+
+    @property
+    def days(self) -> Days | None:
+        """The days that are given; None without any."""
+        return days_given(self.first, self.last, self.days_file)
+
+    @property
+    def lacks(self) -> Sequence[tuple[str, str]]:
+        """The days, if none are given."""
+        return () if self.days else [("the days to plan are not given", "--from DAY --to DAY")]
 
 
-def _phases(count: int | None, by: str | None, hold: int | None, *, each: bool) -> AskedPhases | None:
-    from backfill_assets.planning.sets import AskedPhases, Phases
+@dataclass(frozen=True, kw_only=True)
+class _Table(_Computed, _Over):
+    """Plan a run over days of a table, or the phases in which they are published.
 
-    is_both = count is not None and by is not None
-    _refuse(
-        is_both, why="--phases and --phase-by both say what a phase is", leave="--phases", instead="leave --phase-by"
+    The answer shows the inputs and the partitions to replace, step by step; `run` executes the DRAFT manifest.
+    """
+
+    table: TableName
+    kind: Annotated[
+        Kind | None,
+        typer.Option(case_sensitive=False, help="By default RESTATEMENT where rows would be replaced, else BACKFILL."),
+    ] = None
+    transform_version: Annotated[str | None, text(help="A registered version; the present one by default.")] = None
+    phases: Annotated[
+        str | None,
+        typer.Option(
+            parser=_phases_given,
+            metavar="N|month",
+            help="The number of phases, or one for each month, published one after the other, each with its own "
+            "rollback; 1 publishes all at once, where the table declares phases.",
+        ),
+    ] = None
+    hold: Annotated[
+        int | None, number("hours", metavar="HOURS", help="How long a phase waits after the one before it.")
+    ] = None
+    approve_each: Annotated[
+        bool,
+        typer.Option("--approve-each", help="Each phase is approved by itself, when those before it are published."),
+    ] = False
+    name: Annotated[str | None, text(help="The name of the set of phases.")] = None
+    where: Annotated[list[str] | None, texts(help="A pilot: only these rows change, all others stay as accepted.")] = (
+        None
     )
-    if count is None and by is None:
-        if hold is not None or each:
-            raise NotGiven(why="--hold and --approve-each are about phases", add="--phases N or --phase-by month")
-        return None
-    return AskedPhases(count=count, terms=Phases(hold_s=(hold or 0) * 3600, each=each))
+    but: Annotated[list[str] | None, texts(help="All rows but these change: the rest of a pilot.")] = None
+
+    def plan(self) -> Callable[[Workspace], Planned]:
+        """Checks the options, and returns what plans by them."""
+        from backfill_assets.application.plan import plan_table
+        from backfill_assets.planning.request import PlanRequest
+
+        phases, show, days = self._asked_phases(), self.show.strip(), self.days
+        assert days is not None, "without days it is refused"
+        request = PlanRequest(
+            **self.of_every_request(),
+            table=self.table,
+            days=days,
+            kind=self.kind,
+            transform_version=self.transform_version,
+            scope=self._scope(),
+        )
+        return lambda ws: plan_table(ws, request, phases, name=self.name, show=show)
+
+    def _asked_phases(self) -> AskedPhases | None:
+        from backfill_assets.planning.sets import AskedPhases, Phases
+
+        if self.phases is None:
+            if self.name is not None or self.hold is not None or self.approve_each:
+                raise NotGiven(why="--name, --hold and --approve-each are about phases", add="--phases N or month")
+            return None
+        terms = Phases(hold_s=(self.hold or 0) * 3600, each=self.approve_each)
+        return AskedPhases(count=None if self.phases == BY_MONTH else int(self.phases), terms=terms)
+
+    def _scope(self) -> Scope | None:
+        from backfill_assets.planning.kinds.change import Scope
+
+        if self.where and self.but:
+            why = "--where and --but both say which rows change"
+            raise NotTogether(why=why, leave="--but", instead="leave --where")
+        option, given = ("--but", self.but) if self.but else ("--where", self.where)
+        named = columns_and_values(given or [], option)
+        return Scope(where=tuple(named.items()), is_rest=bool(self.but)) if named else None
 
 
-def _scope(where: list[str], but: list[str]) -> Scope | None:
-    from backfill_assets.planning.kinds.change import Scope
+@dataclass(frozen=True, kw_only=True)
+class _Set(_Computed):
+    """The options of a plan of several tables."""
 
-    _refuse(where and but, why="--where and --but both say which rows change", leave="--but", instead="leave --where")
-    option, given = ("--but", but) if but else ("--where", where)
-    named = columns_and_values(given, option)
-    return Scope(where=tuple(named.items()), is_rest=bool(but)) if named else None
+    name: Annotated[str | None, text(help="The name of the set.")] = None
+
+    def _plan_set(self, **more: Any) -> Callable[[Workspace], Planned]:
+        from backfill_assets.application.plan import plan_set
+        from backfill_assets.planning.restatement import SetRequest
+
+        request, show = SetRequest(**self.of_every_request(), name=self.name, **more), self.show.strip()
+        return lambda ws: plan_set(ws, request, show=show)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _WithDependents(_Set, _Over):
+    """Plan days of a table, and everything that depends on them, as one set."""
+
+    table: TableName
+
+    def plan(self) -> Callable[[Workspace], Planned]:
+        """Returns what plans by the options."""
+        return self._plan_set(table=self.table, days=self.days, with_dependents=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Because(_Set):
+    """Plan everything that depends on days that have changed or were found wrong, as one set."""
+
+    because: Annotated[
+        list[str], arguments(metavar="TABLE:DAY..DAY", help="Days of a table (of a source: UTC dates), or months.")
+    ]
+
+    def plan(self) -> Callable[[Workspace], Planned]:
+        """Checks the options, and returns what plans by them."""
+        return self._plan_set(because=_parsed(self.because))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stale(_Set, _Over):
+    """Plan the partitions that `backfill stale` lists, and everything that depends on them, as one set."""
+
+    table: Annotated[
+        str | None, argument(metavar="TABLE", help="Only this table and what depends on it; all by default.")
+    ] = None
+    changed_code: Annotated[
+        bool,
+        typer.Option(
+            "--changed-code", help="Also partitions where only the code changed, to prove that their rows are equal."
+        ),
+    ] = False
+    because: Annotated[
+        list[str] | None,
+        texts(metavar="TABLE:DAY..DAY", help="Also all that depends on these days (of a source: UTC dates)."),
+    ] = None
+
+    @property
+    def lacks(self) -> Sequence[tuple[str, str]]:
+        """Nothing: without days every stale partition is planned."""
+        return ()
+
+    def plan(self) -> Callable[[Workspace], Planned]:
+        """Checks the options, and returns what plans by them."""
+        because = _parsed(self.because or ())
+        return self._plan_set(
+            table=self.table, days=self.days, stale=True, changed_code=self.changed_code, because=because
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Expire(_Asked):
+    """Plan that the snapshots of a table expire which its declaration does not keep; nothing is computed."""
+
+    table: TableName
+
+    def plan(self) -> Callable[[Workspace], Planned]:
+        """Returns what plans by the options."""
+        from backfill_assets.application.plan import plan_expiry
+
+        return lambda ws: plan_expiry(ws, self.table, reason=self.reason.strip(), by=self.by)
+
+
+def _parsed(because: Sequence[str]) -> tuple[tuple[str, DayRange], ...]:
+    from backfill_assets.planning.restatement import parse_because
+
+    return tuple(map(parse_because, because))
+
+
+def _add(name: str, record: type[_Asked]) -> None:
+    """Adds a command that takes the fields of a record as its options."""
+    hints = get_type_hints(record, include_extras=True) | {"as_json": Json}
+    defaults = {each.name: each.default for each in fields(record)} | {"as_json": False}
+
+    def command(*, as_json: bool, **typed: Any) -> None:
+        asked = record(**typed)
+        with answering(as_json) as answer:
+            given_reason(asked.reason, asked.by, lacks=asked.lacks)
+            planned_by = asked.plan()
+            person(asked.by)
+            from backfill_assets.application.plan import described
+
+            with opened() as session:
+                document = described(session.ws, planned_by(session.ws))
+            answer(document)
+
+    command.__doc__, command.__annotations__ = record.__doc__, hints
+    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                each,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=inspect.Parameter.empty if default is MISSING else default,
+                annotation=hints[each],
+            )
+            for each, default in defaults.items()
+        ]
+    )
+    plan.command(name, short_help=GROUPS["Plan and publish"][Command(f"plan {name}")])(command)
+
+
+_add("table", _Table)
+_add("with-dependents", _WithDependents)
+_add("because", _Because)
+_add("stale", _Stale)
+_add("expire", _Expire)

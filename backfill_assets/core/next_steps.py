@@ -1,7 +1,7 @@
 """Next steps as values: a request, its objects, and its options.
 
 As text, which an error class has in its docstring, a request is in brackets, and so is an option of the reader's own
-request: `read it: [report {run_id}]; then [cancel {run_id} by=NAME reason=WHY]`, or `leave [stale=True] out`.
+request: `read it: [report {run_id}]; then [cancel {run_id} by=NAME reason=WHY]`, or `leave [partial=True] out`.
 
 Rooms state what can be done; only the edge decides how it is worded (`report.command_line` as a command, a web
 page as a button).
@@ -40,7 +40,11 @@ class Command(StrEnum):
     WITHDRAW = "withdraw"
     RESTORE = "restore"
     LOAD = "load"
-    PLAN = "plan"
+    PLAN_TABLE = "plan table"
+    PLAN_WITH_DEPENDENTS = "plan with-dependents"
+    PLAN_BECAUSE = "plan because"
+    PLAN_STALE = "plan stale"
+    PLAN_EXPIRE = "plan expire"
     APPROVE = "approve"
     RUN = "run"
     REPORT = "report"
@@ -215,16 +219,23 @@ def _filled(text: str, values: Mapping[str, object]) -> Iterator[Advice]:
 
 def _asked(text: str, values: Mapping[str, object]) -> Advice:
     """The request, or the option, that is between brackets."""
-    first, *_ = words = text.split()
+    words: Sequence[str] = text.split()
     options = {name: _given(value, values) for name, given, value in (each.partition("=") for each in words) if given}
-    if "=" in first:
+    if "=" in words[0]:
         ((name, value),) = options.items()
         return Option(name, value if isinstance(value, bool) else str(value))
+    command, words = named_first(words)
     objects: list[str] = []
-    for each in words[1:]:
+    for each in words:
         value = None if "=" in each else _given(each, values)
         objects += map(str, value) if isinstance(value, tuple | list) else [] if value is None else [str(value)]
-    return _request(Command(first), objects, {name: value or None for name, value in options.items()})
+    return _request(command, objects, {name: value or None for name, value in options.items()})
+
+
+def named_first(words: Sequence[str]) -> tuple[Command, Sequence[str]]:
+    """The command that words begin with, and the words after it: some commands are a group and one of its members."""
+    two = " ".join(words[:2])
+    return (Command(two), words[2:]) if two in Command.__members__.values() else (Command(words[0]), words[1:])
 
 
 def _given(word: str, values: Mapping[str, object]) -> object:

@@ -97,8 +97,8 @@ class Settings:
     sensors: frozenset[Sensor] | None = None
     #: When the schedule `live` takes the newest days on, every day, in UTC (`BACKFILL_LIVE_AT`).
     live_at: time = DEFAULT_LIVE_AT
-    #: What computing costs, for `plan --max-cost`: how many cores are set aside (`BACKFILL_CORES`; by default those of
-    #: this machine), and the price of a core hour (`BACKFILL_CORE_HOUR_PRICE`, such as `0.05 EUR`).
+    #: What computing costs, for `plan table --max-cost`: how many cores are set aside (`BACKFILL_CORES`; by default
+    #: those of this machine), and the price of a core hour (`BACKFILL_CORE_HOUR_PRICE`, such as `0.05 EUR`).
     tariff: Tariff = ONE_CORE
     #: The digest of the image of the container that this runs in, which is recorded with every run
     #: (`BACKFILL_IMAGE_DIGEST`, or else `DAGSTER_CURRENT_IMAGE`); empty when there is none.

@@ -91,7 +91,7 @@ def reads_self(*, since: date | None = None, every: int = 1, keep: RetentionRule
         every: For a daily table with `since`: it only has snapshots at the end of every so many days since then. With
             7 the first one is that of the seventh day.
         keep: Which accepted snapshots stay, such as `RetentionRule(days=90, then="month")`:
-            `backfill plan TABLE --expire` plans that the others expire. None keeps all.
+            `backfill plan expire TABLE` plans that the others expire. None keeps all.
     """
     return OwnState(since=since, every=every, keep=keep)
 
@@ -503,7 +503,8 @@ def derived_table(
         lineage: What a row says of its origin. With `run` its run, and the table `lineage.runs` says the rest; with
             `full` all of it, for readers who cannot join, which makes writing the rows dearer.
         replay: Allows that its rows are replayed to topics or streams, and says to which.
-        phases: `phases(...)` publishes what a person plans in parts, one after the other; `plan --phases 1` does not.
+        phases: `phases(...)` publishes what a person plans in parts, one after the other; `plan table --phases 1` does
+            not.
         tolerance: `tolerance(...)` lets its owner leave accepted rows as they are where a restatement moves little.
         undetermined: What in its rows depends on an order that nothing decides, as a refusal names it, and why that
             does not matter: `{"first as note": "all notes of a case are equal"}`. Approvers are shown it.

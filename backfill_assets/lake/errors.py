@@ -59,7 +59,7 @@ class PartitionUnreadable(OfTable, Because, errors.MissingInput):
         restore = "restore the file below {place} from a backup; without one, compute it again: "
         if self.table.startswith("bronze."):
             return restore + "[load {short} first={partition} last={partition} by=NAME]"
-        return restore + "[plan {short} kind=repair first={partition} last={partition} reason=WHY by=NAME]"
+        return restore + "[plan table {short} kind=repair first={partition} last={partition} reason=WHY by=NAME]"
 
 
 @sentence

@@ -51,6 +51,7 @@ from backfill_assets.orchestration.next_steps import (
     PLAN,
     PLANNED,
     STALE,
+    TOGETHER,
     in_dagster,
     linked,
 )
@@ -63,7 +64,6 @@ from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.errors import NotTogether
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.repairs import after_rows_check
 from backfill_assets.report.screens import page_of
@@ -89,6 +89,7 @@ REFERENCES = Enum(
 FOLLOWS = step("the sensor backfill_follow computes again what depends on it; where it is off, ", do(Command.FOLLOW))
 RUN_OR_SET = Field(str, description="The id of a run or of a restatement set.")
 REASON = Field(str, description="Why.")
+REQUESTER = Field(str, description="Your name: who asks; another person approves.")
 
 
 def _name(role: str) -> Field:
@@ -126,6 +127,15 @@ class _Launch:
         """Writes sentences into the log of the run."""
         for sentence in sentences:
             self.context.log.info(sentence)
+
+    def plans(self, planned: Plan | PlannedSet | NothingToRebuild) -> None:
+        """Shows what was planned, and stages and gates it."""
+        self.says(markdown_page(page_of(planning.described(self.ws, planned))))
+        if not isinstance(planned, NothingToRebuild):
+            named = planned.manifest.run_id if isinstance(planned, Plan) else planned.manifest.set_id
+            by = self.text("requester")
+            self.about(named, by)
+            self.stages(named, by)
 
     def stages(self, name: str, by: str) -> None:
         """Stages and gates a run or a set; a blocked one fails the Dagster run, as its gates fail their checks."""
@@ -213,10 +223,11 @@ def acting_jobs(ws: Workspace, *, pool: str | None) -> Sequence[JobDefinition]:
     """The job that asks for new rows, the one that decides what becomes of them, and the one that measures rows."""
     derived = ws.domain.derived
     days = _days_listed(offered_days(ws).first, ws.clock().date())
-    keeping = [table.name for table in derived if table.keep is not None]
+    keeping = [table for table in derived if table.keep is not None]
     asked = {
         **{table.name: _of_table(table, days) for table in derived},
-        STALE: _of_what_is_stale([table.name for table in derived]),
+        **({TOGETHER: _with_dependents(derived, days)} if derived else {}),
+        STALE: _of_what_is_stale(derived),
         **({EXPIRE: _of_what_is_not_kept(keeping)} if keeping else {}),
         PLANNED: Entry(
             description="A run or a set that is planned already, such as a draft that was proposed.",
@@ -269,9 +280,8 @@ def _listed(what: str, values: Mapping[str, Any], described: str) -> Enum:
     return Enum(f"{what} {described}", [EnumValue(name, value) for name, value in values.items()])
 
 
-def _of_table(table: DerivedTable, days: Enum) -> Entry:
-    versions = [release.version for release in table.releases]
-    releases = _listed("release", {version: version for version in versions}, " or ".join(versions))
+def _of_days(days: Enum, *, references: bool) -> Mapping[str, Field]:
+    """What is typed for every plan over days."""
     of_references = {
         "references": _optional(
             REFERENCES, "Which versions of the references; the present ones by default. `corrected` needs `reference`."
@@ -280,18 +290,16 @@ def _of_table(table: DerivedTable, days: Enum) -> Entry:
             [str], "For corrected references: NAME=VERSION, the beginning of a sha256, or a YAML file."
         ),
     }
-    config = {
+    return {
         "first_day": Field(days, description="The first day to compute, such as 2006-07-01."),
         "last_day": Field(days, description="The last day to compute; a monthly table takes every month it touches."),
         "more_days": _optional(
             [{"first_day": days, "last_day": days}], "More ranges of days; what is between the ranges stays as it is."
         ),
         "reason": REASON,
-        "requester": _name("who asks; another person approves"),
-        "transform_version": _optional(releases, f"{' or '.join(versions)}; the first by default."),
-        **(of_references if table.references else {}),
+        "requester": REQUESTER,
+        **(of_references if references else {}),
         "mode": _optional(MODES, "How the run may be published; `backfill` by default."),
-        "with_dependents": _optional(bool, "Also what depends on it, as one set by the present releases."),
         "show": _optional(
             str,
             "Disputed cases: a CSV file of keys on this machine, or a reference with `keys`, whose rows the report "
@@ -299,32 +307,53 @@ def _of_table(table: DerivedTable, days: Enum) -> Entry:
         ),
     }
 
-    def act(launch: _Launch) -> None:
-        by, typed = launch.person("requester"), launch.typed
-        asked: Any = {
-            "table": table.name,
-            "days": days_in(
-                DayRange.inclusive(each["first_day"], each["last_day"]) for each in (typed, *typed.get("more_days", ()))
-            ),
-            "reason": launch.text("reason"),
-            "by": by,
-            "mode": typed.get("mode", Mode.BACKFILL),
-            "references": asked_references(typed.get("references"), typed.get("reference", [])),
-        }
-        version, show = typed.get("transform_version"), launch.text("show")
-        if typed.get("with_dependents", False):
-            if version is not None:
-                raise NotTogether(
-                    why="a set rebuilds tables with their present transforms",
-                    leave="with_dependents",
-                    instead="leave transform_version out",
-                )
-            _planned(launch, planning.plan_set(launch.ws, SetRequest(**asked, with_dependents=True), show=show), by)
-            return
-        request = PlanRequest(**asked, transform_version=version)
-        _planned(launch, planning.plan_table(launch.ws, request, show=show), by)
 
-    return Entry(description=f"A run of {table.name} over days.", config=config, act=act)
+def _over_days(launch: _Launch) -> Mapping[str, Any]:
+    """The fields of a request over days that requests for runs and for sets have in common."""
+    typed = launch.typed
+    return {
+        "days": days_in(
+            DayRange.inclusive(each["first_day"], each["last_day"]) for each in (typed, *typed.get("more_days", ()))
+        ),
+        "reason": launch.text("reason"),
+        "by": launch.text("requester"),
+        "mode": typed.get("mode", Mode.BACKFILL),
+        "references": asked_references(typed.get("references"), typed.get("reference", [])),
+    }
+
+
+def _of_table(table: DerivedTable, days: Enum) -> Entry:
+    versions = [release.version for release in table.releases]
+    releases = _listed("release", {version: version for version in versions}, " or ".join(versions))
+
+    def act(launch: _Launch) -> None:
+        version, asked = launch.typed.get("transform_version"), _over_days(launch)
+        request = PlanRequest(table=table.name, transform_version=version, **asked)
+        launch.plans(planning.plan_table(launch.ws, request, show=launch.text("show")))
+
+    return Entry(
+        description=f"A run of {table.name} over days.",
+        config={
+            **_of_days(days, references=bool(table.references)),
+            "transform_version": _optional(releases, f"{' or '.join(versions)}; the first by default."),
+        },
+        act=act,
+    )
+
+
+def _with_dependents(tables: Sequence[DerivedTable], days: Enum) -> Entry:
+    def act(launch: _Launch) -> None:
+        request = SetRequest(table=launch.typed["table"], with_dependents=True, **_over_days(launch))
+        launch.plans(planning.plan_set(launch.ws, request, show=launch.text("show")))
+
+    return Entry(
+        description="Days of a table and everything that depends on them, as one set by the present releases.",
+        config={
+            "table": Field(_one_of(tables)),
+            **_of_days(days, references=any(table.references for table in tables)),
+        },
+        act=act,
+    )
 
 
 def _of_rows(table: Table, days: Enum) -> Entry:
@@ -352,58 +381,46 @@ def _of_rows(table: Table, days: Enum) -> Entry:
     return Entry(description=f"The accepted rows of {table.name} over days.", config=config, act=act)
 
 
-def _of_what_is_stale(tables: Sequence[str]) -> Entry:
+def _of_what_is_stale(tables: Sequence[DerivedTable]) -> Entry:
     return Entry(
         description="Everything that no longer follows from the present, as one set.",
         config={
             "reason": REASON,
-            "requester": _name("who asks; another person approves"),
-            "table": _optional(
-                _listed("table", {name: name for name in tables}, " or ".join(tables)),
-                "Only this table and what depends on it.",
-            ),
+            "requester": REQUESTER,
+            "table": _optional(_one_of(tables), "Only this table and what depends on it."),
             "changed_code": _optional(bool, "Also where only the code changed; no by default."),
         },
         act=_plan_stale,
     )
 
 
-def _of_what_is_not_kept(tables: Sequence[str]) -> Entry:
+def _of_what_is_not_kept(tables: Sequence[DerivedTable]) -> Entry:
     return Entry(
         description="The snapshots that a table does not keep expire: readers see them no more.",
-        config={
-            "table": Field(_listed("table", {name: name for name in tables}, " or ".join(tables))),
-            "reason": REASON,
-            "requester": _name("who asks; another person approves"),
-        },
+        config={"table": Field(_one_of(tables)), "reason": REASON, "requester": REQUESTER},
         act=_plan_expiry,
     )
 
 
+def _one_of(tables: Sequence[DerivedTable]) -> Enum:
+    names = [table.name for table in tables]
+    return _listed("table", {name: name for name in names}, " or ".join(names))
+
+
 def _plan_expiry(launch: _Launch) -> None:
-    by = launch.person("requester")
-    _planned(launch, planning.plan_expiry(launch.ws, launch.typed["table"], reason=launch.text("reason"), by=by), by)
-
-
-def _planned(launch: _Launch, planned: Plan | PlannedSet | NothingToRebuild, by: str) -> None:
-    launch.says(markdown_page(page_of(planning.described(launch.ws, planned))))
-    if isinstance(planned, NothingToRebuild):
-        return
-    named = planned.manifest.run_id if isinstance(planned, Plan) else planned.manifest.set_id
-    launch.about(named, by)
-    launch.stages(named, by)
+    reason, by = launch.text("reason"), launch.text("requester")
+    launch.plans(planning.plan_expiry(launch.ws, launch.typed["table"], reason=reason, by=by))
 
 
 def _plan_stale(launch: _Launch) -> None:
-    by = launch.person("requester")
     request = SetRequest(
         reason=launch.text("reason"),
-        by=by,
+        by=launch.text("requester"),
         stale=True,
         table=launch.typed.get("table"),
         changed_code=launch.typed.get("changed_code", False),
     )
-    _planned(launch, planning.plan_set(launch.ws, request), by)
+    launch.plans(planning.plan_set(launch.ws, request))
 
 
 def _stage(launch: _Launch) -> None:

@@ -24,17 +24,11 @@ if TYPE_CHECKING:
     from dagster import DagsterRun
 
 PLAN, DECIDE, CHECK = tags.prefixed("plan"), tags.prefixed("decide"), tags.prefixed("check")
-PLANNED, STALE, EXPIRE = "planned", "stale", "expire"
+PLANNED, TOGETHER, STALE, EXPIRE = "planned", "with_dependents", "stale", "expire"
 """Entries of the job that plans, beside one per derived table."""
 
 NEXT = "next"
 _ENDS = ("first", "last")
-OF_A_PLAN = {
-    "references": "references",
-    "with_dependents": "with_dependents",
-}
-"""Options of a plan that its entry in the launchpad has as well, by their names there."""
-
 LEFT_OPEN = {"by", "reason"}
 
 
@@ -91,16 +85,20 @@ def launchpad_of(asked: Invocation) -> Launchpad | None:
             days = {"first_day": str(given["first"]), "last_day": str(given["last"])}
             about = f"{days['first_day']}..{days['last_day']}"
             return Launchpad(CHECK, table, about, {**days, **({"gates": gates} if gates else {}), "by": None})
-        case Command.PLAN, () if given.keys() <= {STALE, *LEFT_OPEN} and isinstance(given.get(STALE), str):
-            table = str(given[STALE])
-            return Launchpad(PLAN, STALE, table, {"table": table, "reason": None, "requester": None})
-        case Command.PLAN, (table,) if {*_ENDS} <= given.keys() <= {*_ENDS, *OF_A_PLAN, *LEFT_OPEN}:
-            known = {OF_A_PLAN[name]: value for name, value in given.items() if name in OF_A_PLAN}
+        case Command.PLAN_STALE, tables if given.keys() <= {"changed_code", *LEFT_OPEN}:
+            asked_of: Mapping[str, Any] = {"table": tables[0]} if tables else {}
+            known = {**asked_of, **({"changed_code": True} if "changed_code" in given else {})}
+            return Launchpad(PLAN, STALE, " ".join(tables), {**known, "reason": None, "requester": None})
+        case (Command.PLAN_TABLE | Command.PLAN_WITH_DEPENDENTS) as plan, (table,) if (
+            {*_ENDS} <= given.keys() <= {*_ENDS, "references", *LEFT_OPEN}
+        ):
+            chosen, of = (TOGETHER, {"table": table}) if plan is Command.PLAN_WITH_DEPENDENTS else (table, {})
+            truth = {"references": str(given["references"])} if "references" in given else {}
             firsts, lasts = ([str(day) for name, day in asked.options if name == end] for end in _ENDS)
             ranges = [{"first_day": first, "last_day": last} for first, last in zip(firsts, lasts, strict=True)]
             planned: Mapping[str, Any] = {**ranges[0], **({"more_days": ranges[1:]} if ranges[1:] else {})}
-            about = ", ".join(f"{each['first_day']}..{each['last_day']}" for each in ranges)
-            return Launchpad(PLAN, table, about, {**planned, **known, "reason": None, "requester": None})
+            about = ", ".join([*of.values(), *(f"{each['first_day']}..{each['last_day']}" for each in ranges)])
+            return Launchpad(PLAN, chosen, about, {**of, **planned, **truth, "reason": None, "requester": None})
         case _:
             return None
 

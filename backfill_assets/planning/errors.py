@@ -36,7 +36,9 @@ def _plans(
 ) -> Sequence[Invocation]:
     """The plans of these partitions, one for each group."""
     days = [days_in(compress(some.grain, some)) for some in groups]
-    return [do(Command.PLAN, table, kind=kind, references=references, days=each, reason=WHY, by=NAME) for each in days]
+    return [
+        do(Command.PLAN_TABLE, table, kind=kind, references=references, days=each, reason=WHY, by=NAME) for each in days
+    ]
 
 
 @sentence

@@ -125,7 +125,7 @@ class Manifest(DeclaredTerms):
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
-        """The manifest as plain values, in the shape that `backfill plan --json` documents."""
+        """The manifest as plain values, in the shape that `backfill plan table --json` documents."""
         return {
             "format": FORMAT,
             "run_id": self.run_id,

@@ -82,9 +82,16 @@ def plans(
     table: str, grain: Grain, partitions: Iterable[date], *, with_dependents: bool = False
 ) -> Sequence[Invocation]:
     """The plans of exactly these partitions of a derived table, or of them with what is computed from them."""
-    asked = [(table.partition(".")[2], days) for days in _at_once(grain, partitions)]
+    name = table.partition(".")[2]
     return [
-        do(Command.PLAN, name, reason=WHY, days=days, with_dependents=with_dependents, by=NAME) for name, days in asked
+        do(
+            Command.PLAN_WITH_DEPENDENTS if with_dependents else Command.PLAN_TABLE,
+            name,
+            reason=WHY,
+            days=days,
+            by=NAME,
+        )
+        for days in _at_once(grain, partitions)
     ]
 
 
@@ -174,9 +181,8 @@ def plan_stale(
 ) -> Invocation:
     """The plan of everything stale, of one table and of some days if they are given."""
     return do(
-        Command.PLAN,
+        Command.PLAN_STALE,
         *([table] if table else []),
-        stale=True,
         days=days,
         changed_code=changed_code,
         partial=partial,

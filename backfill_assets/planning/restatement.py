@@ -131,6 +131,5 @@ def parse_because(text: str) -> tuple[str, DayRange]:
         raise MalformedDays(
             why=f"{text!r} does not name the days of a table that have changed",
             example="TABLE:2006-03-15..2006-03-20",
-            option="because",
         )
     return table, days_between(days)

@@ -318,7 +318,7 @@ class ChangedAfterPublication(OfPublication, OfTable, errors.TargetChanged):
 class ExpiresOthers(OfRun, OfTable, OfPartitions, errors.InputsMovedOn):
     """which snapshots of {table} expire has changed since run {run_id} was planned: {partitions}.
 
-    Next: plan it again: [plan {table} expire=True by=NAME reason=WHY]
+    Next: plan it again: [plan expire {table} by=NAME reason=WHY]
     """
 
 
@@ -582,7 +582,7 @@ class SeveralVersions(errors.UnknownName):
 class VersionIsStale(OfTable, OfPartitions, errors.InputsMovedOn):
     """readers of {name} cannot be cut over to {table}: its partitions {partitions} are stale.
 
-    Next: build them again first: [plan {table} stale=True changed_code={of_code} reason=WHY by=NAME]
+    Next: build them again first: [plan stale {table} changed_code={of_code} reason=WHY by=NAME]
     """
 
     name: str

@@ -146,7 +146,7 @@ def _alternatives(
     if needed and not is_newer and declared.has_pilots and is_accepted and by:
         where = f"{by}={KEY}"
         over = days_in(compress(manifest.grain, manifest.partitions))
-        asked = do(Command.PLAN, manifest.table, where=where, days=over, reason=WHY, by=NAME)
+        asked = do(Command.PLAN_TABLE, manifest.table, where=where, days=over, reason=WHY, by=NAME)
         yield Alternative(
             instead=Instead.BY_KEY,
             partitions=whole,
@@ -183,9 +183,8 @@ def together(manifest: Manifest, *, partial: bool = False) -> Invocation:
     """The plan of what a run builds as one set with everything that depends on it."""
     days = days_covered(manifest)
     return do(
-        Command.PLAN,
+        Command.PLAN_WITH_DEPENDENTS,
         manifest.table,
-        with_dependents=True,
         partial=partial,
         first=days.start,
         last=days.last,

@@ -273,7 +273,7 @@ def _stretch(manifest: Manifest, grain: Grain, others: Releases, mixed: tuple[Ta
         partitions=Partitions.of(grain, partitions),
         mixed=mixed,
         next_step=do(
-            Command.PLAN,
+            Command.PLAN_TABLE,
             manifest.table,
             first=partitions[0],
             last=days_of(grain, partitions[-1]).last,

@@ -112,7 +112,7 @@ def _repair(lost: Damage, days: Sequence[date]) -> NextStep:
     if lost.grain is None:
         return step("declare the table again; then ", do(Command.AUDIT))
     plans = [
-        do(Command.PLAN, _short(lost.table), kind="repair", reason=WHY, first=some.start, last=some.last, by=NAME)
+        do(Command.PLAN_TABLE, _short(lost.table), kind="repair", reason=WHY, first=some.start, last=some.last, by=NAME)
         for some in compress(lost.grain, days)
     ]
     return joined(plans)

@@ -96,7 +96,7 @@ class OnlyDependentsRolledBack(errors.HalfWay):
 class NoChangeNamed(errors.Refused):
     """the request names no change.
 
-    Next: add [because=TABLE:DAY..DAY], or [stale=True]
+    Next: name the days of a table that have changed, or plan what is stale
     """
 
 
@@ -104,7 +104,7 @@ class NoChangeNamed(errors.Refused):
 class StaleNeedsPresent(errors.Refused):
     """what is stale is rebuilt with the present references: with others it would stay as it is listed.
 
-    Next: leave [references=True] out; or name what changed, instead of [stale=True]: [because=TABLE:DAY..DAY]
+    Next: leave [references=True] out; or plan everything that depends on the days that have changed: `plan because`
     """
 
 

@@ -81,6 +81,6 @@ def added_again(table: str) -> NextStep:
 def as_recorded(table: str, grain: Grain, partitions: Iterable[date]) -> Sequence[Invocation]:
     """The plans of these partitions with the references that they were computed with."""
     return [
-        do(Command.PLAN, table, references="as-recorded", first=days.start, last=days.last, reason=WHY, by=NAME)
+        do(Command.PLAN_TABLE, table, references="as-recorded", first=days.start, last=days.last, reason=WHY, by=NAME)
         for days in compress(grain, partitions)
     ]

@@ -322,7 +322,7 @@ def check_rows(
             raise Refused.coded(
                 "asked_of_candidates_only",
                 "gate {gate} of {table} is asked only of candidates: it compares one with the accepted rows.",
-                then="leave it out; [plan {short} reason=WHY by=NAME] asks it",
+                then="leave it out; [plan table {short} reason=WHY by=NAME] asks it",
                 table=table.name,
                 gate=gate.name,
                 short=table.short_name,
@@ -493,7 +493,7 @@ def _asked(work: _Checking, gates: Sequence[Failing], manifest: Manifest, files:
         raise MissingInput.coded(
             "not_read_then",
             "run {run_id} did not read {argument} for {table}, so that a gate on it cannot be asked of its rows.",
-            then="compute the rows again: [plan {short} reason=WHY by=NAME]",
+            then="compute the rows again: [plan table {short} reason=WHY by=NAME]",
             run_id=manifest.run_id,
             table=table.name,
             argument=name,

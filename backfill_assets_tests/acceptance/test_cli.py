@@ -49,7 +49,7 @@ class Terminal:
         return " ".join(result.stderr.split())
 
     def planned(self, *extra: str) -> str:
-        run_id: str = self.does("plan", SILVER, *DAYS, "--reason", "try", "--by", "ana", *extra)["run_id"]
+        run_id: str = self.does("plan", "table", SILVER, *DAYS, "--reason", "try", "--by", "ana", *extra)["run_id"]
         return run_id
 
     def ready(self, *extra: str) -> str:
@@ -83,7 +83,9 @@ def terminal(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> I
 
 
 def test_a_restatement_from_plan_to_rollback(terminal: Terminal) -> None:
-    plan = terminal.does("plan", SILVER, *DAYS, "--reason", "deadlines", "--by", "ana", "--transform-version", "2.4.1")
+    plan = terminal.does(
+        "plan", "table", SILVER, *DAYS, "--reason", "deadlines", "--by", "ana", "--transform-version", "2.4.1"
+    )
     run_id = plan["run_id"]
     assert plan["inputs"][0]["partitions"] == {"ranges": ["2024-12-06..2025-02-08"], "count": 65}
     assert plan["inputs"][0]["warm_up"]["count"] == 62
@@ -130,7 +132,7 @@ def test_a_run_over_a_target_that_changed_is_refused_and_can_run_again(terminal:
 
 
 def test_what_a_person_reads_names_the_next_command(terminal: Terminal) -> None:
-    result = terminal.types("plan", SILVER, *DAYS, "--reason", "look", "--by", "ana")
+    result = terminal.types("plan", "table", SILVER, *DAYS, "--reason", "look", "--by", "ana")
     assert result.exit_code == 0
     assert "warm-up" in result.stdout
     assert "backfill approve" in result.stdout
@@ -144,12 +146,15 @@ def test_what_a_person_reads_names_the_next_command(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("plan", "silver.nobody", *DAYS), "there is no table 'silver.nobody'"),
-        (("plan", SILVER, "--from", "2001-01-01", "--to", "2001-01-02"), "can have partitions from 2024-12-01"),
-        (("plan", SILVER, "--from", "2025-02-07", "--to", "2025-02-05"), "the range is reversed"),
-        (("plan", SILVER, *DAYS, "--transform-version", "9.9.9"), "no transform version '9.9.9'"),
-        (("plan", SILVER, "--from", "2025-06-20", "--to", "2025-06-21"), "have never been built"),
-        (("plan", "bronze.case_events", *DAYS), "built from landed files"),
+        (("plan", "table", "silver.nobody", *DAYS), "there is no table 'silver.nobody'"),
+        (
+            ("plan", "table", SILVER, "--from", "2001-01-01", "--to", "2001-01-02"),
+            "can have partitions from 2024-12-01",
+        ),
+        (("plan", "table", SILVER, "--from", "2025-02-07", "--to", "2025-02-05"), "the range is reversed"),
+        (("plan", "table", SILVER, *DAYS, "--transform-version", "9.9.9"), "no transform version '9.9.9'"),
+        (("plan", "table", SILVER, "--from", "2025-06-20", "--to", "2025-06-21"), "have never been built"),
+        (("plan", "table", "bronze.case_events", *DAYS), "built from landed files"),
     ],
 )
 def test_an_impossible_plan_is_refused(terminal: Terminal, words: tuple[str, ...], sentence: str) -> None:
@@ -158,7 +163,7 @@ def test_an_impossible_plan_is_refused(terminal: Terminal, words: tuple[str, ...
 
 def test_days_far_from_those_that_have_landed_are_asked_about_and_not_declared_empty(terminal: Terminal) -> None:
     said = terminal.is_refused(
-        "plan", SILVER, "--from", "2025-06-20", "--to", "2025-06-21", "--reason", "try", "--by", "ana"
+        "plan", "table", SILVER, "--from", "2025-06-20", "--to", "2025-06-21", "--reason", "try", "--by", "ana"
     )
     assert "..2025-06-22" in said
     assert "choose other days: bronze.case_events has 2024-12-01..2025-04-08; or land the missing files first" in said
@@ -207,24 +212,26 @@ def test_an_impossible_reference_is_refused_naming_the_file(terminal: Terminal, 
     calendar = reference / "jurisdiction_calendar.yaml"
     calendar.write_text(calendar.read_text("utf-8").replace("Europe/Rome", "Europe/Atlantis"), encoding="utf-8")
     person = Terminal(environment={**terminal.environment, "BACKFILL_REFERENCE": str(reference)})
-    said = person.is_refused("plan", SILVER, *DAYS, "--reason", "try", "--by", "ana")
+    said = person.is_refused("plan", "table", SILVER, *DAYS, "--reason", "try", "--by", "ana")
     assert "Europe/Atlantis" in said
     assert "jurisdiction_calendar.yaml" in said
     # What a window needs to be known for is a problem of `status`, and the rest of it is shown.
     (problem,) = json.loads(person.types("status", "--json").stdout)["problems"]
     assert "Europe/Atlantis" in problem["error"]["message"]
     calendar.unlink()
-    assert "cannot be read" in person.is_refused("plan", SILVER, *DAYS, "--reason", "try", "--by", "ana")
+    assert "cannot be read" in person.is_refused("plan", "table", SILVER, *DAYS, "--reason", "try", "--by", "ana")
 
 
 def test_wrong_usage_is_exit_code_2(terminal: Terminal) -> None:
-    assert terminal.types("plan", SILVER, "--from", "yesterday", "--to", "today", "--reason", "x").exit_code == 1
+    assert (
+        terminal.types("plan", "table", SILVER, "--from", "yesterday", "--to", "today", "--reason", "x").exit_code == 1
+    )
     assert terminal.types("plan").exit_code == 1
     assert terminal.types("no-such-command").exit_code == 1
 
 
 def test_refusals_are_json_for_machines(terminal: Terminal) -> None:
-    result = terminal.types("plan", "nobody", *DAYS, "--reason", "x", "--by", "ana", "--json")
+    result = terminal.types("plan", "table", "nobody", *DAYS, "--reason", "x", "--by", "ana", "--json")
     assert result.exit_code == 1
     error = json.loads(result.stdout)["error"]
     assert error["type"] == "UnknownName"
@@ -233,6 +240,6 @@ def test_refusals_are_json_for_machines(terminal: Terminal) -> None:
 
 def test_names_and_reasons_are_text_whatever_they_look_like(terminal: Terminal) -> None:
     reason = "[bold]'; DROP TABLE runs; --</b> <script>"
-    run_id = terminal.does("plan", SILVER, *DAYS, "--reason", reason, "--by", "o'neil [red]")["run_id"]
+    run_id = terminal.does("plan", "table", SILVER, *DAYS, "--reason", reason, "--by", "o'neil [red]")["run_id"]
     assert terminal.does("status", run_id)["reason"] == reason
     assert reason in " ".join(terminal.types("status", run_id).stdout.split())

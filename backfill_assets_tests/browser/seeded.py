@@ -79,7 +79,7 @@ def seed(home: Path) -> Terminal:
     person.does("load", "case_events", *covered, "--empty", "--reason", "nothing happened", "--by", "ana")
     for table, release in ((SILVER, ("--transform-version", "2.4.1")), (GOLD, ())):
         days = ("--from", FIRST_DAY, "--to", LAST_DAY)
-        planned = person.does("plan", table, *days, "--reason", "first time", "--by", "ana", *release)
+        planned = person.does("plan", "table", table, *days, "--reason", "first time", "--by", "ana", *release)
         person.publishes(planned["run_id"])
     person.does("follow")
     return person

@@ -92,7 +92,7 @@ def begin(patch: pytest.MonkeyPatch, home: Path) -> None:
 def type_it(person: Terminal) -> None:
     """The story as it is told by commands."""
     days = ("--from", FIRST_DAY, "--to", LAST_DAY)
-    run_id = person.does("plan", SILVER, *days, "--reason", REASON, "--by", "ana")["run_id"]
+    run_id = person.does("plan", "table", SILVER, *days, "--reason", REASON, "--by", "ana")["run_id"]
     person.does("run", run_id, "--by", "ana")
     refused = person.types("approve", run_id, "--by", "ana", "--note", NOTE)
     assert (refused.exit_code, "was requested by ana" in " ".join(refused.stderr.split())) == (1, True)

@@ -314,13 +314,15 @@ class CommandStoryGenerator:
 
     def plans(self) -> Argv:
         table, (first, last) = self.chance.choice(TABLES), self._days()
-        more = self.chance.choice(_OPTIONS)
-        return ("plan", table, "--from", first, "--to", last, "--reason", "wrong", "--by", "ana", *more)
+        kind, *more = self.chance.choice(_OPTIONS)
+        if kind == "expire":
+            return ("plan", kind, table, "--reason", "wrong", "--by", "ana")
+        return ("plan", kind, table, "--from", first, "--to", last, "--reason", "wrong", "--by", "ana", *more)
 
     def plans_a_set(self) -> Argv:
         first, last = self._days()
         which = self.chance.choice(
-            (("--stale",), ("--stale", "--changed-code"), ("--because", f"bronze.orders:{first}..{last}"))
+            (("stale",), ("stale", "--changed-code"), ("because", f"bronze.orders:{first}..{last}"))
         )
         partial = ("--partial",) if self.chance.random() < 0.5 else ()
         return ("plan", *which, "--reason", "wrong", "--by", "ana", *partial)
@@ -400,18 +402,18 @@ class CommandStoryGenerator:
 
 
 _OPTIONS: Sequence[Argv] = (
-    *((),) * 6,
-    ("--partial",),
-    ("--phases", "2"),
-    ("--phases", "9"),
-    ("--where", "amuont=3"),
-    ("--with-dependents",),
-    ("--mode", "dry-run"),
-    ("--max-cost", "1"),
-    ("--kind", "repair"),
-    ("--transform-version", "0.1.0"),
-    ("--references", "as-recorded"),
-    ("--expire",),
+    *(("table",),) * 6,
+    ("table", "--partial"),
+    ("table", "--phases", "2"),
+    ("table", "--phases", "9"),
+    ("table", "--where", "amuont=3"),
+    ("with-dependents",),
+    ("table", "--mode", "dry-run"),
+    ("table", "--max-cost", "1"),
+    ("table", "--kind", "repair"),
+    ("table", "--transform-version", "0.1.0"),
+    ("table", "--references", "as-recorded"),
+    ("expire",),
 )
 
 ACTS: Mapping[str, int] = {

@@ -55,10 +55,10 @@ def test_a_next_step_that_leads_in_a_circle_is_found(monkeypatch: pytest.MonkeyP
         (step("wait for it; if its process is gone: ", do(Command.RECOVER)), [[("recover",)]]),
         (step(do(Command.RUN, "r"), "; or give it up: ", do(Command.CANCEL, "r")), [[("run", "r")], [("cancel", "r")]]),
         (step(do(Command.REPORT, "r"), ", and then ", do(Command.RUN, "r")), [[("report", "r"), ("run", "r")]]),
-        (step("leave ", Option("phases"), " out"), [[("plan", "t", "--to", "d")]]),
-        (step("add ", Option("partial")), [[("plan", "t", "--phases", "2", "--to", "d", "--partial")]]),
+        (step("leave ", Option("phases"), " out"), [[("plan", "table", "t", "--to", "d")]]),
+        (step("add ", Option("partial")), [[("plan", "table", "t", "--phases", "2", "--to", "d", "--partial")]]),
     ],
 )
 def test_next_steps_are_typed_as_they_are_printed(following: Mapping[str, str], typed: object) -> None:
-    refused = ("plan", "t", "--phases", "2", "--to", "d")
+    refused = ("plan", "table", "t", "--phases", "2", "--to", "d")
     assert [list(typed_from(each, refused)) for each in alternatives(following)] == typed  # type: ignore[arg-type]

@@ -46,7 +46,7 @@ def history(files: Path) -> None:
     found = backfill("land", "sales", str(landed), "--by", "ana")
     assert "rejected" in json.dumps(found)
     days = ("--from", str(OUTPUT.start), "--to", str(OUTPUT.end - timedelta(days=1)))
-    run_id = backfill("plan", RECENT, *days, "--reason", "why not", "--by", "ana")["run_id"]
+    run_id = backfill("plan", "table", RECENT, *days, "--reason", "why not", "--by", "ana")["run_id"]
     backfill("approve", run_id, "--by", "ben")
     backfill("run", run_id)
     backfill("report", run_id, "--page")

@@ -73,7 +73,7 @@ _SAMPLES: Mapping[Any, tuple[object, ...]] = {
     Partitions: (Partitions.of(Grain.DAILY, (_DAY,)),),
     DayRange: (DayRange.inclusive(_DAY, _DAY),),
 }
-_PLAN = do(Command.PLAN, "TABLE", first="DAY", last="DAY", reason=WHY, by=NAME)
+_PLAN = do(Command.PLAN_TABLE, "TABLE", first="DAY", last="DAY", reason=WHY, by=NAME)
 _STEPS: Mapping[str, object] = {
     **dict.fromkeys(("planned", "planned_again", "snapshots"), _PLAN),
     "loaded": do(Command.LOAD, "TABLE", first="DAY", last="DAY", by=NAME),

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.domain import Domain
 from backfill_assets.ledger.states import RunState
-from backfill_assets.main import app
+from backfill_assets_tests.support.commands import command_of, commands, explained_in
 
 README = PROJECT_ROOT / "README.md"
 DOCS = PROJECT_ROOT / "docs"
 PAGES = (README, *(PROJECT_ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md")), *sorted(DOCS.glob("*.md")))
-COMMANDS: Mapping[str, Any] = vars(typer.main.get_command(app))["commands"]
+COMMANDS = commands()
 TITLES = {each: set(re.findall(r"^#+ (.*)$", each.read_text(encoding="utf-8"), flags=re.MULTILINE)) for each in PAGES}
 
 
@@ -78,9 +77,9 @@ def test_the_example_of_ones_own_domain_is_a_domain() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_of_an_example_is_one_that_the_command_line_takes(page: Path) -> None:
     for words in typed(page):
-        command = COMMANDS[words[0]]
+        name, rest = command_of(words)
         # Reads and converts every word; what is missing or unknown raises.
-        command.make_context(words[0], words[1:])
+        COMMANDS[name].make_context(name, rest)
 
 
 def test_the_examples_are_found() -> None:
@@ -90,13 +89,13 @@ def test_the_examples_are_found() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_command_that_a_page_mentions_exists(page: Path) -> None:
-    mentioned = set(re.findall(r"`backfill ([a-z]+)\b", text_of(page)))
-    assert mentioned <= set(COMMANDS)
+    mentioned = {command_of([*words])[0] for words in re.findall(r"`backfill ([a-z]+)(?: ([a-z-]+))?", text_of(page))}
+    assert mentioned - {"plan"} <= set(COMMANDS)
 
 
 def test_every_command_is_explained_once() -> None:
     rows = re.findall(r"^\| (`.*?) \|", text_of(DOCS / "commands.md"), flags=re.MULTILINE)
-    explained = [re.findall(r"`([a-z]+)", row)[0] for row in rows if not row.startswith("`plan --because")]
+    explained = [name for row in rows for name in explained_in(row)]
     assert sorted(explained) == sorted(COMMANDS)
 
 

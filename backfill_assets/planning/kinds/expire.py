@@ -90,7 +90,7 @@ class Expire(Change):
 
     def planned_again(self, table: str, grain: Grain, partitions: Sequence[date]) -> Sequence[Invocation]:
         """The snapshots that its table does not keep by then: no person names them."""
-        return [do(Command.PLAN, table, expire=True, by=NAME, reason=WHY)]
+        return [do(Command.PLAN_EXPIRE, table, by=NAME, reason=WHY)]
 
     def gates(self, declared: tuple[T, ...], own: Mapping[str, T]) -> tuple[T, ...]:
         """Its own alone: it has no rows that others could measure."""

@@ -233,7 +233,7 @@ def test_a_pilot_whose_other_rows_were_published_since_computes_nothing_and_is_p
     for run_id, scope in ((planned, "--but tenant=acme"), (passed, "--where tenant=acme")):
         with meter.ws.ledger.read() as tx:
             said = worded(next_step(meter.ws, tx, tx.runs.get(run_id)))
-        again = f"backfill plan usage --reason WHY --from 2026-01-01 --to 2026-01-01 --by NAME {scope}"
+        again = f"backfill plan table usage --reason WHY --from 2026-01-01 --to 2026-01-01 --by NAME {scope}"
         assert said.startswith(f"{TABLE} changed since {run_id} was planned with its rows: {again}; then ")
         assert f"backfill cancel {run_id}" in said
 

@@ -108,7 +108,7 @@ def test_a_run_is_not_measured_by_other_gates_than_were_agreed(shop: Shop, gated
     assert "no longer declared: usual; new: cheap; changed: plausible" in refusal.value.message
     assert advised(refusal.value) == (
         "run it with what it was planned with, or plan it again: "
-        f"backfill plan recent_sales --reason WHY --from {OUTPUT.start} --to {OUTPUT.last} --by NAME"
+        f"backfill plan table recent_sales --reason WHY --from {OUTPUT.start} --to {OUTPUT.last} --by NAME"
     )
     left = RunState.PASSED if gated_before else RunState.FAILED
     assert operations.state_of(shop.ws, run_id) is left

@@ -82,11 +82,11 @@ def commands_with(word: str) -> Iterator[tuple[str, ...]]:
     yield ("land", "--by", "ben", "--", word, "nothing.jsonl")
     yield ("land", "--by", "ben", "--", "sales", word)
     yield ("load", *DAYS, "--by", "ben", "--", word)
-    yield ("plan", *DAYS, "--by", "ana", "--reason", "why", "--", word)
-    yield ("plan", RECENT, *DAYS, "--by", "ana", "--reason", "why", f"--transform-version={word or 'none'}")
-    yield ("plan", RECENT, "--by", "ana", "--reason", "why", f"--from={word}", "--to", "2026-01-04")
-    yield ("plan", "--by", "ana", "--reason", "why", f"--because={word}")
-    yield ("plan", "--by", "ana", "--reason", "why", f"--because={word}:2026-01-03..2026-01-04")
+    yield ("plan", "table", *DAYS, "--by", "ana", "--reason", "why", "--", word)
+    yield ("plan", "table", RECENT, *DAYS, "--by", "ana", "--reason", "why", f"--transform-version={word or 'none'}")
+    yield ("plan", "table", RECENT, "--by", "ana", "--reason", "why", f"--from={word}", "--to", "2026-01-04")
+    yield ("plan", "because", "--by", "ana", "--reason", "why", "--", word)
+    yield ("plan", "stale", "--by", "ana", "--reason", "why", f"--because={word}:2026-01-03..2026-01-04")
     yield ("audit", "--quick", f"--head={word or 'none'}")
     yield ("history", RECENT, f"--partition={word}")
 
@@ -154,11 +154,11 @@ def test_no_word_of_a_statement_withdraws_anything_or_shows_a_traceback(
 @pytest.mark.parametrize("word", NOT_TYPED, ids=range(len(NOT_TYPED)))
 def test_reasons_and_names_are_one_line_of_text_however_they_arrive(person: Path, word: str) -> None:
     before = ledger_of(person)
-    plan = ("plan", RECENT, *DAYS)
+    plan = ("plan", "table", RECENT, *DAYS)
     for words in (
         (*plan, "--by", "ana", "--reason", word),
         (*plan, "--reason", "why", "--by", word),
-        ("plan", "--stale", "--by", "ana", "--reason", "why", "--name", word),
+        ("plan", "stale", "--by", "ana", "--reason", "why", "--name", word),
         ("load", "sales", *DAYS, "--by", "ana", "--reason", word),
         ("recover", "--by", word),
         ("vacuum", "--by", word),
@@ -184,7 +184,7 @@ def test_the_ledger_itself_refuses_words_that_are_no_line_of_text(person: Path, 
 def test_what_is_stored_is_shown_as_it_was_typed(person: Path, word: str) -> None:
     # A name in several scripts is refused, and a reason is not.
     name = "ana" if "שלום" in word else f"ana {word}"
-    planned = types("plan", RECENT, *DAYS, f"--reason={word}", f"--by={name}", "--json")
+    planned = types("plan", "table", RECENT, *DAYS, f"--reason={word}", f"--by={name}", "--json")
     assert planned.exit_code == 0, planned.output
     run_id = json.loads(planned.stdout)["run_id"]
     assert re.fullmatch(r"[a-z_]+-[0-9]{8}-[0-9a-f]{8}", run_id)

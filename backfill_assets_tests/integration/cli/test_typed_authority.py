@@ -181,7 +181,8 @@ def test_no_flag_and_no_variable_publishes_what_waits_for_another_person(
     ws = colleague.benches["usual"].workspace
     days = ("--from", str(OUTPUT.start), "--to", str(OUTPUT.last), "--reason", "why not")
     plans = [
-        ("plan", RECENT, *days, *more) for more in (("--kind", "LIVE"), ("--mode", "replay"), ("--kind", "REPAIR"))
+        ("plan", "table", RECENT, *days, *more)
+        for more in (("--kind", "LIVE"), ("--mode", "replay"), ("--kind", "REPAIR"))
     ]
     waiting = [run_of(ws, name) for name in RUNS]
     agreements = [

@@ -66,7 +66,7 @@ class Home:
 
     def planned(self) -> str:
         days = ("--from", "2024-01-01", "--to", "2024-01-04")
-        of = ("plan", "silver.turnover", *days, "--reason", "first", "--by", "ana", "--json")
+        of = ("plan", "table", "silver.turnover", *days, "--reason", "first", "--by", "ana", "--json")
         return str(self.run(*of)[0]["run_id"])
 
     def recorded(self) -> list[str]:

@@ -408,7 +408,7 @@ def test_a_run_that_its_reference_blocks_is_measured_again_when_that_is_correcte
     assert (found.first_failure or "").startswith("2026-01-03: 1 row fails")
     following = worded(run_report(kit.ws, run_id).run.next_step) or ""
     again = f"correct it there, and measure the same rows again: backfill run {run_id}; else fix the cause and plan"
-    assert f"if the cause is in control_totals, {again} again: backfill plan order_totals" in following
+    assert f"if the cause is in control_totals, {again} again: backfill plan table order_totals" in following
     kit = with_reference(opens, tmp_path, gate, document.replace("rows: 4", "rows: 3"))
     Run(kit.ws, run_id).compute(Acting(by="eve", recorder=Unrecorded()))
     assert Run(kit.ws, run_id).record.state is RunState.PASSED

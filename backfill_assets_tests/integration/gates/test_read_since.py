@@ -149,7 +149,7 @@ def test_a_run_that_has_passed_before_another_gate_was_declared_is_planned_again
     said = f"run {run_id} was not measured with what silver.order_totals declares now: gate free"
     with pytest.raises(GateFailed, match=said) as refused:
         kit.publish(run_id)
-    again = "backfill plan order_totals --reason WHY --from 2026-01-03 --to 2026-01-03 --by NAME"
+    again = "backfill plan table order_totals --reason WHY --from 2026-01-03 --to 2026-01-03 --by NAME"
     again = f"plan it again, to measure it with them: {again}"
     assert advised(refused.value) == again
     with kit.ws.ledger.read() as tx:

@@ -195,7 +195,7 @@ def test_what_is_stale_becomes_a_set_that_is_staged_and_can_be_cancelled(launchp
 
 @pytest.mark.long
 def test_a_table_and_what_depends_on_it_become_a_set_that_waits_for_one_approval(launchpad: Launchpad) -> None:
-    planned = launchpad.plan(**TYPED, with_dependents=True)
+    planned = launchpad.plan("with_dependents", **TYPED, table=TABLE)
     assert planned.success
     set_id = launchpad.newest().manifest.member_of
     assert launchpad.log(planned)[-1] == f"Next: the job backfill_decide (approve {set_id})"
@@ -219,6 +219,7 @@ def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: La
         (TABLE, {**TYPED, "references": "as-recorded"}),
         (TABLE, {**TYPED, "spark_conf": {"spark.sql.ansi.enabled": "false"}}),
         ("bronze.orders", TYPED),
+        ("with_dependents", {**TYPED, "table": TABLE, "transform_version": "2.0.0"}),
         ("stale", {"reason": "why", "requester": "ann", "table": "bronze.orders"}),
         ("approve", {"id": "x"}),
         ("approve", {"id": "x", "approver": None}),
@@ -244,10 +245,6 @@ def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: La
         ({"requester": "policy:follow"}, "that name is reserved for the system"),
         ({"requester": "ANOTHER_PERSON"}, "that word is a placeholder"),
         ({"reason": " "}, "the reason is empty. Next: say the reason"),
-        (
-            {"with_dependents": True, "transform_version": "2.0.0"},
-            "a set rebuilds tables with their present transforms",
-        ),
     ],
 )
 def test_what_cannot_be_planned_is_refused_in_one_sentence(

@@ -69,7 +69,7 @@ def left_out(document: Mapping[str, Any]) -> list[tuple[str, list[str], bool]]:
 
 
 def test_a_range_of_which_a_part_lacks_its_input_is_refused_and_counted(shop: Shop) -> None:
-    words = ("--stale", RECENT, "--from", "2026-01-04", "--to", "2026-01-17")
+    words = ("stale", RECENT, "--from", "2026-01-04", "--to", "2026-01-17")
     sentence = refused(shop, *words)
     # The 7th to the 9th can be built; the 10th, and the 11th to the 17th, read days that never landed.
     assert sentence.startswith("3 of 11 partitions asked for can be planned.")
@@ -82,7 +82,7 @@ def test_a_range_of_which_a_part_lacks_its_input_is_refused_and_counted(shop: Sh
 
 
 def test_nothing_of_a_named_range_is_no_success(shop: Shop) -> None:
-    words = ("--stale", RECENT, "--from", "2026-01-11", "--to", "2026-01-14")
+    words = ("stale", RECENT, "--from", "2026-01-11", "--to", "2026-01-14")
     assert refused(shop, *words).startswith("0 of 4 partitions asked for can be planned.")
     document = planned(*words, "--partial")
     assert (document["set_id"], document["asked_partitions"]) == (None, 4)
@@ -90,26 +90,26 @@ def test_nothing_of_a_named_range_is_no_success(shop: Shop) -> None:
 
 
 def test_without_days_what_was_never_built_is_listed_with_what_it_lacks(shop: Shop) -> None:
-    document = planned("--stale", RECENT)
+    document = planned("stale", RECENT)
     assert left_out(document) == [
         (RECENT, ["2026-01-07..2026-01-09"], False),
         (RECENT, ["2026-01-10..2026-01-17"], False),
     ]
-    gold = planned("--stale", TOTALS)
+    gold = planned("stale", TOTALS)
     assert (gold["set_id"], left_out(gold)) == (None, [])
 
 
 @pytest.mark.long
 def test_a_month_that_was_never_built_says_which_days_of_silver_it_lacks(shop: Shop) -> None:
     shop.land("rest.jsonl", [sale(january(day)) for day in (*range(11, 15), *range(18, 32))])
-    document = planned("--stale", TOTALS)
+    document = planned("stale", TOTALS)
     ((table, ranges, _),) = left_out(document)
     assert (table, ranges) == (TOTALS, ["2026-01"])
     assert [each["table"] for each in document["left_out"][0]["missing"]] == ["silver.recent_sales"]
 
 
 def test_days_that_are_named_as_changed_and_do_not_exist_are_refused(shop: Shop) -> None:
-    words = ("--because", f"{SALES}:2026-01-05..2026-01-12")
+    words = ("because", f"{SALES}:2026-01-05..2026-01-12")
     sentence = refused(shop, *words)
     assert "bronze.sales 2026-01-11..2026-01-12, 2 days: named as changed, and has no accepted version" in sentence
     # The 7th to the 9th depend on these days, can be built, and never were.

@@ -66,8 +66,9 @@ def test_partitions_are_added_and_what_was_accepted_is_refused_also_where_it_is_
     assert (refused.value.partitions.days, refused.value.others.days) == ((DAYS[0],), (DAYS[2],))
     assert explained(refused.value) == (
         "silver.journal only adds partitions, and these have an accepted version: 2026-01-01, 1 day. Next: plan those "
-        "without one: backfill plan silver.journal --from 2026-01-03 --to 2026-01-03 --reason WHY --by NAME; or, to "
-        "correct them, roll back the publication that added them, then plan them again: backfill history silver.journal"
+        "without one: backfill plan table silver.journal --from 2026-01-03 --to 2026-01-03 --reason WHY --by NAME; or, "
+        "to correct them, roll back the publication that added them, then plan them again: backfill history "
+        "silver.journal"
     )
     book.published(JOURNAL, DAYS[2:])
     rows = [(DAYS[0], f"a-{DAYS[0]}-1", 10), (DAYS[2], f"a-{DAYS[2]}-1", 10), (DAYS[3], f"a-{DAYS[3]}-1", 10)]

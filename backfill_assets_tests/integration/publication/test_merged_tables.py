@@ -100,7 +100,7 @@ def test_a_key_that_moves_takes_both_days_along_and_a_later_merge_is_undone_firs
         operations.rollback(ws, run_id, by="ben", reason="all back")
     # The rows that the second one had merged with are gone, so that it can only be planned again.
     following = worded(run_document(ws, both).next_step)
-    assert f"{ACCOUNTS} changed since {both} was planned with its rows: backfill plan accounts" in following
+    assert f"{ACCOUNTS} changed since {both} was planned with its rows: backfill plan table accounts" in following
     assert seen(book) == []
     assert audit(ws).problems == ()
 
@@ -137,10 +137,10 @@ def test_a_blocked_merge_names_all_days_that_its_rows_depend_on_and_the_plan_of_
     assert following is not None
     assert worded(following) == (
         "its rows depend on 2026-01-01, 2026-01-04, 2 days that it lacks; plan all of them together: "
-        "backfill plan accounts --from 2026-01-01 --to 2026-01-04 --reason WHY --by NAME; "
+        "backfill plan table accounts --from 2026-01-01 --to 2026-01-04 --reason WHY --by NAME; "
         f"then backfill cancel {alone} --by NAME --reason WHY"
     )
-    (again,) = (part for part in following.parts if isinstance(part, Invocation) and part.command is Command.PLAN)
+    (again,) = (part for part in following.parts if isinstance(part, Invocation) and part.command is Command.PLAN_TABLE)
     first, last = (
         [date.fromisoformat(str(day)) for name, day in again.options if name == end] for end in ("first", "last")
     )

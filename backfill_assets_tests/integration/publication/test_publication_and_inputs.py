@@ -208,7 +208,7 @@ def test_a_run_that_read_older_inputs_cannot_take_readers_back(shop: Shop) -> No
     shop.staged(old)
     operations.approve(shop.ws, old, by="ben")
     again = "plan it again, so that it reads them: "
-    replan = "backfill plan recent_sales --reason WHY --from 2026-01-04 --to 2026-01-07 --by NAME"
+    replan = "backfill plan table recent_sales --reason WHY --from 2026-01-04 --to 2026-01-07 --by NAME"
     following = run_document(shop.ws, old).next_step
     assert following is not None
     assert words_of(following) == f"{old} was computed from older inputs than what readers see; {again}{replan}"

@@ -89,7 +89,7 @@ def test_readers_see_a_version_once_they_are_cut_over_and_the_earlier_table_agai
         edited.setattr(DomainCode, "of", of)
         with pytest.raises(InputsMovedOn) as changed:
             shop.asked()
-        assert f"backfill plan {V2} --stale --changed-code" in explained(changed.value)
+        assert f"backfill plan stale {V2} --changed-code" in explained(changed.value)
     act_id = shop.asked()
     asked = look.status(shop.ws, act_id)
     assert isinstance(asked, ActDocument)

@@ -97,7 +97,7 @@ def test_only_what_is_stale_costs_its_share_and_a_fix_forward_leaves_all_of_it(
     assert (only.stays.days, only.partitions.days) == (tuple(fresh), tuple(OUTPUT)[2:])
     assert only.cost and document.cost and 0 < only.cost.core_seconds < document.cost.core_seconds
     assert worded(only.next_step) == (
-        f"backfill plan {RECENT} --stale --from {fresh.end} --to {OUTPUT.last} --reason WHY --by NAME"
+        f"backfill plan stale {RECENT} --from {fresh.end} --to {OUTPUT.last} --reason WHY --by NAME"
     )
     with monkeypatch.context() as edited:
         code = Reason(cause=Cause.CODE_CHANGED)

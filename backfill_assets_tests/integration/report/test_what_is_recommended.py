@@ -77,7 +77,7 @@ def test_what_a_refusal_recommends_is_accepted_once_names_and_reason_are_filled_
     work_in(ws.settings.home)
     undo_first = ("rollback", first, "--by", "ben", "--reason", "was right before")
     assert recommended("publish", cancelled, "--by", "ben") == (
-        f"backfill plan recent_sales --reason WHY --from {OUTPUT.start} --to {OUTPUT.last} --by NAME"
+        f"backfill plan table recent_sales --reason WHY --from {OUTPUT.start} --to {OUTPUT.last} --by NAME"
     )
     assert recommended(*undo_first) == rollback_of(second)
     assert recommended("cancel", first, "--by", "ana", "--reason", "not wanted") == rollback_of(first)

@@ -119,7 +119,19 @@ def test_phases_are_computed_together_and_published_one_by_one_and_the_days_betw
 def test_the_commands_print_phases_and_refuse_what_is_none(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in shop_environment(shop.ws.settings.home).items():
         monkeypatch.setenv(name, value)
-    plan = ["plan", RECENT, "--from", str(OUTPUT.start), "--to", str(OUTPUT.last), "--reason", "why", "--by", "ana"]
+    plan = [
+        "plan",
+        "table",
+        RECENT,
+        "--from",
+        str(OUTPUT.start),
+        "--to",
+        str(OUTPUT.last),
+        "--reason",
+        "why",
+        "--by",
+        "ana",
+    ]
     runner = CliRunner()
     shown = runner.invoke(app, [*plan, "--phases", "2", "--hold", "24", "--approve-each"])
     assert shown.exit_code == 0, shown.output
@@ -135,8 +147,8 @@ def test_the_commands_print_phases_and_refuse_what_is_none(shop: Shop, monkeypat
     assert [each["stage"] for each in document["stages"]].count("agree") == 1
     for wrong, sentence in (
         (["--phases", "99"], "cannot be changed in these phases"),
-        (["--phases", "2", "--phase-by", "month"], "both say what a phase is"),
-        (["--hold", "2"], "--hold and --approve-each are about phases"),
+        (["--phases", "2.5"], "is not a whole number of phases"),
+        (["--hold", "2"], "--name, --hold and --approve-each are about phases"),
     ):
         refused = runner.invoke(app, [*plan, *wrong])
         assert (refused.exit_code, sentence in " ".join(refused.stderr.split())) == (1, True), refused.output

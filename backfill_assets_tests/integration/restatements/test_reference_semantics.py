@@ -221,7 +221,7 @@ def test_rows_of_different_versions_are_refused_in_one_run_with_the_plans_that_a
         Refused, match=r"2026-01-01\.\.2026-01-04, 4 days, with tariff 1; .*, 6 days, with tariff 2"
     ) as no:
         plan(ws, january(1, 10), RECORDED)
-    each = "backfill plan silver.charges --references as-recorded --from {} --to {} --reason WHY --by NAME"
+    each = "backfill plan table silver.charges --references as-recorded --from {} --to {} --reason WHY --by NAME"
     first, second = each.format("2026-01-01", "2026-01-04"), each.format("2026-01-05", "2026-01-10")
     assert advised(no.value) == f"plan them one by one: {first}; {second}"
 
@@ -356,7 +356,8 @@ def test_what_is_stale_for_another_reason_as_well_is_left_to_a_person(ws: Worksp
     assert [len(each.partitions) for each in found.kept] == [1, 1]
     document = stale_document([found], table=CHARGES, days=None, sources=[SALES])
     assert words_of(document.next_steps[-1]) == (
-        "backfill plan silver.charges --references as-recorded --from 2026-01-03 --to 2026-01-03 --reason WHY --by NAME"
+        "backfill plan table silver.charges --references as-recorded --from 2026-01-03 --to 2026-01-03 --reason WHY "
+        "--by NAME"
     )
     planned = operations.plan_set(ws, SetRequest(reason="why not", by="ana", stale=True, table=CHARGES))
     assert isinstance(planned, PlannedSet)
@@ -511,7 +512,19 @@ def test_a_plan_says_that_it_also_brings_newer_references_and_none_as_recorded(w
 
 def test_the_command_line_takes_the_words_and_prints_them(home: Path) -> None:
     runner = CliRunner(env=dict(environment(home)))
-    plain = ["plan", "charges", "--from", "2026-01-01", "--to", "2026-01-04", "--reason", "why not", "--by", "ana"]
+    plain = [
+        "plan",
+        "table",
+        "charges",
+        "--from",
+        "2026-01-01",
+        "--to",
+        "2026-01-04",
+        "--reason",
+        "why not",
+        "--by",
+        "ana",
+    ]
     shown = runner.invoke(app, [*plain, "--references", "as-recorded"])
     assert shown.exit_code == 0, shown.output
     assert "as recorded, which the replaced rows had used: tariff 1" in shown.output

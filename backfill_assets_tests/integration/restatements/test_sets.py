@@ -84,7 +84,7 @@ def test_a_run_and_what_depends_on_it_can_be_seen_together_as_its_plan_says(shop
     asked = PlanRequest(table=RECENT, days=days, reason="is it right?", by="ana")
     (found,) = (each for each in described_plan(shop.ws, plan(shop.ws, asked)).alternatives if each.dependents)
     assert worded(alternative_words(found)) == (
-        f"with {TOTALS} 2026-02, 1 month, to measure them before anybody approves: backfill plan {RECENT} "
+        f"with {TOTALS} 2026-02, 1 month, to measure them before anybody approves: backfill plan table {RECENT} "
         "--with-dependents --from 2026-02-16 --to 2026-02-17 --reason 'is it right?' --by NAME"
     )
     planned = operations.plan_set(shop.ws, replace(WITH_DEPENDENTS, days=days))

@@ -409,6 +409,6 @@ def test_a_set_because_of_a_change_says_what_is_stale_for_other_reasons_and_left
     assert (left_out.table, set(left_out.partitions)) == (RECENT, set(FEBRUARY) - set(REACHED))
     assert (left_out.why, worded(how_to_include(left_out))) == (
         WhyLeftOut.STALE,
-        f"backfill plan {RECENT} --stale --changed-code --reason WHY --by NAME; why: backfill stale {RECENT}",
+        f"backfill plan stale {RECENT} --changed-code --reason WHY --by NAME; why: backfill stale {RECENT}",
     )
     assert planned_set(late).left_out == ()

@@ -167,7 +167,7 @@ def test_a_gap_that_was_not_named_is_listed_as_left_out_even_when_nothing_else_i
         reason="why not", by="ana", stale=True, table=RECENT, days=DayRange.inclusive(january(5), january(5))
     )
     assert words_of(left_out.include) == (
-        f"backfill plan {RECENT} --stale --from 2026-01-05 --to 2026-01-05 --reason WHY --by NAME"
+        f"backfill plan stale {RECENT} --from 2026-01-05 --to 2026-01-05 --reason WHY --by NAME"
     )
     included = operations.plan_set(shop.ws, named)
     assert isinstance(included, PlannedSet)
@@ -196,11 +196,11 @@ def test_the_command_says_what_is_stale_and_what_to_do(shop: Shop, work_in: Work
     assert text.exit_code == 0
     assert "2026-01-03..2026-01-09, 7 days" in text.stdout
     assert "computed by recent-sales 0.9.0; now it is recent-sales 1.0.0" in text.stdout
-    assert "next: backfill plan --stale --reason WHY --by NAME" in text.stdout
+    assert "next: backfill plan stale --reason WHY --by NAME" in text.stdout
     answer = CliRunner().invoke(app, ["stale", "recent_sales", "--from", "2026-01-04", "--to", "2026-01-05", "--json"])
     document: dict[str, Any] = json.loads(answer.stdout)
     assert document["is_stale"] is True
-    step = f"backfill plan {RECENT} --stale --from 2026-01-04 --to 2026-01-05 --reason WHY --by NAME"
+    step = f"backfill plan stale {RECENT} --from 2026-01-04 --to 2026-01-05 --reason WHY --by NAME"
     assert document["next_steps"] == [step]
     (table,) = document["tables"]
     (found,) = table["ranges"]

@@ -142,11 +142,11 @@ def test_a_gate_that_is_new_is_named_without_making_rows_stale_and_a_check_measu
     assert lacking(shop) == {}
     (fails,) = failing(shop)
     assert (fails.gate, fails.blocking, fails.partitions.days) == ("small", True, tuple(OUTPUT))
-    assert f"backfill plan {RECENT}" in words_of(fails.next_step)
+    assert f"backfill plan table {RECENT}" in words_of(fails.next_step)
     page = html_file(page_of(checked))
     assert "small fails" in page and "Keys of rows that fail small" in page
     (following,) = after_rows_check(checked)
-    assert f"backfill plan {RECENT}" in words_of(following)
+    assert f"backfill plan table {RECENT}" in words_of(following)
     assert audit(shop.ws).problems == ()
     # Without the gate nothing is said of it any more, and with it again what was found.
     assert failing(with_gates(shop, without=["small"])) == ()

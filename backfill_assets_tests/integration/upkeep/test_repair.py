@@ -264,7 +264,7 @@ def carried_out(book: Book, asked: Invocation) -> None:
             (source,) = asked.of
             first, last = (date.fromisoformat(str(options[name])) for name in ("first", "last"))
             load_days(book.ws, source, DayRange.inclusive(first, last), acting, empty=False, reason="lost")
-        case Command.PLAN:
+        case Command.PLAN_TABLE:
             assert options["kind"] == "repair"
             (table,) = asked.of
             ends = [[date.fromisoformat(str(v)) for n, v in asked.options if n == name] for name in ("first", "last")]

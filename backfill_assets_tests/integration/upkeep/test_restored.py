@@ -219,7 +219,7 @@ def test_rows_whose_files_no_backup_has_are_repaired_as_recorded_by_what_the_aud
     shop = restore("publication", part)
     assert "7 partitions are gone" in set_to_ledger(shop, RECENT).outcome
     asked = [each for way in after_audit(audit(shop.ws)) for each in way.parts]
-    (plan,) = [each for each in asked if isinstance(each, Invocation) and each.command is Command.PLAN]
+    (plan,) = [each for each in asked if isinstance(each, Invocation) and each.command is Command.PLAN_TABLE]
     options = dict(plan.options)
     days = DayRange.inclusive(*(date.fromisoformat(str(options[name])) for name in ("first", "last")))
     request = PlanRequest(table=RECENT, days=days, reason="no backup has its files", by="ana", kind=Kind.REPAIR)

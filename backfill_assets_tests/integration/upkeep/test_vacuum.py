@@ -144,7 +144,8 @@ def test_past_all_horizons_what_was_replaced_goes_and_a_rollback_is_refused(shop
     with pytest.raises(MissingInput, match=r"cannot be rolled back: .* removed .* 2026-01-05, 2026-01-06") as late:
         operations.rollback(old.ws, second, by="ben", reason="was wrong")
     assert advised(late.value) == (
-        "restate the days instead: backfill plan recent_sales --reason WHY --from 2026-01-05 --to 2026-01-06 --by NAME"
+        "restate the days instead: backfill plan table recent_sales --reason WHY --from 2026-01-05 --to 2026-01-06 "
+        "--by NAME"
     )
     assert (old.live_paths(), old.amounts()[SIXTH]) == (live, 40)
     assert audit(old.ws).problems == ()

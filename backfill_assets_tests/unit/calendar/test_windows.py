@@ -252,7 +252,7 @@ def test_a_plan_whose_inputs_cannot_be_built_either_is_advised_to_begin_with_wha
             require_inputs(planned, first_day=graph.first_day)
         return advised(refusal.value)
 
-    assert advice("silver.d") == "backfill plan d --reason WHY --from 2024-05-01 --to 2024-05-31 --by NAME"
+    assert advice("silver.d") == "backfill plan table d --reason WHY --from 2024-05-01 --to 2024-05-31 --by NAME"
     assert advice("silver.d", "bronze.s").startswith(
         "begin with bronze.s, which silver.d rests on and which lacks 2024-05-01..2024-05-31, 31 days: "
         "land the missing files"

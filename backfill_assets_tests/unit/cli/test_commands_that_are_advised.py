@@ -7,17 +7,15 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer.main
 
-from backfill_assets.cli import app
-from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WHY, Command, Option, do
+from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WHY, Command, Option, do, named_first
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.report.command_line import words_of
+from backfill_assets_tests.support.commands import command_of, commands
 
-COMMANDS: Mapping[str, Any] = vars(typer.main.get_command(app))["commands"]
+COMMANDS = commands()
 DAY = "2026-01-03"
 OF_THEIR_OWN = {"kind": "repair", "on_duplicate": "ignore", "references": "as-recorded", "mode": "dry-run"}
 """Options that take certain words only."""
@@ -26,7 +24,8 @@ _ACTS = frozenset({"by"})
 _DECIDES = frozenset({"by", "reason"})
 REQUIRED = {
     **dict.fromkeys((Command.LAND, Command.LOAD, Command.APPROVE, Command.PUBLISH, Command.CLEAR), _ACTS),
-    **dict.fromkeys((Command.PLAN, Command.ROLLBACK, Command.CANCEL, Command.ERASE, Command.UNFREEZE), _DECIDES),
+    **dict.fromkeys((Command.ROLLBACK, Command.CANCEL, Command.ERASE, Command.UNFREEZE), _DECIDES),
+    **dict.fromkeys((each for each in Command if each.startswith("plan ")), _DECIDES),
 }
 WITH_OPTION = {"cancel": _DECIDES, "now": _ACTS}
 """Who acts and why, where a command, or an option of one, is refused without it."""
@@ -57,25 +56,26 @@ def _named(path: Path) -> str:
 
 def everything_advised() -> Iterator[Advised]:
     for where, call in calls("do"):
-        command, *arguments = call.args
-        # Else the source would not show what is advised.
-        assert (
-            isinstance(command, ast.Attribute) and isinstance(command.value, ast.Name) and command.value.id == "Command"
-        ), where
+        chosen, *arguments = call.args
         assert all(keyword.arg for keyword in call.keywords), where
-        yield Advised(
-            where=where,
-            command=Command[command.attr],
-            arguments=len(arguments),
-            options=tuple(str(keyword.arg) for keyword in call.keywords),
-        )
-    for where, words in in_texts():
-        if words[0] in set(Command):
+        for command in (chosen.body, chosen.orelse) if isinstance(chosen, ast.IfExp) else (chosen,):
+            # Else the source would not show what is advised.
+            assert isinstance(command, ast.Attribute) and isinstance(command.value, ast.Name), where
+            assert command.value.id == "Command", where
             yield Advised(
                 where=where,
-                command=Command(words[0]),
-                arguments=sum("=" not in each for each in words[1:]),
-                options=tuple(each.partition("=")[0] for each in words[1:] if "=" in each),
+                command=Command[command.attr],
+                arguments=len(arguments),
+                options=tuple(str(keyword.arg) for keyword in call.keywords),
+            )
+    for where, words in in_texts():
+        if "=" not in words[0]:
+            named, rest = named_first(words)
+            yield Advised(
+                where=where,
+                command=named,
+                arguments=sum("=" not in each for each in rest),
+                options=tuple(each.partition("=")[0] for each in rest if "=" in each),
             )
 
 
@@ -121,7 +121,7 @@ def typed(advised: Advised) -> list[str]:
 
 @pytest.mark.parametrize("advised", list(everything_advised()), ids=lambda each: f"{each.where} {each.command}")
 def test_what_is_advised_can_be_typed_and_has_the_options_without_which_it_is_refused(advised: Advised) -> None:
-    name, *words = typed(advised)
+    name, words = command_of(typed(advised))
     command = COMMANDS[name]
     command.make_context(name, words).close()
     # Nobody is asked who only looks.
@@ -135,9 +135,7 @@ def test_what_is_advised_can_be_typed_and_has_the_options_without_which_it_is_re
 def test_a_reader_fills_in_who_acts_and_why_and_nothing_else() -> None:
     """Other placeholders, such as DAY or RUN, would be refused as they are printed."""
     given = [(where, part) for name in ("do", "undo") for where, call in calls(name) for part in values(call)]
-    given += [
-        (where, each.rpartition("=")[2]) for where, words in in_texts() if words[0] in set(Command) for each in words
-    ]
+    given += [(where, each.rpartition("=")[2]) for where, words in in_texts() if "=" not in words[0] for each in words]
     assert [(where, part) for where, part in given if part.isupper() and part not in (NAME, ANOTHER_PERSON, WHY)] == []
 
 

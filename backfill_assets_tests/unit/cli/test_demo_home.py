@@ -7,15 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import typer
 
 from backfill_assets.cli.demo import MARKER, Source, _typed, prepare_home, story
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import Settings
-from backfill_assets.main import app
 from backfill_assets.upkeep.audit import FILE
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.support.commands import command_of, commands
 from backfill_assets_tests.support.ledger_examples import plan
 
 
@@ -58,17 +57,17 @@ def test_a_ledger_outside_the_home_with_an_earlier_demo_is_refused(settings: Set
     ],
 )
 def test_every_command_of_a_story_can_be_typed(source: Source, told: set[str]) -> None:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     typed = [shlex.split(block, comments=True) for block in story(source) if block.startswith("    backfill ")]
     assert told <= {words[1] for words in typed}
-    for _, name, *words in typed:
-        commands[name].make_context(name, words)
+    for words in typed:
+        name, rest = command_of(words[1:])
+        commands()[name].make_context(name, rest)
 
 
 @pytest.mark.parametrize("source", list(Source))
 def test_the_demo_ends_with_the_first_restatement_and_a_project_of_ones_own(source: Source) -> None:
     said = list(_typed(Path("/a home"), source))
     assert f"export BACKFILL_HOME='/a home' BACKFILL_DOMAIN={source.domain}" in said[0]
-    restated = "backfill plan silver.case_sla_daily --from 2025-05-01 --to 2025-05-31"
+    restated = "backfill plan table silver.case_sla_daily --from 2025-05-01 --to 2025-05-31"
     assert any(restated in line for line in said) is (source is Source.FILES)
     assert said[-1].endswith("backfill init my_shop")

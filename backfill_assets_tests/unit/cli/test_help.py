@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 import pytest
-import typer.main
 from typer.testing import CliRunner
 
 from backfill_assets import __version__
 from backfill_assets.cli.groups import GROUPS
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.main import app
+from backfill_assets_tests.support import commands as typed
 
-COMMANDS: Mapping[str, Any] = vars(typer.main.get_command(app))["commands"]
+COMMANDS = typed.commands()
 
 
 def said(*words: str, code: int, columns: int = 80) -> str:
@@ -41,8 +39,8 @@ def test_the_page_of_commands_has_the_same_groups() -> None:
     found = {}
     for section in re.split(r"^## ", page, flags=re.MULTILINE)[1:]:
         title, _, text = section.partition("\n")
-        rows = re.findall(r"^\| `([a-z]+)", text, flags=re.MULTILINE)
-        found[title] = set(rows)
+        rows = re.findall(r"^\| (`.*?) \|", text, flags=re.MULTILINE)
+        found[title] = {name for row in rows for name in typed.explained_in(row)}
     assert found == {title: {str(act) for act in commands} for title, commands in GROUPS.items()}
 
 
@@ -51,7 +49,7 @@ def test_the_page_of_commands_has_the_same_groups() -> None:
     [
         (["statsu"], "next: did you mean 'status'?"),
         (["status", "--jsn"], "--json"),
-        (["plan", "silver.x", "--form", "2025-01"], "--from"),
+        (["plan", "table", "silver.x", "--form", "2025-01"], "--from"),
     ],
 )
 def test_what_was_meant_is_named(words: list[str], meant: str) -> None:
@@ -62,12 +60,12 @@ def test_what_was_meant_is_named(words: list[str], meant: str) -> None:
     ("words", "missing"),
     [
         (
-            ["plan", "silver.x"],
+            ["plan", "table", "silver.x"],
             "refused: the days to plan are not given, no reason is given, and it is not stated who is acting. "
             "next: add --from DAY --to DAY --reason WHY --by NAME, or set BACKFILL_USER",
         ),
         (
-            ["plan", "silver.x", "--from", "2025-01", "--to", "2025-01", "--by", "ana"],
+            ["plan", "table", "silver.x", "--from", "2025-01", "--to", "2025-01", "--by", "ana"],
             "refused: no reason is given. next: add --reason WHY",
         ),
         (
@@ -102,8 +100,8 @@ def test_the_version_is_that_of_the_package() -> None:
     ],
 )
 def test_a_number_that_is_none_is_refused_with_what_it_counts_and_from_where(words: list[str], sentence: str) -> None:
-    shown = " ".join(said("plan", "silver.x", *words, code=1, columns=200).split())
-    assert f"refused: backfill plan: invalid value for '{words[0]}': {sentence}" in shown
+    shown = " ".join(said("plan", "table", "silver.x", *words, code=1, columns=200).split())
+    assert f"refused: backfill plan table: invalid value for '{words[0]}': {sentence}" in shown
 
 
 def test_a_number_that_is_too_large_is_refused_with_the_largest() -> None:

@@ -21,6 +21,7 @@ from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.main import app
 from backfill_assets.report.errors import CannotUse
 from backfill_assets.report.server import Example
+from backfill_assets_tests.support.commands import command_of
 from backfill_assets_tests.unit.test_docs import COMMANDS, own_domain, typed
 
 
@@ -100,7 +101,8 @@ def test_its_readme_is_short_and_has_commands_that_the_command_line_takes(shop: 
     assert len((shop / "README.md").read_text().splitlines()) <= 40
     commands = list(typed(shop / "README.md"))
     for words in commands:
-        COMMANDS[words[0]].make_context(words[0], words[1:])
+        name, rest = command_of(words)
+        COMMANDS[name].make_context(name, rest)
     assert {words[0] for words in commands} >= {"land", "plan", "run", "report", "approve", "publish", "propose"}
 
 

@@ -19,6 +19,7 @@ from backfill_assets.domain.domain import load_domain
 from backfill_assets.main import app
 from backfill_assets.report.errors import CannotUse
 from backfill_assets.report.sniffed import FileProject
+from backfill_assets_tests.support.commands import command_of
 from backfill_assets_tests.support.public_files import SHAPES
 from backfill_assets_tests.unit.test_docs import COMMANDS, typed
 
@@ -44,9 +45,10 @@ def test_its_domain_loads_and_its_commands_are_taken(
     (shown,) = domain.derived
     commands = list(typed(shop / "README.md"))
     for words in commands:
-        COMMANDS[words[0]].make_context(words[0], words[1:])
+        name, rest = command_of(words)
+        COMMANDS[name].make_context(name, rest)
     assert {words[0] for words in commands} == {"land", "plan", "run", "report", "approve", "publish", "trace"}
-    assert {words[1] for words in commands if words[0] == "plan"} == {shown.short_name}
+    assert {words[2] for words in commands if words[0] == "plan"} == {shown.short_name}
     assert (shop / "sample_data" / SHAPES[name].file).read_bytes() == (tmp_path / SHAPES[name].file).read_bytes()
 
 

@@ -38,7 +38,7 @@ def meant(asked: Invocation) -> list[str]:
         for name, value in asked.options
         for word in (FLAGS.get(name, f"--{name}"), *([] if value is True else [value]))
     ]
-    return ["backfill", asked.command, *asked.of, *map(str, options)]
+    return ["backfill", *asked.command.split(), *asked.of, *map(str, options)]
 
 
 def in_a_shell(typed: str) -> list[str]:

@@ -24,35 +24,53 @@ def typed(*words: str) -> Result:
 
 
 def test_a_plan_of_nothing_is_wrong_usage() -> None:
-    for words in (("plan",), ("plan", *WHY), ("plan", *DAYS, *WHY), ("plan", "--json", *WHY)):
-        result = typed(*words)
+    for words in (("table",), ("with-dependents", *DAYS), ("because",), ("expire", "--json")):
+        result = typed("plan", *words, *WHY)
         assert result.exit_code == 1
-        assert "give TABLE" in " ".join(result.output.split())
+        assert "missing argument" in " ".join(result.output.split()).lower()
+    shown = typed("plan")
+    assert shown.exit_code == 1
+    assert all(each in shown.output for each in ("table", "with-dependents", "because", "stale", "expire"))
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("table", "silver.x", *DAYS), "--changed-code"),
+        (("because", "bronze.x:2006-02"), "--changed-code"),
+        (("because", "bronze.x:2006-02"), "--from"),
+        (("stale",), "--kind"),
+        (("with-dependents", "silver.x", *DAYS), "--where"),
+        (("with-dependents", "silver.x", *DAYS), "--kind"),
+        (("with-dependents", "silver.x", *DAYS), "--phases"),
+        (("expire", "silver.x"), "--show"),
+        (("expire", "silver.x"), "--from"),
+    ],
+)
+def test_options_that_do_not_go_together_belong_to_different_commands(words: tuple[str, ...], option: str) -> None:
+    result = typed("plan", *words, *WHY, option)
+    assert result.exit_code == 1, result.output
+    assert f"no such option: {option}" in " ".join(result.stderr.split())
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("silver.x", *DAYS, "--name", "spring"), "--name names a set"),
-        (("silver.x", *DAYS, "--changed-code"), "--changed-code selects stale partitions"),
-        (("--because", "bronze.x:2006-02", "--changed-code"), "--changed-code selects stale partitions"),
-        (("--because", "bronze.x:2006-02", *DAYS), "no table and no range go with it"),
-        (("--stale", "--kind", "REPAIR"), "--kind and --transform-version do not go with it"),
-        (("--because", "bronze.x:soon"), "'soon' is neither a date like 2006-07-01 nor a month"),
-        (("--because", "bronze.x:2006-02-30"), "'2006-02-30' is not in the calendar"),
-        (("--stale", "--with-dependents"), "--because and --stale rebuild everything that depends on"),
-        (("silver.x", "--with-dependents"), "the days to plan are not given"),
-        (("silver.x", *DAYS, "--with-dependents", "--where", "shop=a"), "a pilot is of one table"),
-        (("silver.x", *DAYS, "--with-dependents", "--kind", "REPAIR"), "--kind and --transform-version do not go with"),
-        (("--because", "bronze.x:2006-02-05.."), "has no last day"),
-        (("silver.x", *DAYS, "--max-rows", "0"), "from 1 upwards"),
-        (("--because", "bronze.x:2006-03..2006-02"), "the range is reversed"),
-        (("silver.x", *DAYS, "--from", "2006-02-09"), "--from is given 2 times and --to 1 time"),
+        (("table", "silver.x", *DAYS, "--name", "spring"), "--name, --hold and --approve-each are about phases"),
+        (("table", "silver.x", *DAYS, "--where", "a=1", "--but", "a=2"), "both say which rows change"),
+        (("because", "bronze.x:soon"), "'soon' is neither a date like 2006-07-01 nor a month"),
+        (("because", "bronze.x:2006-02-30"), "'2006-02-30' is not in the calendar"),
+        (("with-dependents", "silver.x"), "the days to plan are not given"),
+        (("because", "bronze.x:2006-02-05.."), "has no last day"),
+        (("table", "silver.x", *DAYS, "--max-rows", "0"), "from 1 upwards"),
+        (("because", "bronze.x:2006-03..2006-02"), "the range is reversed"),
+        (("stale", "--because", "bronze.x:2006-03..2006-02"), "the range is reversed"),
+        (("table", "silver.x", *DAYS, "--from", "2006-02-09"), "--from is given 2 times and --to 1 time"),
         (
-            ("silver.x", *DAYS, "--from", "2006-02-09", "--to", "2006-02-08"),
+            ("table", "silver.x", *DAYS, "--from", "2006-02-09", "--to", "2006-02-08"),
             "the range is reversed: it starts on 2006-02-09",
         ),
-        (("silver.x", "--days", "nowhere.txt"), "nowhere.txt cannot be read: No such file or directory"),
+        (("table", "silver.x", "--days", "nowhere.txt"), "nowhere.txt cannot be read: No such file or directory"),
     ],
 )
 def test_options_that_make_no_sense_together_are_refused_and_not_passed_over(
@@ -93,7 +111,7 @@ def test_a_file_of_days_is_refused_for_its_first_line_that_names_none(
 ) -> None:
     file = tmp_path / "days.txt"
     file.write_bytes(content)
-    result = typed("plan", "silver.x", "--days", str(file), *WHY)
+    result = typed("plan", "table", "silver.x", "--days", str(file), *WHY)
     assert result.exit_code == 1, result.output
     said = " ".join(result.stderr.split())
     assert sentence.replace(" ", "") in said.replace(" ", ""), said
@@ -115,13 +133,12 @@ def test_days_of_a_file_and_of_options_are_one_whole_in_which_each_day_counts_on
 def test_days_without_a_table_are_refused() -> None:
     with pytest.raises(InvalidRange, match="does not name the days of a table") as refused:
         parse_because("2006-02-03")
-    assert advised(refused.value) == "write it like --because TABLE:2006-03-15..2006-03-20", (
-        "of no domain in particular"
-    )
+    assert advised(refused.value) == "write it like TABLE:2006-03-15..2006-03-20", "of no domain in particular"
 
 
 @pytest.mark.parametrize(
-    "words", [("plan", "silver.x", *WHY), ("stale",), ("replay", "x", "--into", "topic", *WHY), ("load", "x", *WHY)]
+    "words",
+    [("plan", "table", "silver.x", *WHY), ("stale",), ("replay", "x", "--into", "topic", *WHY), ("load", "x", *WHY)],
 )
 @pytest.mark.parametrize("end", [DAYS[:2], DAYS[2:]], ids=["from", "to"])
 def test_one_end_of_a_range_alone_is_refused_with_what_to_add(words: tuple[str, ...], end: tuple[str, ...]) -> None:
@@ -134,8 +151,8 @@ def test_one_end_of_a_range_alone_is_refused_with_what_to_add(words: tuple[str, 
 @pytest.mark.parametrize(
     "words",
     [
-        ("plan", "silver.x", *DAYS),
-        ("plan", "--stale"),
+        ("plan", "table", "silver.x", *DAYS),
+        ("plan", "stale"),
         ("rollback", "bf-1"),
         ("cancel", "bf-1"),
         ("erase", "bf-1"),
@@ -152,7 +169,9 @@ def test_every_decision_without_a_reason_is_refused_in_the_same_words(
     assert (result.exit_code, result.stderr) == (1, "refused: no reason is given.\nnext: add --reason WHY\n")
 
 
-@pytest.mark.parametrize("words", [("plan", "silver.x", *DAYS, *WHY), ("history", "silver.x"), ("stale", "silver.x")])
+@pytest.mark.parametrize(
+    "words", [("plan", "table", "silver.x", *DAYS, *WHY), ("history", "silver.x"), ("stale", "silver.x")]
+)
 def test_a_table_that_does_not_exist_is_refused_with_what_to_do_next(words: tuple[str, ...]) -> None:
     result = typed(*words)
     assert result.exit_code == 1
@@ -161,7 +180,7 @@ def test_a_table_that_does_not_exist_is_refused_with_what_to_do_next(words: tupl
 
 
 def test_a_release_that_is_not_declared_is_refused_with_how_one_is_kept() -> None:
-    result = typed("plan", "silver.case_sla_daily", *DAYS, *WHY, "--transform-version", "1.0.0")
+    result = typed("plan", "table", "silver.case_sla_daily", *DAYS, *WHY, "--transform-version", "1.0.0")
     assert result.exit_code == 1
     assert "there is no transform version '1.0.0'; the transform versions are" in result.stderr
     kept = 'earlier={"1.0.0": FUNCTION}'
@@ -181,7 +200,9 @@ def test_a_mistyped_time_is_wrong_usage_and_shown_as_it_is_written(words: tuple[
 @pytest.mark.parametrize(
     ("day", "meant"), [("2006-2-1", "2006-02-01"), ("2006-2", "2006-02"), ("20060203", "2006-02-03")]
 )
-@pytest.mark.parametrize("words", [("plan", "silver.x", *WHY, "--to", "2006-03-01", "--from"), ("trace", "silver.x")])
+@pytest.mark.parametrize(
+    "words", [("plan", "table", "silver.x", *WHY, "--to", "2006-03-01", "--from"), ("trace", "silver.x")]
+)
 def test_a_day_in_another_form_is_refused_with_how_it_is_written(words: tuple[str, ...], day: str, meant: str) -> None:
     result = typed(*words, day)
     assert result.exit_code == 1
@@ -189,7 +210,9 @@ def test_a_day_in_another_form_is_refused_with_how_it_is_written(words: tuple[st
 
 
 @pytest.mark.parametrize("day", ["01.02.2006", "2006-02-30", "soon"])
-@pytest.mark.parametrize("words", [("plan", "silver.x", *WHY, "--to", "2006-03-01", "--from"), ("trace", "silver.x")])
+@pytest.mark.parametrize(
+    "words", [("plan", "table", "silver.x", *WHY, "--to", "2006-03-01", "--from"), ("trace", "silver.x")]
+)
 def test_a_mistyped_day_is_refused_with_its_form(words: tuple[str, ...], day: str) -> None:
     result = typed(*words, day)
     assert result.exit_code == 1

@@ -35,13 +35,13 @@ ASKED = [
     do(Command.CANCEL, RUN, leave=True, by=NAME, reason=WHY),
     do(Command.RECOVER),
     do(Command.RECOVER, RUN),
-    do(Command.PLAN, stale=SILVER, by=NAME, reason=WHY),
-    do(Command.PLAN, SILVER, **DAYS, reason=WHY, by=NAME),
-    do(Command.PLAN, SILVER, references="as-recorded", **DAYS, reason=WHY, by=NAME),
-    do(Command.PLAN, SILVER, with_dependents=True, **DAYS, reason=WHY, by=NAME),
+    do(Command.PLAN_STALE, SILVER, by=NAME, reason=WHY),
+    do(Command.PLAN_TABLE, SILVER, **DAYS, reason=WHY, by=NAME),
+    do(Command.PLAN_TABLE, SILVER, references="as-recorded", **DAYS, reason=WHY, by=NAME),
+    do(Command.PLAN_WITH_DEPENDENTS, SILVER, **DAYS, reason=WHY, by=NAME),
     do(Command.CHECK, SILVER, **DAYS).also(("gate", "unique_key"), ("gate", "sla_states")),
     do(
-        Command.PLAN,
+        Command.PLAN_TABLE,
         SILVER,
         days=days_in(days_named(day) for day in ("2025-07", "2025-09-01", "2025-09-02", "2025-10")),
     ),
@@ -83,8 +83,8 @@ def test_a_link_fills_in_a_launchpad_in_which_only_a_persons_words_are_missing(
 @pytest.mark.parametrize(
     "asked",
     [
-        do(Command.PLAN, SILVER, stale=True, **DAYS, reason=WHY, by=NAME),
-        do(Command.PLAN, SILVER, reason=WHY, by=NAME),
+        do(Command.PLAN_STALE, SILVER, **DAYS, reason=WHY, by=NAME),
+        do(Command.PLAN_TABLE, SILVER, reason=WHY, by=NAME),
         do(Command.RECOVER, RUN, now=True, by=NAME),
         do(Command.FOLLOW),
         do(Command.REPORT, RUN),
@@ -104,7 +104,7 @@ def test_a_next_step_names_the_job_and_what_it_is_about() -> None:
     assert in_dagster(step("stage it again: ", do(Command.RUN, RUN))) == (
         f"stage it again: the job backfill_plan (planned {RUN})"
     )
-    assert in_dagster(step(do(Command.PLAN, SILVER, **DAYS, reason=WHY, by=NAME), " once more")) == (
+    assert in_dagster(step(do(Command.PLAN_TABLE, SILVER, **DAYS, reason=WHY, by=NAME), " once more")) == (
         f"the job backfill_plan ({SILVER} 2025-05-01..2025-05-31) once more"
     )
     assert in_dagster(step(do(Command.RECOVER), ", which completes it")) == (

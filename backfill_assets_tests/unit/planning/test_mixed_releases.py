@@ -50,7 +50,8 @@ def test_days_on_the_borders_of_a_restatement_that_keep_another_release_are_name
     assert (before.releases, str(before.partitions)) == (("1.0.0",), "2006-07-01..2006-07-03, 3 days")
     assert (after.releases, len(after.partitions)) == (("1.1.0",), 4)
     assert words_of(after.next_step) == (
-        "backfill plan silver.orders --from 2006-07-06 --to 2006-07-09 --transform-version 2.0.0 --reason WHY --by NAME"
+        "backfill plan table silver.orders --from 2006-07-06 --to 2006-07-09 --transform-version 2.0.0 --reason WHY "
+        "--by NAME"
     )
 
 
@@ -81,7 +82,7 @@ def test_a_review_warns_of_what_is_left_behind_and_the_page_names_the_command() 
     assert level_of(left) is Level.ATTENTION
     text = re.sub(r"<[^>]+>", "", html_file(run_page(replace(report(), left_behind=found))))
     shown = " ".join(text.split())
-    assert "To restate 2006-07-02, 1 day too: backfill plan silver.orders --from 2006-07-02" in shown
+    assert "To restate 2006-07-02, 1 day too: backfill plan table silver.orders --from 2006-07-02" in shown
 
 
 def test_what_reads_both_sides_of_a_border_is_named_as_far_as_it_was_published() -> None:

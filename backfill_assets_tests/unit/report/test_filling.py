@@ -33,11 +33,11 @@ READ = (PinnedInput(argument="sales", table="bronze.sales", partitions=()),)
 def test_a_derived_table_is_planned_again_without_the_days_between_its_partitions() -> None:
     run = a_manifest("bf-1", days=[SECOND, THIRD, FIFTH], inputs=READ)
     assert worded(plan_again(run)) == (
-        "backfill plan example --reason WHY --from 2026-01-02 --to 2026-01-03 --from 2026-01-05 --to 2026-01-05 "
+        "backfill plan table example --reason WHY --from 2026-01-02 --to 2026-01-03 --from 2026-01-05 --to 2026-01-05 "
         "--by NAME"
     )
     assert worded(plan_again(run, [FIFTH])) == (
-        "backfill plan example --reason WHY --from 2026-01-05 --to 2026-01-05 --by NAME"
+        "backfill plan table example --reason WHY --from 2026-01-05 --to 2026-01-05 --by NAME"
     )
 
 
@@ -52,13 +52,16 @@ def test_a_pilot_is_planned_again_with_its_scope(scope: Scope, options: str) -> 
     pilot = Pilot(rows=scope)
     run = a_manifest("bf-1", days=[SECOND], inputs=READ, change=pilot)
     assert worded(plan_again(run)) == (
-        f"backfill plan example --reason WHY --from 2026-01-02 --to 2026-01-02 --by NAME {options}"
+        f"backfill plan table example --reason WHY --from 2026-01-02 --to 2026-01-02 --by NAME {options}"
     )
 
 
 def test_a_month_is_planned_again_to_its_last_day() -> None:
     run = a_manifest("bf-1", days=[date(2026, 2, 1)], grain=Grain.MONTHLY, inputs=READ)
-    assert worded(plan_again(run)) == "backfill plan example --reason WHY --from 2026-02-01 --to 2026-02-28 --by NAME"
+    assert (
+        worded(plan_again(run))
+        == "backfill plan table example --reason WHY --from 2026-02-01 --to 2026-02-28 --by NAME"
+    )
 
 
 def test_a_source_table_is_loaded_even_if_no_file_had_landed_for_the_run() -> None:
@@ -125,7 +128,7 @@ def test_a_run_of_a_set_is_measured_with_other_gates_once_its_set_is_planned_aga
     assert worded(measured_again(run)) == (
         "to measure it with them, cancel what is not published of the set: "
         "backfill cancel set.1 --by NAME --reason WHY; then plan again: "
-        "backfill plan example --reason WHY --from 2026-01-02 --to 2026-01-02 --with-dependents --by NAME; "
+        "backfill plan with-dependents example --reason WHY --from 2026-01-02 --to 2026-01-02 --by NAME; "
         "or, if it was proposed: backfill propose"
     )
 

@@ -124,7 +124,7 @@ def test_what_moves_comes_before_what_depends_on_it_the_gates_and_the_rows() -> 
 def test_what_depends_on_a_waiting_run_says_how_its_figures_are_seen_first_and_only_while_that_can_be_done() -> None:
     moved = DependentMoves(table="gold.sales", partitions=Partitions(Grain.MONTHLY, (date(2026, 1, 1),)), cells=())
     waiting = replace(report(), dependents=(moved,))
-    asked = f"backfill plan silver.orders --with-dependents --from {FIRST} --to {days(3)[-1]}"
+    asked = f"backfill plan with-dependents silver.orders --from {FIRST} --to {days(3)[-1]}"
     assert asked in html.unescape(page(waiting)[0])
     for other in (waiting.run.record.state, RunState.PUBLISHED):
         record = replace(waiting.run.record, state=other, approval=ApprovalState.APPROVED)

@@ -17,8 +17,8 @@ def test_an_act_is_the_command_with_its_options() -> None:
 
 
 def test_options_without_a_value_are_left_out() -> None:
-    assert words_of(do(Command.PLAN, "sales", stale=False, first=None, with_dependents=True)) == (
-        "backfill plan sales --with-dependents"
+    assert words_of(do(Command.PLAN_WITH_DEPENDENTS, "sales", partial=False, first=None)) == (
+        "backfill plan with-dependents sales"
     )
 
 

@@ -248,7 +248,7 @@ def test_what_reads_an_expired_snapshot_is_left_out_and_named_and_refused_withou
     with pytest.raises(Refused, match="1 of 2 partitions asked for can be planned") as refusal:
         require_whole(rebuilds, left_out)
     assert advised(refusal.value) == (
-        "backfill plan daily --reason WHY --from 2024-05-20 --to 2024-05-20 --by NAME; "
+        "backfill plan table daily --reason WHY --from 2024-05-20 --to 2024-05-20 --by NAME; "
         "or, to plan less than was asked for, add --partial"
     )
 

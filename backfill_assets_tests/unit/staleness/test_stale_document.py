@@ -93,10 +93,10 @@ def test_every_reason_is_said_in_words(reason: Reason, words: str) -> None:
 def test_what_is_stale_is_planned_as_a_set_and_a_source_is_loaded() -> None:
     assert steps(stale(), stale(table=BRONZE)) == []
     both = stale((1, 3, Cause.INPUT_CHANGED), table=BRONZE), stale((2, 9, Cause.INPUT_CHANGED))
-    assert steps(*both) == ["load events --from 2024-03-01 --to 2024-03-03", "plan --stale --reason WHY"]
+    assert steps(*both) == ["load events --from 2024-03-01 --to 2024-03-03", "plan stale --reason WHY"]
     days = DayRange.inclusive(date(2024, 3, 1), date(2024, 3, 5))
     assert steps(both[1], table=SILVER, days=days) == [
-        f"plan {SILVER} --stale --from 2024-03-01 --to 2024-03-05 --reason WHY"
+        f"plan stale {SILVER} --from 2024-03-01 --to 2024-03-05 --reason WHY"
     ]
 
 
@@ -106,9 +106,9 @@ def test_a_source_is_loaded_in_separate_ranges_because_what_lies_between_may_nev
 
 
 def test_building_again_for_changed_code_alone_has_to_be_asked_for() -> None:
-    assert steps(stale((1, 3, Cause.CODE_CHANGED))) == ["plan --stale --changed-code --reason WHY"]
+    assert steps(stale((1, 3, Cause.CODE_CHANGED))) == ["plan stale --changed-code --reason WHY"]
     mixed = stale((1, 3, Cause.CODE_CHANGED), (4, 9, Cause.VERSION_CHANGED))
-    assert steps(mixed) == ["plan --stale --reason WHY"]
+    assert steps(mixed) == ["plan stale --reason WHY"]
 
 
 def test_building_again_for_changed_code_is_not_advised_where_a_plan_would_build_nothing() -> None:
@@ -117,7 +117,7 @@ def test_building_again_for_changed_code_is_not_advised_where_a_plan_would_build
     assert document.next_steps == ()
     others = [only_adds, stale((4, 9, Cause.INPUT_CHANGED))]
     document = stale_document(others, table=None, days=None, sources=[BRONZE], kept=["silver.added"])
-    assert [words_of(step) for step in document.next_steps] == ["backfill plan --stale --reason WHY --by NAME"]
+    assert [words_of(step) for step in document.next_steps] == ["backfill plan stale --reason WHY --by NAME"]
 
 
 def test_a_table_of_which_nothing_was_ever_built_is_named_as_that_and_not_as_fresh() -> None:
@@ -132,10 +132,10 @@ def test_a_table_of_which_nothing_was_ever_built_is_named_as_that_and_not_as_fre
 
 def test_what_was_never_built_is_planned_by_its_days() -> None:
     gaps = stale((5, 5, Cause.NEVER_BUILT), (9, 9, Cause.NEVER_BUILT))
-    by_days = f"plan {SILVER} --stale --from 2024-03-05 --to 2024-03-09 --reason WHY"
+    by_days = f"plan stale {SILVER} --from 2024-03-05 --to 2024-03-09 --reason WHY"
     assert steps(gaps) == [by_days]
     assert steps(stale((1, 3, Cause.INPUT_CHANGED), (5, 9, Cause.NEVER_BUILT))) == [
-        "plan --stale --reason WHY",
+        "plan stale --reason WHY",
         by_days,
     ]
 
