@@ -28,7 +28,7 @@ from backfill_assets_tests.support.quick_commands import remember_commands
 from backfill_assets_tests.support.shop import sale, shop_environment
 
 SIZE = "24m"
-PLAN = ("plan", GOLD, "--from", "2026-01", "--to", "2026-01", "--reason", "why not", "--by", "ana")
+PLAN = ("plan", "table", GOLD, "--from", "2026-01", "--to", "2026-01", "--reason", "why not", "--by", "ana")
 
 
 def main(folder: Path) -> None:
