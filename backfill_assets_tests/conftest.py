@@ -65,6 +65,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.disable_unused_snapshots = True
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Modules without a long test are not even imported where only those are asked for: most of the unit tests."""
+    is_needless = config.option.markexpr == "long" and not long_tests.may_have_some(collection_path)
+    return True if is_needless else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Marks what `make test` leaves to `make test-long`, before `-m` chooses, and takes a part of what is chosen."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -238,6 +238,14 @@ def mark(items: Iterable[pytest.Item]) -> None:
             item.add_marker("long")
         if len(members) > 1 and len(left_out) == len(members):
             raise pytest.UsageError(f"of {name} nothing stays: {', '.join(stays[name])} is not among its tests")
+
+
+def may_have_some(path: Path) -> bool:
+    """Whether a module of tests marks some as long, or is named here; anything else than a module of tests may."""
+    if not path.name.startswith("test_") or path.suffix != ".py":
+        return True
+    named = path.as_posix()
+    return named.endswith((*STAY, *ON_SQLITE_ONLY)) or "mark.long" in path.read_text(encoding="utf-8")
 
 
 def in_part(items: Sequence[pytest.Item], part: str) -> list[pytest.Item]:

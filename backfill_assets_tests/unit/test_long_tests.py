@@ -12,7 +12,14 @@ from typing import cast
 import pytest
 
 from backfill_assets.core.settings import PROJECT_ROOT
-from backfill_assets_tests.support.long_tests import ON_POSTGRESQL_TOO, ON_SQLITE_ONLY, ROOT, STAY, in_part
+from backfill_assets_tests.support.long_tests import (
+    ON_POSTGRESQL_TOO,
+    ON_SQLITE_ONLY,
+    ROOT,
+    STAY,
+    in_part,
+    may_have_some,
+)
 
 GUARANTEES = (PROJECT_ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
 
@@ -271,6 +278,13 @@ def test_modules_of_pages_take_turns_that_are_shorter_than_all_parts(parts: int)
     taken = [in_part(items, f"{number}/{parts}") for number in range(1, parts + 1)]
     assert {item.nodeid for part in taken[:4] for item in part} == {item.nodeid for item in items}
     assert all(len(part) < len(items) for part in taken) or parts == 1
+
+
+def test_modules_without_a_long_test_need_not_be_imported_where_only_those_are_asked_for() -> None:
+    tests = PROJECT_ROOT / ROOT
+    some = [*STAY, *ON_SQLITE_ONLY, "acceptance/test_cli.py", "support/long_tests.py", "unit"]
+    assert [each for each in some if not may_have_some(tests / each)] == []
+    assert not may_have_some(tests / "unit" / "calendar" / "test_windows.py")
 
 
 def an_item(nodeid: str) -> pytest.Item:
